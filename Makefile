@@ -1,0 +1,37 @@
+# Every verb is one line that a person could type; the first one used makes .venv by itself.
+PYTHON ?= python3
+BIN := .venv/bin
+export OPENBLAS_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help test check format golden crds bench lock
+
+help: ## this list
+	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed -E 's/^([a-z0-9]+):.*## /\1\t/' | expand -t 10
+
+test: .venv/ready ## every test, with branch coverage of core and api
+	$(BIN)/pytest --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
+
+check: .venv/ready ## format, lint, types, layers
+	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+format: .venv/ready ## rewrite files as `check` wants them
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
+
+golden: .venv/ready ## check every recorded answer of the original
+	$(BIN)/pytest tests/golden
+
+crds: .venv/ready ## write the CRDs from their one source
+	$(BIN)/trimtab crds > deploy/crds.yaml
+
+bench: .venv/ready ## measure the core beside the original, as ratios
+	$(BIN)/python bench/core.py
+
+lock: ## pin every dependency anew, with hashes (needs uv)
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
+
+.venv/ready: requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch .venv/ready

@@ -1,0 +1,1 @@
+"""From recommendations to new pods: one review in, one verdict out."""

@@ -1,0 +1,1 @@
+"""The wire: records for the few fields we read, decoding, encoding, validation and the CRDs."""

@@ -1,0 +1,1 @@
+"""The command line: parses flags, wires components, and nothing else."""

@@ -1,0 +1,1 @@
+"""The only code that touches the network, and the ports through which components see it."""

@@ -1,0 +1,164 @@
+"""What deciders know of an autoscaler: one VerticalPodAutoscaler object, decoded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.selectors import Selector
+
+
+class UpdateMode(StrEnum):
+    """How recommendations reach pods; a missing mode means Recreate."""
+
+    OFF = "Off"
+    INITIAL = "Initial"
+    RECREATE = "Recreate"
+    AUTO = "Auto"
+    IN_PLACE_OR_RECREATE = "InPlaceOrRecreate"
+    IN_PLACE = "InPlace"
+    UPSCALE_ONLY = "UpscaleOnly"
+
+
+class ContainerMode(StrEnum):
+    """Whether a container is scaled at all."""
+
+    AUTO = "Auto"
+    OFF = "Off"
+
+
+class ControlledValues(StrEnum):
+    """Whether limits follow the requests."""
+
+    REQUESTS_AND_LIMITS = "RequestsAndLimits"
+    REQUESTS_ONLY = "RequestsOnly"
+
+
+class ChangeDirection(StrEnum):
+    """The direction in which a requirement lets a resource change."""
+
+    TARGET_HIGHER = "TargetHigherThanRequests"
+    TARGET_LOWER = "TargetLowerThanRequests"
+
+
+class BoostType(StrEnum):
+    """How the boosted CPU follows from its base."""
+
+    FACTOR = "Factor"
+    QUANTITY = "Quantity"
+
+
+@dataclass(frozen=True, slots=True)
+class TargetReference:
+    """The workload that an autoscaler is for."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRequirement:
+    """One condition under which a running pod may be changed.
+
+    It holds when at least one of its resources changes in its direction. A resource or a direction
+    that is unknown is left out when decoded; what is left may be something that never holds.
+    """
+
+    resources: tuple[Resource, ...]
+    direction: ChangeDirection | None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBoost:
+    """Extra CPU while a pod starts, as the autoscaler asks for it (possibly malformed)."""
+
+    type: str = BoostType.FACTOR
+    factor: int | None = None
+    quantity_millicores: int | None = None
+    duration: timedelta | None = None
+    """How long the boost outlasts the moment the pod becomes Ready; None where not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPolicy:
+    """The resource policy for one container, or for all others when its name is `*`."""
+
+    container_name: str
+    mode: ContainerMode = ContainerMode.AUTO
+    min_allowed: Resources = field(default_factory=dict)
+    max_allowed: Resources = field(default_factory=dict)
+    controlled_resources: tuple[Resource, ...] = BOTH
+    controlled_values: ControlledValues = ControlledValues.REQUESTS_AND_LIMITS
+    oom_bump_up_ratio: float | None = None
+    oom_min_bump_up_bytes: int | None = None
+    memory_interval: timedelta | None = None
+    memory_interval_count: int | None = None
+    boost: CpuBoost | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRecommendation:
+    """The amounts recommended for one container; None where the object has no such map."""
+
+    container_name: str
+    target: Resources
+    lower_bound: Resources | None = None
+    upper_bound: Resources | None = None
+    uncapped_target: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of an autoscaler's status."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Autoscaler:
+    """One VerticalPodAutoscaler object."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    created_at: datetime | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    target: TargetReference | None = None
+    selector: Selector | None = None
+    """`spec.selector`: which of the target's pods; None for all of them."""
+    mode: UpdateMode = UpdateMode.RECREATE
+    min_replicas: int | None = None
+    requirements: tuple[EvictionRequirement, ...] = ()
+    quick_oom_threshold: timedelta | None = None
+    policies: tuple[ContainerPolicy, ...] = ()
+    recommenders: tuple[str, ...] = ()
+    boost: CpuBoost | None = None
+    recommendation: tuple[ContainerRecommendation, ...] | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+def policy_for(policies: tuple[ContainerPolicy, ...], container_name: str) -> ContainerPolicy | None:
+    """The first policy that names the container, else the last one for `*`, else none."""
+    wildcard = None
+    for policy in policies:
+        if policy.container_name == container_name:
+            return policy
+        if policy.container_name == "*":
+            wildcard = policy
+    return wildcard
+
+
+def effective_boost(autoscaler: Autoscaler, container_name: str) -> CpuBoost | None:
+    """The boost of the container's own policy, which replaces the general one as a whole."""
+    policy = policy_for(autoscaler.policies, container_name)
+    if policy is not None and policy.boost is not None:
+        return policy.boost
+    return autoscaler.boost

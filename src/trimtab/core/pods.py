@@ -1,0 +1,136 @@
+"""What deciders know of a pod: the few fields that matter, decoded once at the edge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from trimtab.core.resources import Resources
+
+
+class PodPhase(StrEnum):
+    """The pod's phase as the kubelet reports it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class ContainerKind(StrEnum):
+    """Which list of the pod spec a container stands in; the value is that list's name.
+
+    Ordinary init containers are never decoded: they end before the pod starts to work.
+    """
+
+    REGULAR = "containers"
+    SIDECAR = "initContainers"
+    """A restartable init container: it runs as long as the pod does, so it counts as one."""
+
+
+class ResizeState(StrEnum):
+    """How far the kubelet got with an in-place resize, from the pod's conditions."""
+
+    DEFERRED = "Deferred"
+    INFEASIBLE = "Infeasible"
+    PENDING_UNKNOWN = "PendingUnknown"
+    """PodResizePending is True for a reason that we do not know."""
+    IN_PROGRESS = "InProgress"
+    ERROR = "Error"
+    IN_PROGRESS_UNKNOWN = "InProgressUnknown"
+    """PodResizeInProgress is True with a reason or message other than Error."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerReference:
+    """The owner that controls an object (`controller: true`)."""
+
+    kind: str
+    name: str
+    api_version: str = ""
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadName:
+    """Identity of a workload or of a pod's direct owner; the API version plays no part in it."""
+
+    namespace: str
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """The `resources` of one container, as far as CPU and memory are concerned.
+
+    None means that the map is absent on the wire; an empty map is present but names neither CPU
+    nor memory (it may hold extended resources, which nobody here touches).
+    """
+
+    requests: Resources | None = None
+    limits: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """How one run of a container ended."""
+
+    reason: str
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+    @property
+    def is_oom_kill(self) -> bool:
+        """Whether the kernel killed it for want of memory."""
+        return self.reason == "OOMKilled"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container of a pod: what its spec asks for and what its status says."""
+
+    name: str
+    index: int = 0
+    """Position in its own list of the pod spec, for JSON paths."""
+    kind: ContainerKind = ContainerKind.REGULAR
+    spec: Allocation = field(default_factory=Allocation)
+    status: Allocation | None = None
+    """What the kubelet says the container has; None before it says anything."""
+    restarts_on_resize: bool = False
+    """Whether any entry of its resizePolicy is RestartContainer."""
+    restart_count: int = 0
+    is_running: bool = False
+    termination: Termination | None = None
+    """Set while the container is terminated."""
+    last_termination: Termination | None = None
+
+    @property
+    def current(self) -> Allocation:
+        """What the container has now: the status if the kubelet filled it, else the spec."""
+        return self.spec if self.status is None else self.status
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod as deciders see it."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owner: OwnerReference | None = None
+    phase: PodPhase = PodPhase.UNKNOWN
+    containers: tuple[Container, ...] = ()
+    """Regular containers in their order, then restartable init containers in theirs."""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    ready_since: datetime | None = None
+    """When the Ready condition last became True; None while it is not True."""
+    resize: ResizeState | None = None
+    """None while no resize is under way."""
+    is_deleting: bool = False
+    node_name: str = ""

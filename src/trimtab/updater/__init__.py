@@ -1,0 +1,1 @@
+"""From recommendations to running pods: observe, plan, act."""

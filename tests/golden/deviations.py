@@ -1,0 +1,24 @@
+"""The one table of answers that differ from the original's on purpose, each with its decision.
+
+`D1` … `D16` are the project's founding decisions, `0002` … the pages of `docs/decisions/`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Cases of one set whose answer a decision changes."""
+
+    set: str
+    decision: str
+    reason: str
+    applies: Callable[[dict[str, Any]], bool]
+    """Whether the decision changes this case, judged by the case's input."""
+    where: str
+    """A regular expression: every difference must match it, nothing else may differ."""
+
+
+DEVIATIONS: Final[tuple[Deviation, ...]] = ()

@@ -40,7 +40,7 @@ def a_pod(
     name: str = "web-0",
     age: timedelta = hours(1),
     labels: Mapping[str, str] | None = None,
-    owner: OwnerReference | None = OwnerReference("ReplicaSet", "web-1"),  # noqa: B008
+    owner: OwnerReference | None = OwnerReference("ReplicaSet", "web-1"),
     phase: PodPhase = PodPhase.RUNNING,
     **fields: object,
 ) -> Pod:

@@ -145,7 +145,9 @@ class Autoscaler:
     conditions: tuple[Condition, ...] = ()
 
 
-def policy_for(policies: tuple[ContainerPolicy, ...], container_name: str) -> ContainerPolicy | None:
+def policy_for(
+    policies: tuple[ContainerPolicy, ...], container_name: str
+) -> ContainerPolicy | None:
     """The first policy that names the container, else the last one for `*`, else none."""
     wildcard = None
     for policy in policies:

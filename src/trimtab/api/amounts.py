@@ -1,0 +1,94 @@
+"""Quantities on the wire: strings or JSON numbers, read from their exact text.
+
+A number such as 0.1 must never pass through a float, so quantities stay raw until they are parsed.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from trimtab.api.decoding import DecodeError, Wire, decode
+from trimtab.core import quantities
+from trimtab.core.resources import BOTH, Resource, Resources
+
+NOT_GIVEN: Final = msgspec.Raw()
+"""Stands where the wire has no such field."""
+
+_TEXT: Final = msgspec.json.Decoder(str)
+
+
+class Amounts(Wire, frozen=True, kw_only=True):
+    """CPU and memory of a resource list; extended resources are skipped."""
+
+    cpu: msgspec.Raw = NOT_GIVEN
+    memory: msgspec.Raw = NOT_GIVEN
+
+
+def quantity_text(raw: msgspec.Raw, path: str) -> str:
+    """The text of a quantity; a DecodeError where the wire has neither a string nor a number."""
+    try:
+        return _text(bytes(raw))
+    except DecodeError as error:
+        raise DecodeError(path, error.problem) from error
+
+
+def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
+    """Millicores or bytes of one quantity, rounded up."""
+    try:
+        return _amount(resource, bytes(raw))
+    except DecodeError as error:
+        raise DecodeError(path, error.problem) from error
+
+
+def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
+    """The amounts that a resource list names; None where there is no list."""
+    if wire is None:
+        return None
+    return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
+
+
+def decode_amount_map(wire: Mapping[str, msgspec.Raw] | None, path: str) -> Resources | None:
+    """The CPU and memory among all resources of a map; None where there is no map."""
+    if wire is None:
+        return None
+    return _decode_given(((resource, wire.get(resource, NOT_GIVEN)) for resource in BOTH), path)
+
+
+def encode_amounts(amounts: Resources) -> dict[str, str]:
+    """Canonical quantities by resource name, CPU before memory."""
+    return {
+        resource.value: quantities.format_amount(resource, amounts[resource])
+        for resource in BOTH
+        if resource in amounts
+    }
+
+
+def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> Resources:
+    amounts = {}
+    for resource, raw in given:
+        if raw is not NOT_GIVEN:
+            amounts[resource] = decode_amount(resource, raw, f"{path}[{resource}]")
+    return amounts
+
+
+# Few different quantities make up a whole cluster, and parsing them is most of decoding a pod.
+@lru_cache(maxsize=16_384)
+def _amount(resource: Resource, raw: bytes) -> int:
+    text = _text(raw)
+    try:
+        return quantities.parse_amount(resource, text)
+    except quantities.QuantityError as error:
+        raise DecodeError("", f"{text!r} is not a quantity: {error}") from error
+
+
+def _text(raw: bytes) -> str:
+    if raw.startswith(b'"'):
+        return decode(_TEXT, raw).strip()
+    if raw[:1].isdigit() or raw.startswith(b"-"):
+        return raw.decode()
+    # The original reads null as a quantity of zero.
+    if raw == b"null":
+        return "0"
+    raise DecodeError("", f"expected a quantity, got {raw[:64].decode(errors='replace')}")

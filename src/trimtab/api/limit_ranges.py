@@ -1,0 +1,48 @@
+"""LimitRanges: the items that bound containers and pods."""
+
+from typing import Final
+
+import msgspec
+
+from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.decoding import Wire, decode
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+
+
+class _Item(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+    min: Amounts | None = None
+    max: Amounts | None = None
+    default: Amounts | None = None
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    limits: tuple[_Item, ...] | None = None
+
+
+class _LimitRange(Wire, frozen=True, kw_only=True):
+    spec: _Spec | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_LimitRange)
+_TYPES: Final = tuple(LimitRangeType)
+
+
+def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
+    """The items of one LimitRange that concern pods or containers, in their order."""
+    source = decode(_DECODER, data)
+    limits = (source.spec or _Spec()).limits or ()
+    return tuple(
+        _convert_item(item, f"spec.limits[{index}]")
+        for index, item in enumerate(limits)
+        if item.type in _TYPES
+    )
+
+
+def _convert_item(item: _Item, path: str) -> LimitRangeItem:
+    return LimitRangeItem(
+        type=LimitRangeType(item.type or ""),
+        min=decode_amounts(item.min, f"{path}.min") or {},
+        max=decode_amounts(item.max, f"{path}.max") or {},
+        default=decode_amounts(item.default, f"{path}.default"),
+    )

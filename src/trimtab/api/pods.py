@@ -1,0 +1,231 @@
+"""Pods: the few fields that deciders read, decoded straight from the API server's bytes."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.decoding import Int32, Wire, decode
+from trimtab.api.metadata import Metadata, controlling_owner, text_map
+from trimtab.api.times import ZERO_TIME, decode_time
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+)
+
+
+class _Resources(Wire, frozen=True, kw_only=True):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class _ResizePolicy(Wire, frozen=True, kw_only=True):
+    restart_policy: str | None = None
+
+
+class _Container(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+    resources: _Resources | None = None
+    resize_policy: tuple[_ResizePolicy, ...] | None = None
+    restart_policy: str | None = None
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    node_name: str | None = None
+
+
+class _Running(Wire, frozen=True, kw_only=True):
+    pass
+
+
+class _Terminated(Wire, frozen=True, kw_only=True):
+    reason: str | None = None
+    started_at: str | None = None
+    finished_at: str | None = None
+
+
+class _State(Wire, frozen=True, kw_only=True):
+    running: _Running | None = None
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+    resources: _Resources | None = None
+    restart_count: Int32 | None = None
+    state: _State | None = None
+    last_state: _State | None = None
+
+
+class _Condition(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: str | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    phase: str | None = None
+    start_time: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+
+
+class _Pod(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Pod)
+_PHASES: Final = {phase.value: phase for phase in PodPhase}
+_STATUS_LISTS: Final = {
+    ContainerKind.REGULAR: "containerStatuses",
+    ContainerKind.SIDECAR: "initContainerStatuses",
+}
+_PENDING: Final = "PodResizePending"
+_IN_PROGRESS: Final = "PodResizeInProgress"
+_PENDING_STATES: Final = {
+    "Deferred": ResizeState.DEFERRED,
+    "Infeasible": ResizeState.INFEASIBLE,
+}
+_NO_METADATA: Final = Metadata()
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
+_NO_STATE: Final = _State()
+_NO_CONTAINER_STATUS: Final = _ContainerStatus()
+
+
+def decode_pod(data: bytes) -> Pod:
+    """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
+    source = decode(_DECODER, data)
+    metadata = source.metadata or _NO_METADATA
+    spec = source.spec or _NO_SPEC
+    status = source.status or _NO_STATUS
+    conditions = status.conditions or ()
+    return Pod(
+        namespace=intern(metadata.namespace or ""),
+        name=metadata.name or f"{metadata.generate_name or ''}%",
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
+        labels=text_map(metadata.labels),
+        annotations=text_map(metadata.annotations),
+        owner=controlling_owner(metadata),
+        phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
+        containers=(*_regular_containers(spec, status), *_sidecars(spec, status)),
+        created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
+        started_at=decode_time(status.start_time, "status.startTime"),
+        ready_since=_ready_since(conditions),
+        resize=_resize_state(conditions),
+        is_deleting=metadata.deletion_timestamp is not None,
+        node_name=intern(spec.node_name or ""),
+    )
+
+
+def _regular_containers(spec: _Spec, status: _Status) -> Iterator[Container]:
+    statuses = _by_name(status.container_statuses)
+    for index, container in enumerate(spec.containers or ()):
+        yield _convert_container(container, index, ContainerKind.REGULAR, statuses)
+
+
+def _sidecars(spec: _Spec, status: _Status) -> Iterator[Container]:
+    statuses = _by_name(status.init_container_statuses)
+    for index, container in enumerate(spec.init_containers or ()):
+        if container.restart_policy == "Always":
+            yield _convert_container(container, index, ContainerKind.SIDECAR, statuses)
+
+
+def _by_name(
+    statuses: tuple[_ContainerStatus, ...] | None,
+) -> dict[str, tuple[int, _ContainerStatus]]:
+    # Of two statuses with one name the first counts, as in the original.
+    numbered = list(enumerate(statuses or ()))
+    return {status.name or "": (index, status) for index, status in reversed(numbered)}
+
+
+def _convert_container(
+    source: _Container,
+    index: int,
+    kind: ContainerKind,
+    statuses: dict[str, tuple[int, _ContainerStatus]],
+) -> Container:
+    name = intern(source.name or "")
+    place, status = statuses.get(name, (0, _NO_CONTAINER_STATUS))
+    path = f"status.{_STATUS_LISTS[kind]}[{place}]"
+    state = status.state or _NO_STATE
+    last_state = status.last_state or _NO_STATE
+    return Container(
+        name=name,
+        index=index,
+        kind=kind,
+        spec=_convert_allocation(source.resources, f"spec.{kind}[{index}].resources")
+        or Allocation(),
+        status=_convert_allocation(status.resources, f"{path}.resources"),
+        restarts_on_resize=_restarts_on_resize(source),
+        restart_count=status.restart_count or 0,
+        is_running=state.running is not None,
+        termination=_convert_termination(state, f"{path}.state"),
+        last_termination=_convert_termination(last_state, f"{path}.lastState"),
+    )
+
+
+def _convert_allocation(source: _Resources | None, path: str) -> Allocation | None:
+    if source is None:
+        return None
+    return Allocation(
+        requests=decode_amounts(source.requests, f"{path}.requests"),
+        limits=decode_amounts(source.limits, f"{path}.limits"),
+    )
+
+
+def _restarts_on_resize(source: _Container) -> bool:
+    policies = source.resize_policy or ()
+    return any(policy.restart_policy == "RestartContainer" for policy in policies)
+
+
+def _convert_termination(state: _State, path: str) -> Termination | None:
+    if state.terminated is None:
+        return None
+    return Termination(
+        reason=intern(state.terminated.reason or ""),
+        started_at=decode_time(state.terminated.started_at, f"{path}.terminated.startedAt"),
+        finished_at=decode_time(state.terminated.finished_at, f"{path}.terminated.finishedAt"),
+    )
+
+
+def _ready_since(conditions: tuple[_Condition, ...]) -> datetime | None:
+    for index, condition in enumerate(conditions):
+        if condition.type == "Ready" and condition.status == "True":
+            path = f"status.conditions[{index}].lastTransitionTime"
+            return decode_time(condition.last_transition_time, path) or ZERO_TIME
+    return None
+
+
+def _resize_state(conditions: Iterable[_Condition]) -> ResizeState | None:
+    resizes = [condition for condition in conditions if condition.type in (_PENDING, _IN_PROGRESS)]
+    if not resizes or resizes[0].status != "True":
+        return None
+    for condition in resizes:
+        if condition.type == _PENDING:
+            return _PENDING_STATES.get(condition.reason or "", ResizeState.PENDING_UNKNOWN)
+    return _progress_state(resizes[0])
+
+
+def _progress_state(condition: _Condition) -> ResizeState:
+    if condition.reason == "Error":
+        return ResizeState.ERROR
+    if condition.reason or condition.message:
+        return ResizeState.IN_PROGRESS_UNKNOWN
+    return ResizeState.IN_PROGRESS

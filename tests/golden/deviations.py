@@ -25,7 +25,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="quantity",
         decision="D16",
-        reason="the vectors mark numbers that wrapped round or were rounded wrongly: ours are exact",
+        reason="numbers that wrapped round or were rounded wrongly are marked; ours are right",
         applies=lambda case: bool(case["expected"].get("quirk")),
         where=r"(milliValue|value): ",
     ),

@@ -86,11 +86,20 @@ class Quantity:
 
     def whole(self) -> int:
         """The number rounded away from zero and held within 64 bits."""
-        return self._count(0)
+        return self.count(0)
 
     def milli(self) -> int:
         """The number of thousandths, rounded away from zero and held within 64 bits."""
-        return self._count(_MILLI)
+        return self.count(_MILLI)
+
+    def count(self, unit: int) -> int:
+        """How many units of `10**unit` it is, rounded away from zero and held within 64 bits."""
+        if self.exponent < unit:
+            size = -(-abs(self.mantissa) // _ten_to(unit - self.exponent))
+        else:
+            # Twenty more digits are beyond 64 bits already: `1e999999999` must cost nothing.
+            size = abs(self.mantissa) * _ten_to(min(self.exponent - unit, 20))
+        return max(_MIN_AMOUNT, min(MAX_AMOUNT, self.sign * size))
 
     def canonical(self) -> str:
         """The one text of its number in its format: no fraction, the largest suffix that fits."""
@@ -111,14 +120,6 @@ class Quantity:
             return smaller if self.sign > 0 else not smaller
         finest = min(self.exponent, other.exponent)
         return self._at(finest) < other._at(finest)
-
-    def _count(self, unit: int) -> int:
-        if self.exponent < unit:
-            size = -(-abs(self.mantissa) // _ten_to(unit - self.exponent))
-        else:
-            # Twenty more digits are beyond 64 bits already: `1e999999999` must cost nothing.
-            size = abs(self.mantissa) * _ten_to(min(self.exponent - unit, 20))
-        return max(_MIN_AMOUNT, min(MAX_AMOUNT, self.sign * size))
 
     def _at(self, exponent: int) -> int:
         return self.mantissa * _ten_to(self.exponent - exponent)
@@ -185,12 +186,8 @@ _GRAMMAR: Final = re.compile(
     r"(?P<digits>[+-]?+0*+(?P<whole>[0-9]*+)(?:\.(?P<fraction>[0-9]*+))?+)"
     r"(?P<suffix>[eEinumkKMGTP]*+[-+]?+[0-9]*+)"
 )
-_EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]+)")
-_MAX_EXPONENT: Final = 2**63
-
-_AMOUNT_UNITS: Final = {Resource.CPU: _MILLI, Resource.MEMORY: 0}
-_CACHED_AMOUNTS: Final = 1 << 16
-_HUMAN_RANKS: Final = _BINARY_NAMES.index("Ti")
+_EXPONENT: Final = re.compile(r"[eE]([-+]?)(?=[0-9])0*+([0-9]{0,19})")
+_EXPONENTS: Final = range(-(2**63), 2**63)
 
 _UNITS: Final = {
     **{name: _Unit(Format.DECIMAL_SI, decimal=power) for power, name in _DECIMAL_NAMES.items()},
@@ -221,13 +218,10 @@ def parse(text: str) -> Quantity:
 
 def _parse_exponent(text: str, suffix: str) -> _Unit:
     found = _EXPONENT.fullmatch(suffix)
-    if (
-        not found
-        or len(suffix) > _MAX_DIGITS
-        or not -_MAX_EXPONENT <= int(found[1]) < _MAX_EXPONENT
-    ):
+    power = int(f"{found[1]}0{found[2]}") if found else _EXPONENTS.stop
+    if power not in _EXPONENTS:
         raise QuantityError(text, Flaw.SUFFIX)
-    return _Unit(Format.DECIMAL_EXPONENT, decimal=int(found[1]))
+    return _Unit(Format.DECIMAL_EXPONENT, decimal=power)
 
 
 def _fit(size: int, unit: _Unit, decimals: int) -> tuple[int, int, Format]:
@@ -243,6 +237,25 @@ def _fit(size: int, unit: _Unit, decimals: int) -> tuple[int, int, Format]:
     return min(size, MAX_AMOUNT * one), exponent, form
 
 
+_AMOUNT_UNITS: Final = {Resource.CPU: _MILLI, Resource.MEMORY: 0}
+_CACHED_AMOUNTS: Final = 1 << 16
+
+_ORDINARY: Final = re.compile(r"([0-9]{1,15})(n|u|m|k|M|G|Ki|Mi|Gi|)")
+"""Nearly all that a cluster sends, each usage reading a new text: worth a short way."""
+
+
+def _ratio(unit: _Unit, amount_unit: int) -> tuple[int, int]:
+    power = unit.decimal - amount_unit
+    return _ten_to(max(power, 0)) << unit.binary, _ten_to(max(-power, 0))
+
+
+_RATIOS: Final = {
+    resource: {suffix: _ratio(unit, amount_unit) for suffix, unit in _UNITS.items()}
+    for resource, amount_unit in _AMOUNT_UNITS.items()
+}
+_LARGEST_HUMAN_RANK: Final = _BINARY_NAMES.index("Ti")
+
+
 def is_whole_amount(resource: Resource, quantity: Quantity) -> bool:
     """Whether a quantity is a whole number of millicores or bytes."""
     return quantity.exponent >= _AMOUNT_UNITS[resource]
@@ -251,8 +264,12 @@ def is_whole_amount(resource: Resource, quantity: Quantity) -> bool:
 @lru_cache(maxsize=_CACHED_AMOUNTS)
 def parse_amount(resource: Resource, text: str) -> int:
     """Millicores of CPU or bytes of memory, rounded up (away from zero)."""
-    quantity = parse(text)
-    return quantity.milli() if resource is Resource.CPU else quantity.whole()
+    ordinary = _ORDINARY.fullmatch(text)
+    if not ordinary:
+        return parse(text).count(_AMOUNT_UNITS[resource])
+    digits, suffix = ordinary.groups()
+    times, per = _RATIOS[resource][suffix]
+    return min(MAX_AMOUNT, -(-int(digits) * times // per))
 
 
 @lru_cache(maxsize=_CACHED_AMOUNTS)
@@ -271,7 +288,7 @@ def humanize_memory(amount: int) -> str:
     This is what `--humanize-memory` prints; the result may be smaller than the amount, and may
     count thousandths of a byte.
     """
-    rank = min(max(amount.bit_length() - 1, 0) // 10, _HUMAN_RANKS)
+    rank = min(max(amount.bit_length() - 1, 0) // 10, _LARGEST_HUMAN_RANK)
     if rank == 0 or amount < 0:
         return str(parse(str(amount)))
     hundredths = round(Fraction(100 * amount, 1 << (10 * rank)))

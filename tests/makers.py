@@ -44,17 +44,14 @@ def a_pod(
     phase: PodPhase = PodPhase.RUNNING,
     **fields: object,
 ) -> Pod:
-    return Pod(
-        namespace="default",
-        name=name,
-        uid=f"uid-{name}",
-        labels={"app": "web"} if labels is None else labels,
-        owner=owner,
-        phase=phase,
-        containers=containers or (a_container(requests=amounts(100, 100 * MIB)),),
-        started_at=NOW - age,
-        **fields,  # type: ignore[arg-type]
-    )
+    usual: dict[str, object] = {
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "labels": {"app": "web"} if labels is None else labels,
+        "containers": containers or (a_container(requests=amounts(100, 100 * MIB)),),
+        "started_at": NOW - age,
+    }
+    return Pod(name=name, owner=owner, phase=phase, **(usual | fields))  # type: ignore[arg-type]
 
 
 def a_recommendation(
@@ -70,12 +67,11 @@ def a_recommendation(
 def an_autoscaler(
     *recommendations: ContainerRecommendation, name: str = "web", **fields: object
 ) -> Autoscaler:
-    return Autoscaler(
-        namespace="default",
-        name=name,
-        uid=f"uid-{name}",
-        created_at=NOW - timedelta(days=30),
-        target=TargetReference("Deployment", "web", "apps/v1"),
-        recommendation=recommendations or None,
-        **fields,  # type: ignore[arg-type]
-    )
+    usual: dict[str, object] = {
+        "namespace": "default",
+        "uid": f"uid-{name}",
+        "created_at": NOW - timedelta(days=30),
+        "target": TargetReference("Deployment", "web", "apps/v1"),
+        "recommendation": recommendations or None,
+    }
+    return Autoscaler(name=name, **(usual | fields))  # type: ignore[arg-type]

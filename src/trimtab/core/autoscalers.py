@@ -49,6 +49,14 @@ class BoostType(StrEnum):
     QUANTITY = "Quantity"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class AutoscalerName:
+    """Identity of an autoscaler."""
+
+    namespace: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class TargetReference:
     """The workload that an autoscaler is for."""
@@ -143,6 +151,16 @@ class Autoscaler:
     boost: CpuBoost | None = None
     recommendation: tuple[ContainerRecommendation, ...] | None = None
     conditions: tuple[Condition, ...] = ()
+
+    @property
+    def identity(self) -> AutoscalerName:
+        """Its namespace and name."""
+        return AutoscalerName(self.namespace, self.name)
+
+    @property
+    def boosts(self) -> bool:
+        """Whether any of its containers may get a startup boost."""
+        return self.boost is not None or any(policy.boost for policy in self.policies)
 
 
 def policy_for(

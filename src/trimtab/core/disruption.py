@@ -1,0 +1,131 @@
+"""How many pods of one owner may be disrupted now.
+
+A replica group is all live pods of one direct owner (a ReplicaSet, a StatefulSet, …), whichever
+autoscaler governs them, so that autoscalers which share a workload share its budget (S34). A budget
+is spent while a plan is made and starts anew with the next one; by then the pods themselves show
+what became of it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
+
+BOOST_PREFIX: Final = "vpaCpuStartupBoost/"
+"""The annotations of boosted containers start so."""
+
+# Owners that say how many pods they want: where that is not known, or is none, hands off. A job
+# does not say it, and other kinds may not; there the live pods are what is wanted.
+_COUNTED_KINDS: Final = frozenset(
+    {"DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet"}
+)
+_JOB: Final = "Job"
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionSettings:
+    """How much of a workload may be disrupted at once; the defaults are the original's."""
+
+    min_replicas: int = 2
+    """`--min-replicas`; an autoscaler's own minReplicas wins."""
+    tolerance: float = 0.5
+    """`--eviction-tolerance`: the share of the wanted pods that may be down."""
+    skip_budget_in_place: bool = False
+    """`--in-place-skip-disruption-budget`: resizes that restart nothing need no budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """The live pods of one owner, counted."""
+
+    live: int
+    pending: int
+    configured: int | None
+    """How many pods the owner should have; None if nobody knows."""
+    has_boosted_pods: bool = False
+
+    @property
+    def running(self) -> int:
+        """The live pods that are not pending."""
+        return self.live - self.pending
+
+    def is_disruptable(self, tolerance: float, disrupted: int) -> bool:
+        """Whether one more pod may go down after so many that this plan disrupts."""
+        if self.configured is None:
+            return False
+        spare = int(self.configured * tolerance)
+        if self.running - disrupted > self.configured - spare:
+            return True
+        # A tolerance of less than one pod still lets a complete group move, one pod at a time.
+        return spare == 0 and disrupted == 0 and self.running == self.configured
+
+
+class Standing(Enum):
+    """What a replica group permits under one autoscaler."""
+
+    OPEN = auto()
+    RESIZE_ONLY = auto()
+    """Too few pods for an eviction, but resizes that restart nothing are allowed."""
+
+
+def owner_of(pod: Pod) -> WorkloadName | None:
+    """The pod's direct owner."""
+    if pod.owner is None:
+        return None
+    return WorkloadName(pod.namespace, pod.owner.kind, pod.owner.name)
+
+
+def has_boost(pod: Pod) -> bool:
+    """Whether some container of the pod is marked as boosted."""
+    return any(key.startswith(BOOST_PREFIX) for key in pod.annotations)
+
+
+def count_groups(
+    pods: Iterable[Pod], configured: Mapping[WorkloadName, int]
+) -> dict[WorkloadName, ReplicaGroup]:
+    """The replica group of every owner, from all live pods."""
+    members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        if (owner := owner_of(pod)) is not None:
+            members[owner].append(pod)
+    return {
+        owner: ReplicaGroup(
+            live=len(group),
+            pending=sum(pod.phase is PodPhase.PENDING for pod in group),
+            configured=_wanted(owner, configured.get(owner), len(group)),
+            has_boosted_pods=any(map(has_boost, group)),
+        )
+        for owner, group in members.items()
+    }
+
+
+def standing(
+    group: ReplicaGroup | None, autoscaler: Autoscaler, settings: DisruptionSettings
+) -> Standing | HoldReason:
+    """What the group permits under the autoscaler, or why none of its pods may be touched."""
+    if group is None:
+        return HoldReason.NO_OWNER
+    if group.configured is None:
+        return HoldReason.REPLICAS_UNKNOWN
+    own_minimum = autoscaler.min_replicas
+    required = settings.min_replicas if own_minimum is None else own_minimum
+    if group.live >= required:
+        return Standing.OPEN
+    resizes = autoscaler.mode in (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+    if resizes and settings.skip_budget_in_place:
+        return Standing.RESIZE_ONLY
+    # Boosts must end in small workloads too, so one boosted pod opens its group.
+    return Standing.OPEN if group.has_boosted_pods else HoldReason.BELOW_MIN_REPLICAS
+
+
+def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | None:
+    if owner.kind == _JOB:
+        return live
+    if configured is None:
+        return None if owner.kind in _COUNTED_KINDS else live
+    return configured if configured > 0 else None

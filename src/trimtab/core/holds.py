@@ -1,0 +1,86 @@
+"""Why a pod is left as it is."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class HoldReason(StrEnum):
+    """The one reason that keeps a pod from being changed now; the value names it to users."""
+
+    # What the autoscaler says.
+    MODE_OFF = "ModeOff"
+    MODE_INITIAL = "ModeInitial"
+    FEATURE_GATE_OFF = "FeatureGateOff"
+    """The autoscaler's mode needs a feature that is switched off."""
+    NO_RECOMMENDATION = "NoRecommendation"
+    """There is none yet, or none for any container of this pod."""
+    RECOMMENDATION_STALE = "RecommendationStale"
+    """The recommender says that it rests on usage that is too old."""
+    RECOMMENDATION_SUSPICIOUS = "RecommendationSuspicious"
+    """Some target is nothing at all, or the recommender distrusts it."""
+
+    # What the change is worth.
+    INSIDE_BOUNDS = "InsideBounds"
+    """The pod has what is recommended, within the bounds."""
+    CHANGE_TOO_SMALL = "ChangeTooSmall"
+    TOO_YOUNG = "TooYoung"
+    """Inside its bounds, and it started or was changed too short a time ago."""
+    ONLY_SHRINKS = "OnlyShrinks"
+    """Nothing grows, and the mode is UpscaleOnly."""
+    REQUIREMENT_NOT_MET = "RequirementNotMet"
+    COOL_DOWN = "CoolDown"
+    """It was changed a moment ago; a target that swings is not followed at each swing."""
+    ROLE_DWELL = "RoleDwell"
+    """Another autoscaler governed it a moment ago; shrinking waits until the role is settled."""
+
+    # What the pod and its workload allow.
+    NO_OWNER = "NoOwner"
+    """Nobody would bring it back."""
+    REPLICAS_UNKNOWN = "ReplicasUnknown"
+    """How many pods its owner should have is not known, or is none."""
+    BELOW_MIN_REPLICAS = "BelowMinReplicas"
+    BUDGET_SPENT = "BudgetSpent"
+    """As many pods of its owner as may be disrupted are disrupted, down or pending."""
+    POD_PENDING = "PodPending"
+    """It does not run yet, so there is nothing to resize."""
+    RESIZE_DEFERRED = "ResizeDeferred"
+    """The node has no room for a resize that was asked for."""
+    RESIZE_IN_PROGRESS = "ResizeInProgress"
+    RESIZE_INFEASIBLE = "ResizeInfeasible"
+    """The node can never fit what was asked for; only a lower target is worth another try."""
+    RESIZE_UNSUPPORTED = "ResizeUnsupported"
+    """The mode only resizes, and the cluster cannot."""
+
+    # Startup boosts.
+    BOOST_ACTIVE = "BoostActive"
+    UNBOOST_DELAYED = "UnboostDelayed"
+    """Taking the boost back failed; it is tried again after a growing delay."""
+
+    # Safety.
+    ADMISSION_ABSENT = "AdmissionAbsent"
+    """No admission controller would give the successor its new size."""
+    NOT_CONVERGING = "NotConverging"
+    """Earlier changes to this workload did not show on its pods."""
+    SURGE = "Surge"
+    """Far more pods than usual want to change; that is rarely what anybody meant."""
+
+
+WANTS_CHANGE: Final = frozenset(
+    {
+        HoldReason.ADMISSION_ABSENT,
+        HoldReason.BELOW_MIN_REPLICAS,
+        HoldReason.BUDGET_SPENT,
+        HoldReason.COOL_DOWN,
+        HoldReason.NOT_CONVERGING,
+        HoldReason.NO_OWNER,
+        HoldReason.POD_PENDING,
+        HoldReason.REPLICAS_UNKNOWN,
+        HoldReason.RESIZE_DEFERRED,
+        HoldReason.RESIZE_INFEASIBLE,
+        HoldReason.RESIZE_IN_PROGRESS,
+        HoldReason.RESIZE_UNSUPPORTED,
+        HoldReason.ROLE_DWELL,
+        HoldReason.SURGE,
+    }
+)
+"""The reasons that hold back a pod whose change is large enough to act on."""

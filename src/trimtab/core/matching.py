@@ -1,0 +1,114 @@
+"""Which autoscaler governs a pod.
+
+An autoscaler takes part when its target is the pod's topmost workload and both selectors, the
+target's own and the autoscaler's, match the pod's labels of this moment. Of several the strongest
+governs: the oldest, then the one whose name sorts first. The owner walk from a pod to its topmost
+workload is left to those who can see owners.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode
+from trimtab.core.pods import WorkloadName
+from trimtab.core.selectors import Selector
+
+# An object without a creation time was never stored; the original counts it as the oldest.
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedAutoscaler:
+    """An autoscaler together with what its target says about its pods."""
+
+    autoscaler: Autoscaler
+    target_selector: Selector | None
+    """The selector of the target itself; None if it is not known, and then no pod matches."""
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod of the target with these labels is one of its pods."""
+        own = self.autoscaler.selector
+        return (
+            self.target_selector is not None
+            and self.target_selector.matches(labels)
+            and (own is None or own.matches(labels))
+        )
+
+
+AutoscalerIndex: TypeAlias = Mapping[WorkloadName, Sequence[ObservedAutoscaler]]
+"""The autoscalers of each workload, the strongest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two autoscalers that match the same pod: only the stronger one acts on it."""
+
+    stronger: AutoscalerName
+    weaker: AutoscalerName
+
+
+def index_by_workload(
+    autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
+) -> AutoscalerIndex:
+    """The autoscalers by the workload they are for, so that a pod costs one lookup.
+
+    Where selectors are not enabled an autoscaler with a selector matches nothing: taking it for one
+    without would give it pods that its author meant to keep out.
+    """
+    index: defaultdict[WorkloadName, list[ObservedAutoscaler]] = defaultdict(list)
+    for observed in sorted(autoscalers, key=_strength):
+        autoscaler = observed.autoscaler
+        if autoscaler.target is None or (autoscaler.selector and not selectors_enabled):
+            continue
+        target = autoscaler.target
+        index[WorkloadName(autoscaler.namespace, target.kind, target.name)].append(observed)
+    return dict(index)
+
+
+def match_autoscalers(
+    index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
+) -> list[ObservedAutoscaler]:
+    """All autoscalers that match a pod of the workload, the strongest first."""
+    if workload is None:
+        return []
+    return [observed for observed in index.get(workload, ()) if observed.matches(labels)]
+
+
+def governing(
+    matching: Sequence[ObservedAutoscaler], acts: Callable[[Autoscaler], bool]
+) -> ObservedAutoscaler | None:
+    """The strongest of those that act; if none does, the strongest of all."""
+    acting = (observed for observed in matching if acts(observed.autoscaler))
+    return next(acting, matching[0] if matching else None)
+
+
+def acts_on_running_pods(autoscaler: Autoscaler) -> bool:
+    """Whether the autoscaler may change pods that run: a boost has to be taken back in any mode."""
+    return autoscaler.mode not in (UpdateMode.OFF, UpdateMode.INITIAL) or autoscaler.boosts
+
+
+def acts_on_new_pods(autoscaler: Autoscaler) -> bool:
+    """Whether the autoscaler may change pods while they are created."""
+    return autoscaler.mode is not UpdateMode.OFF or autoscaler.boosts
+
+
+def find_conflicts(
+    matches: Iterable[Sequence[ObservedAutoscaler]], acts: Callable[[Autoscaler], bool]
+) -> list[Conflict]:
+    """Each pair of autoscalers that match one pod, from the matches of every pod, sorted."""
+    found = {
+        Conflict(governor.autoscaler.identity, other.autoscaler.identity)
+        for matching in matches
+        if (governor := governing(matching, acts)) is not None
+        for other in matching
+        if other is not governor
+    }
+    return sorted(found, key=lambda conflict: (conflict.stronger, conflict.weaker))
+
+
+def _strength(observed: ObservedAutoscaler) -> tuple[datetime, str, str]:
+    autoscaler = observed.autoscaler
+    return autoscaler.created_at or _BEGINNING, autoscaler.name, autoscaler.namespace

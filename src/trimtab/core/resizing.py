@@ -1,0 +1,190 @@
+"""Whether a pod that wants a change is resized in place, evicted or left alone for now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeAlias, assert_never
+
+from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core.disruption import Standing
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import Pod, PodPhase, ResizeState
+from trimtab.core.resources import BOTH, Resources
+
+Targets: TypeAlias = Mapping[str, Resources]
+"""Requests by container."""
+
+# Both are constants of the original.
+DEFERRED_FOR: Final = timedelta(minutes=5)
+IN_PROGRESS_FOR: Final = timedelta(hours=1)
+
+
+class Action(StrEnum):
+    """What may be done about a pod."""
+
+    EVICT = "Evict"
+    RESIZE = "Resize"
+
+
+@dataclass(frozen=True, slots=True)
+class InfeasibleAttempt:
+    """A resize that the node or the API server refused because it can never fit."""
+
+    targets: Targets
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeMemory:
+    """What is remembered of earlier resizes of one pod under one autoscaler."""
+
+    infeasible: InfeasibleAttempt | None = None
+    """Forgotten once a patch succeeds."""
+    resize_since: datetime | None = None
+    """When the resize that is under way was first seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that the choice for one pod depends on."""
+
+    pod: Pod
+    targets: Targets
+    standing: Standing
+    disruptable: bool
+    """Whether the budget of its group allows one more pod."""
+    memory: ResizeMemory
+    now: datetime
+    skip_budget: bool = False
+    """Whether resizes that restart nothing need no budget."""
+    infeasible_retry_after: timedelta = timedelta(hours=1)
+
+
+def decide_eviction(situation: Situation) -> Action | HoldReason:
+    """Whether the pod may be evicted; a pending pod always may, so that it can fit somewhere."""
+    pod = situation.pod
+    if pod.phase is PodPhase.PENDING:
+        return Action.EVICT
+    if situation.standing is Standing.RESIZE_ONLY:
+        return HoldReason.BELOW_MIN_REPLICAS
+    if pod.resize is not None and (waits := _reason_to_wait_for(pod.resize, situation)):
+        return waits
+    return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT
+
+
+def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
+    """The choice where eviction is the way out of a resize that does not succeed."""
+    pod = situation.pod
+    if pod.phase is PodPhase.PENDING:
+        return HoldReason.POD_PENDING
+    if pod.resize is None:
+        return _decide_resize(situation)
+    if pod.resize is ResizeState.ERROR and _differs_from_spec(situation):
+        # Another size may succeed where this one failed, and restarts nobody.
+        return _decide_resize(situation)
+    return decide_eviction(situation)
+
+
+def decide_resize_only(situation: Situation) -> Action | HoldReason:
+    """The choice where a pod is never evicted."""
+    pod = situation.pod
+    if pod.phase is PodPhase.PENDING:
+        return HoldReason.POD_PENDING
+    if _is_known_infeasible(situation):
+        return HoldReason.RESIZE_INFEASIBLE
+    match pod.resize:
+        case None | ResizeState.INFEASIBLE:
+            return _decide_resize(situation)
+        case ResizeState.ERROR if _differs_from_spec(situation):
+            return _decide_resize(situation)
+        case ResizeState.DEFERRED | ResizeState.PENDING_UNKNOWN:
+            return HoldReason.RESIZE_DEFERRED
+        case ResizeState.ERROR | ResizeState.IN_PROGRESS | ResizeState.IN_PROGRESS_UNKNOWN:
+            return HoldReason.RESIZE_IN_PROGRESS
+        case _:
+            assert_never(pod.resize)
+
+
+def restarts_containers(pod: Pod) -> bool:
+    """Whether a resize of the pod may restart one of its containers."""
+    return any(container.restarts_on_resize for container in pod.containers)
+
+
+def targets_of(recommendation: Sequence[ContainerRecommendation]) -> Targets:
+    """The targets by container; of several for one container the first."""
+    return {
+        recommended.container_name: recommended.target for recommended in reversed(recommendation)
+    }
+
+
+def only_growing(pod: Pod, targets: Targets) -> Targets:
+    """The targets with everything that would shrink left as it is."""
+    requests = {container.name: container.current.requests or {} for container in pod.containers}
+    return {
+        name: {
+            resource: max(amount, requests.get(name, {}).get(resource, amount))
+            for resource, amount in target.items()
+        }
+        for name, target in targets.items()
+    }
+
+
+def _decide_resize(situation: Situation) -> Action | HoldReason:
+    restarts = restarts_containers(situation.pod)
+    if situation.skip_budget and not restarts:
+        return Action.RESIZE
+    if situation.standing is Standing.RESIZE_ONLY:
+        return HoldReason.BELOW_MIN_REPLICAS
+    return Action.RESIZE if situation.disruptable else HoldReason.BUDGET_SPENT
+
+
+def _reason_to_wait_for(resize: ResizeState, situation: Situation) -> HoldReason | None:
+    """Why the resize that is under way should be given more time, if it should."""
+    lasted = situation.now - (situation.memory.resize_since or situation.now)
+    match resize:
+        case ResizeState.DEFERRED:
+            return None if lasted > DEFERRED_FOR else HoldReason.RESIZE_DEFERRED
+        case ResizeState.IN_PROGRESS:
+            return None if lasted > IN_PROGRESS_FOR else HoldReason.RESIZE_IN_PROGRESS
+        case _:
+            return None
+
+
+def _is_known_infeasible(situation: Situation) -> bool:
+    """Whether the targets ask at least as much as what was lately refused."""
+    refused = situation.memory.infeasible
+    if situation.pod.resize is ResizeState.INFEASIBLE:
+        # The pod's spec is what the kubelet refused, whoever asked for it.
+        since = situation.memory.resize_since or situation.now
+        refused = InfeasibleAttempt(_spec_requests(situation.pod), since)
+        if not _differs_from_spec(situation):
+            return True
+    if refused is None or _is_lower_somewhere(situation.targets, refused.targets):
+        return False
+    # A refusal can come from a passing state of the node, so it is not believed for ever (F23).
+    return situation.now - refused.at < situation.infeasible_retry_after
+
+
+def _is_lower_somewhere(targets: Targets, than: Targets) -> bool:
+    return any(
+        target[resource] < than[name][resource]
+        for name, target in targets.items()
+        if name in than
+        for resource in BOTH
+        if resource in target and resource in than[name]
+    )
+
+
+def _differs_from_spec(situation: Situation) -> bool:
+    spec = _spec_requests(situation.pod)
+    return any(
+        spec[name].get(resource) != amount
+        for name, target in situation.targets.items()
+        if name in spec
+        for resource, amount in target.items()
+    )
+
+
+def _spec_requests(pod: Pod) -> Targets:
+    return {container.name: container.spec.requests or {} for container in pod.containers}

@@ -1,0 +1,199 @@
+"""How much a pod wants to change, whether that is enough, and who goes first.
+
+Everything is judged by the recommendation as capped for the pod. What may be done about it, and
+how many pods of a workload at once, is left to others.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TypeVar
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ContainerMode,
+    ContainerRecommendation,
+    policy_for,
+)
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import Container, Pod
+from trimtab.core.resources import BOTH, Resource
+
+OBSERVED_CONTAINERS: Final = "vpaObservedContainers"
+"""The annotation with the containers that admission saw; later ones were injected by others."""
+
+_SEPARATOR: Final = ", "
+_CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+# The original compares in thousandths and takes one of them for a request of nothing.
+_THOUSANDTHS: Final = {Resource.CPU: 1, Resource.MEMORY: 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The difference between what a pod has and what is recommended for it."""
+
+    scale_up: bool = False
+    """Some container should get more of something, or has no request for it."""
+    outside_bounds: bool = False
+    """Some request lies outside the recommended range, or is missing."""
+    relative_difference: float = 0.0
+    """The sum over resources of |request - target| / request, over the pod's containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """How large, how old or how urgent a change must be; the defaults are the original's."""
+
+    smallest_change: float = 0.1
+    """`--pod-update-threshold`."""
+    lifetime: timedelta = timedelta(hours=12)
+    """`--in-recommendation-bounds-eviction-lifetime-threshold`."""
+    quick_oom: timedelta = timedelta(minutes=10)
+    """`--evict-after-oom-threshold`."""
+
+
+class Urgent(Protocol):
+    """Whatever wants a change."""
+
+    @property
+    def change(self) -> Change:
+        """How large it is."""
+        ...
+
+
+AnyUrgent = TypeVar("AnyUrgent", bound=Urgent)
+
+
+def measure_change(pod: Pod, recommendation: Iterable[ContainerRecommendation]) -> Change:
+    """What the recommendation would change about the observed containers of the pod."""
+    pairs = list(_recommended(pod, recommendation))
+    parts = [
+        _resource_change(container, recommended, resource)
+        for container, recommended in pairs
+        for resource in recommended.target
+    ]
+    return Change(
+        scale_up=any(part.scale_up for part in parts),
+        outside_bounds=any(part.outside_bounds for part in parts),
+        relative_difference=sum(_difference(pairs, resource) for resource in BOTH),
+    )
+
+
+def observed_containers(annotations: Mapping[str, str]) -> frozenset[str] | None:
+    """The containers that admission saw, or None if the annotation is missing or malformed."""
+    value = annotations.get(OBSERVED_CONTAINERS)
+    if value is None:
+        return None
+    names = value.split(_SEPARATOR) if value else []
+    return frozenset(names) if all(map(_CONTAINER_NAME.fullmatch, names)) else None
+
+
+def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime) -> bool:
+    """Whether a scaled container was lately killed for want of memory, soon after its start."""
+    observed = observed_containers(pod.annotations)
+    return any(
+        _died_quickly(container, threshold, now)
+        for container in pod.containers
+        if _is_observed(container, observed) and not _is_off(autoscaler, container)
+    )
+
+
+def quick_oom_threshold(
+    autoscaler: Autoscaler, default: timedelta, *, per_autoscaler: bool
+) -> timedelta:
+    """The autoscaler's own threshold where such settings are enabled, else the default."""
+    own = autoscaler.quick_oom_threshold
+    return own if per_autoscaler and own is not None else default
+
+
+def reason_to_wait(
+    change: Change, *, quick_oom: bool, age: timedelta | None, thresholds: Thresholds
+) -> HoldReason | None:
+    """Why the change is not worth acting on now, or None if it is; an unknown age is no age."""
+    if quick_oom and change.relative_difference == 0:
+        # Restarting it with what it has would only repeat the kill.
+        return HoldReason.CHANGE_TOO_SMALL
+    if change.outside_bounds or quick_oom:
+        return None
+    if change.relative_difference == 0:
+        return HoldReason.INSIDE_BOUNDS
+    if change.relative_difference < thresholds.smallest_change:
+        return HoldReason.CHANGE_TOO_SMALL
+    if age is None or age < thresholds.lifetime:
+        return HoldReason.TOO_YOUNG
+    return None
+
+
+def age_of(pod: Pod, last_updated_at: datetime | None, now: datetime) -> timedelta | None:
+    """The time since the pod started or was last resized; None while it has not started."""
+    if pod.started_at is None:
+        return None
+    return now - max(pod.started_at, last_updated_at or pod.started_at)
+
+
+def most_urgent_first(candidates: Iterable[AnyUrgent]) -> list[AnyUrgent]:
+    """Those that grow before the others, then the larger change; equals keep their order."""
+    return sorted(candidates, key=_rank)
+
+
+def _rank(candidate: Urgent) -> tuple[bool, float]:
+    return not candidate.change.scale_up, -candidate.change.relative_difference
+
+
+def _recommended(
+    pod: Pod, recommendation: Iterable[ContainerRecommendation]
+) -> Iterable[tuple[Container, ContainerRecommendation]]:
+    observed = observed_containers(pod.annotations)
+    by_name: dict[str, ContainerRecommendation] = {}
+    for recommended in recommendation:
+        by_name.setdefault(recommended.container_name, recommended)
+    for container in pod.containers:
+        if container.name in by_name and _is_observed(container, observed):
+            yield container, by_name[container.name]
+
+
+def _resource_change(
+    container: Container, recommended: ContainerRecommendation, resource: Resource
+) -> Change:
+    request = (container.current.requests or {}).get(resource)
+    if request is None:
+        return Change(scale_up=True, outside_bounds=True)
+    lowest = (recommended.lower_bound or {}).get(resource, request)
+    highest = (recommended.upper_bound or {}).get(resource, request)
+    return Change(
+        scale_up=recommended.target[resource] > request,
+        outside_bounds=request < lowest or request > highest,
+    )
+
+
+def _difference(
+    pairs: Sequence[tuple[Container, ContainerRecommendation]], resource: Resource
+) -> float:
+    concerned = [pair for pair in pairs if resource in pair[1].target]
+    if not concerned:
+        return 0.0
+    scale = _THOUSANDTHS[resource]
+    requested = scale * sum(
+        (container.current.requests or {}).get(resource, 0) for container, _ in concerned
+    )
+    wanted = scale * sum(recommended.target[resource] for _, recommended in concerned)
+    basis = max(requested, 1)
+    return abs(basis - wanted) / basis
+
+
+def _is_observed(container: Container, observed: Collection[str] | None) -> bool:
+    return observed is None or container.name in observed
+
+
+def _is_off(autoscaler: Autoscaler, container: Container) -> bool:
+    policy = policy_for(autoscaler.policies, container.name)
+    return policy is not None and policy.mode is ContainerMode.OFF
+
+
+def _died_quickly(container: Container, threshold: timedelta, now: datetime) -> bool:
+    last = container.last_termination
+    if last is None or not last.is_oom_kill or not last.started_at or not last.finished_at:
+        return False
+    return last.finished_at - last.started_at < threshold and now - last.finished_at < threshold

@@ -1,10 +1,12 @@
 # Every verb is one line that a person could type; the first one used makes .venv by itself.
 PYTHON ?= python3
 BIN := .venv/bin
+COUNT ?= 200
+SEED ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format golden crds bench lock
+.PHONY: help test check format golden parity crds bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed -E 's/^([a-z0-9]+):.*## /\1\t/' | expand -t 10
@@ -18,8 +20,11 @@ check: .venv/ready ## format, lint, types, layers
 format: .venv/ready ## rewrite files as `check` wants them
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
-golden: .venv/ready ## check every recorded answer of the original
-	$(BIN)/pytest tests/golden
+golden: .venv/ready ## compute every recorded answer anew with the original (needs Go)
+	$(BIN)/python -m oracle --rewrite tests/golden
+
+parity: .venv/ready ## draw fresh cases, ask the original, check our answers (needs Go)
+	$(BIN)/python -m oracle --count $(COUNT) --seed $(SEED) --out .parity && $(BIN)/pytest tests/golden --golden-dir .parity
 
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml

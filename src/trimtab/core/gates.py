@@ -4,10 +4,13 @@ All gates are on: here these features are finished (decision D1). The names stay
 can switch a feature off, and so that command lines written for the original keep working.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Final
 
-_BULK: Final = ("AllAlpha", "AllBeta")
+_ALL: Final = "AllAlpha"
+_NONE: Final = "AllBeta"
+"""To the original every gate here is alpha, so its switch for the beta ones moves none of them."""
+
 _TRUTHS: Final = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
@@ -41,22 +44,21 @@ _FIELDS: Final = {
 def parse(text: str) -> tuple[FeatureGates, list[str]]:
     """The gates that `Name=bool,…` describes, and a warning for each name that is not known.
 
-    A gate that is named wins over AllAlpha and AllBeta, wherever they stand.
+    A gate that is named wins over AllAlpha, wherever they stand; of two equal names the last wins.
     """
     switches = dict(_parse_entry(part.strip()) for part in text.split(",") if part.strip())
-    gates = FeatureGates()
-    for bulk in _BULK:
-        if bulk in switches:
-            gates = replace(gates, **{field.name: switches[bulk] for field in fields(gates)})
     named = {_FIELDS[name]: switch for name, switch in switches.items() if name in _FIELDS}
-    unknown = [name for name in switches if name not in _FIELDS and name not in _BULK]
-    return replace(gates, **named), [
-        f"feature gate {name} is unknown or retired and is ignored" for name in unknown
+    bulk = dict.fromkeys(_FIELDS.values(), switches[_ALL]) if _ALL in switches else {}
+    warnings = [
+        f"feature gate {name} is unknown or retired and is ignored"
+        for name in switches
+        if name not in {*_FIELDS, _ALL, _NONE}
     ]
+    return FeatureGates(**{**bulk, **named}), warnings
 
 
 def _parse_entry(entry: str) -> tuple[str, bool]:
-    name, _, value = entry.partition("=")
-    if value.strip() not in _TRUTHS:
+    name, _, value = (part.strip() for part in entry.partition("="))
+    if not name or value not in _TRUTHS:
         raise GateError(f"feature gate {entry!r} is not of the form Name=true or Name=false")
-    return name.strip(), _TRUTHS[value.strip()]
+    return name, _TRUTHS[value]

@@ -27,6 +27,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         decision="D16",
         reason="numbers that wrapped round or were rounded wrongly are marked; ours are right",
         applies=lambda case: bool(case["expected"].get("quirk")),
-        where=r"(milliValue|value): ",
+        # Above 1000E the original runs out of suffixes and prints the number without any.
+        where=r"(milliValue|value): |(canonical|string): '-?\d+000E' != '-?\d+'$",
     ),
 )

@@ -1,0 +1,86 @@
+"""Batches of samples for the rows of a bank: checked when made, split where order matters."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimtab.core.buckets import Buckets, BucketScheme, Floats, Ints
+from trimtab.core.decay import LAST_TIME, ZERO_TIME
+
+# Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
+MAX_WEIGHT: Final = 1e200
+
+
+class SampleError(ValueError):
+    """A sample that no histogram can hold; the message names the field, its value and its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Samples by column; a row may occur several times."""
+
+    rows: Ints
+    buckets: Buckets
+    weights: Floats
+    times: Floats
+
+    def pick(self, which: Ints) -> "Batch":
+        """Those samples of the batch alone."""
+        return Batch(self.rows[which], self.buckets[which], self.weights[which], self.times[which])
+
+
+def make_batch(
+    scheme: BucketScheme,
+    *,
+    rows: ArrayLike,
+    values: ArrayLike,
+    weights: ArrayLike,
+    times: ArrayLike,
+) -> Batch:
+    """A batch in which every number is fit for a histogram; scalars count for all samples."""
+    checked_rows = np.atleast_1d(np.asarray(rows, np.int64))
+    checked_values = _checked("value", values, -sys.float_info.max, sys.float_info.max)
+    checked_weights = _checked("weight", weights, 0.0, MAX_WEIGHT)
+    checked_times = _checked("time", times, ZERO_TIME, LAST_TIME)
+    shape = checked_rows.shape
+    return Batch(
+        checked_rows,
+        scheme.find(np.ascontiguousarray(np.broadcast_to(checked_values, shape))),
+        np.broadcast_to(checked_weights, shape),
+        np.broadcast_to(checked_times, shape),
+    )
+
+
+def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:
+    numbers = np.asarray(given, np.float64)
+    # Both comparisons fail on NaN, which the extremes of an array hand on.
+    if numbers.size and not (least <= numbers.min() and numbers.max() <= most):
+        fit = (numbers >= least) & (numbers <= most)
+        place = int(np.flatnonzero(~fit)[0])
+        value = float(numbers.reshape(-1)[place])
+        raise SampleError(f"{field} of sample {place}: {value} is not from {least:g} to {most:g}")
+    return numbers
+
+
+def by_turns(batch: Batch) -> Iterator[Batch]:
+    """The batch in parts without repeated rows, each row's samples in their order."""
+    while len(batch.rows):
+        first = is_first(batch.rows)
+        if first.all():
+            yield batch
+            return
+        yield batch.pick(np.flatnonzero(first))
+        batch = batch.pick(np.flatnonzero(~first))
+
+
+def is_first(rows: Ints) -> NDArray[np.bool_]:
+    """Which places hold a row that no earlier place holds."""
+    places = np.arange(len(rows))
+    first_place = np.empty(int(rows.max()) + 1, np.int64)
+    # The last assignment wins, hence backwards.
+    first_place[rows[::-1]] = places[::-1]
+    return np.asarray(first_place[rows] == places)

@@ -1,0 +1,101 @@
+"""Exponential decay: how much a sample counts, given when it was taken.
+
+A sample taken at `t` weighs 2^((t - reference) / half-life), so that nothing needs to be scaled
+down while time passes: newer samples just weigh more. When they would weigh over 2^100, the
+reference moves up to them and everything older is scaled down once.
+
+Times are float64 seconds since the Unix epoch. References are multiples of the half-life counted
+from the year 1, and differences of times saturate at 292 years, because checkpoints of the
+original show both.
+"""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.buckets import LN2_HIGH, LN2_LOW, Floats
+
+ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+"""The reference of a histogram that never saw a sample."""
+
+LAST_TIME: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
+"""The latest sample: rounded up to the longest half-life it is still a valid date."""
+
+# After 100 half-lives a fresh sample weighs 2^100; the original moves the reference there too.
+_MAX_HALF_LIVES: Final = 100
+_LONGEST_SPAN: Final = (2**63 - 1) / 1e9
+_LONGEST_HALF_LIFE: Final = timedelta(seconds=math.floor(_LONGEST_SPAN / _MAX_HALF_LIVES))
+
+
+class Decay:
+    """The arithmetic of one half-life, over whole arrays of times."""
+
+    __slots__ = ("_microseconds", "_seconds", "half_life")
+
+    def __init__(self, half_life: timedelta) -> None:
+        if not timedelta(0) < half_life <= _LONGEST_HALF_LIFE:
+            raise ValueError(f"half_life: {half_life} is not between 0 and {_LONGEST_HALF_LIFE}")
+        self.half_life = half_life
+        self._seconds = half_life.total_seconds()
+        self._microseconds = half_life // timedelta(microseconds=1)
+
+    def overdue(self, references: Floats, times: Floats) -> NDArray[np.bool_]:
+        """Which times are so late that their reference has to move first."""
+        return times > references + _MAX_HALF_LIVES * self._seconds
+
+    def align(self, times: Floats) -> Floats:
+        """The multiple of the half-life nearest to each time, halves rounded up."""
+        since_zero = np.rint((times - ZERO_TIME) * 1e6).astype(np.int64)
+        rest = since_zero % self._microseconds
+        up = rest >= self._microseconds - rest
+        since_zero -= rest
+        since_zero += up * self._microseconds
+        return since_zero / 1e6 + ZERO_TIME
+
+    def exponents(self, old: Floats, new: Floats) -> NDArray[np.int32]:
+        """The power of two that scales weights kept at an old reference to a new one."""
+        spans = np.clip(old - new, -_LONGEST_SPAN, _LONGEST_SPAN)
+        return np.floor(spans / self._seconds + 0.5).astype(np.int32)
+
+    def factors(self, references: Floats, times: Floats) -> Floats:
+        """How much a sample of weight one counts at each time."""
+        spans = times - references
+        np.maximum(spans, -_LONGEST_SPAN, out=spans)
+        spans /= self._seconds
+        return _power_of_two(spans)
+
+
+# The series of FreeBSD's e_exp.c, which the original's language uses too.
+_SERIES: Final = (
+    4.13813679705723846039e-08,
+    -1.65339022054652515390e-06,
+    6.61375632143793436117e-05,
+    -2.77777777770155933842e-03,
+    1.66666666666666657415e-01,
+)
+
+
+def _power_of_two(x: Floats) -> Floats:
+    """Two to the power of each number, rounded as the original rounds it.
+
+    The C library's last bit differs for one number in ten, and where a percentile falls exactly
+    between two buckets the last bit decides.
+    """
+    whole = np.trunc(x + np.copysign(0.5, x))
+    rest = x - whole
+    high = rest * LN2_HIGH
+    low = rest * -LN2_LOW
+    r = high - low
+    square = r * r
+    series = np.full_like(square, _SERIES[0])
+    for coefficient in _SERIES[1:]:
+        series *= square
+        series += coefficient
+    series *= square
+    c = r - series
+    low -= r * c / (2.0 - c)
+    low -= high
+    return np.ldexp(1.0 - low, whole.astype(np.int32))

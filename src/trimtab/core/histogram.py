@@ -1,0 +1,217 @@
+"""Decaying histograms, a whole bank of them at once.
+
+A row of a bank is one histogram: weights by bucket, their total, and the reference of its decay
+(`decay.py`). All work is done on arrays of rows; an object per histogram never exists. Where the
+weights lie is told in `arena.py`.
+
+Rules, the original's where it has any:
+
+1. A bucket is occupied if it weighs at least epsilon. Percentiles, checkpoints, merging and scaling
+   see only the span from the lowest to the highest occupied bucket. Fainter weight outside that
+   span stays where it is and counts once the span covers it.
+2. A histogram without an occupied bucket is empty, and its percentiles are 0.
+3. Subtraction never leaves less than nothing: a bucket or a total under epsilon becomes 0.
+4. A batch does what its samples would do one by one, in their order.
+5. A sample with a negative weight, with anything that is not finite, or from outside the years 1
+   to 9990 is refused with a `SampleError` before its batch changes anything: no row holds NaN.
+6. Merging changes only its target.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trimtab.core import batches, checkpoint
+from trimtab.core.arena import grown
+from trimtab.core.batches import Batch
+from trimtab.core.buckets import BucketScheme, Floats, Ints
+from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.decay import ZERO_TIME, Decay
+from trimtab.core.weights import Weights
+
+
+class HistogramBank:
+    """Rows of histograms that share their buckets, half-life and the quantiles asked for."""
+
+    def __init__(
+        self, scheme: BucketScheme, half_life: timedelta, quantiles: tuple[float, ...]
+    ) -> None:
+        self.scheme = scheme
+        self.half_life = half_life
+        self.quantiles = quantiles
+        self.weights = Weights(scheme.count, scheme.epsilon)
+        """For this module alone, like the references."""
+        self.references: Floats = np.zeros(0)
+        self._decay = Decay(half_life)
+        self._used = 0
+        self._released: list[int] = []
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def bytes_held(self) -> int:
+        """The size of all arrays, room to grow included."""
+        return self.weights.bytes_held + self.references.nbytes
+
+    def allocate(self, count: int) -> Ints:
+        """So many rows, each an empty histogram; released ones are given out again."""
+        again = [self._released.pop() for _ in range(min(count, len(self._released)))]
+        fresh = np.arange(self._used, self._used + count - len(again))
+        self._used += len(fresh)
+        if self._used > len(self.references):
+            self._grow(max(self._used, 2 * len(self.references)))
+        return np.concatenate((np.array(again, np.int64), fresh))
+
+    def _grow(self, capacity: int) -> None:
+        known = len(self.references)
+        self.references = grown(self.references, capacity)
+        self.references[known:] = ZERO_TIME
+        self.weights.grow(capacity)
+
+    def release(self, rows: ArrayLike) -> None:
+        """Forget distinct rows."""
+        chosen = _array(rows)
+        self.weights.clear(chosen)
+        self.references[chosen] = ZERO_TIME
+        self._released.extend(chosen.tolist())
+
+    def copy(self) -> "HistogramBank":
+        """A bank of the same rows that shares nothing with this one."""
+        same = HistogramBank(self.scheme, self.half_life, self.quantiles)
+        same.references = self.references.copy()
+        same.weights = self.weights.taken(np.arange(len(self.references)))
+        same._used, same._released = self._used, list(self._released)
+        return same
+
+    def is_empty(self, rows: ArrayLike) -> NDArray[np.bool_]:
+        """Which rows have no occupied bucket."""
+        return self.weights.is_empty(np.asarray(rows, np.int64))
+
+    def total_weight(self, rows: ArrayLike) -> Floats:
+        """The weight of everything that rows hold, each at its own reference."""
+        return np.asarray(self.weights.totals[np.asarray(rows, np.int64)])
+
+    def add(self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike) -> None:
+        """Add samples; a single weight or time counts for all of them."""
+        batch = batches.make_batch(
+            self.scheme, rows=rows, values=values, weights=weights, times=times
+        )
+        for part in self._until_none_is_overdue(batch):
+            self.weights.add(part.rows, part.buckets, self._effective_weights(part))
+
+    def subtract(
+        self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike
+    ) -> None:
+        """Take samples away that were added before."""
+        batch = batches.make_batch(
+            self.scheme, rows=rows, values=values, weights=weights, times=times
+        )
+        for part in batches.by_turns(batch):
+            self._shift_overdue(part)
+            self.weights.subtract(part.rows, part.buckets, self._effective_weights(part))
+
+    def _until_none_is_overdue(self, batch: Batch) -> Iterator[Batch]:
+        """Parts to be added one after the other, references having moved as far as needed."""
+        # Additions may be done together; only a moving reference separates earlier from later.
+        while self._overdue(batch).any():
+            first = batches.is_first(batch.rows)
+            part = batch.pick(np.flatnonzero(first))
+            self._shift_overdue(part)
+            yield part
+            batch = batch.pick(np.flatnonzero(~first))
+        yield batch
+
+    def _overdue(self, batch: Batch) -> NDArray[np.bool_]:
+        return self._decay.overdue(self.references[batch.rows], batch.times)
+
+    def _shift_overdue(self, batch: Batch) -> None:
+        overdue = np.flatnonzero(self._overdue(batch))
+        if len(overdue):
+            self._shift(batch.rows[overdue], self._decay.align(batch.times[overdue]))
+
+    def _shift(self, rows: Ints, references: Floats) -> None:
+        """Move the references of distinct rows and scale what they hold accordingly."""
+        self.weights.scale(rows, self._decay.exponents(self.references[rows], references))
+        self.references[rows] = references
+
+    def _effective_weights(self, batch: Batch) -> Floats:
+        return batch.weights * self._decay.factors(self.references[batch.rows], batch.times)
+
+    def percentiles(self, rows: ArrayLike | None = None) -> Floats:
+        """The bank's quantiles (columns) of rows, or of every row, released ones being empty."""
+        chosen = np.arange(self._used) if rows is None else _array(rows)
+        thresholds = np.multiply.outer(np.array(self.quantiles), self.weights.totals[chosen])
+        values = self.scheme.ends.take(self.weights.reach(chosen, thresholds))
+        values[:, self.weights.is_empty(chosen)] = 0.0
+        return values.T
+
+    def percentile(self, row: int, fraction: float) -> float:
+        """The end of the bucket where a row's running sum reaches a fraction of its total."""
+        if self.is_empty(row):
+            return 0.0
+        lowest, highest = int(self.weights.lowest[row]), int(self.weights.highest[row])
+        sums = np.cumsum(self.weights.span(row)[lowest:highest])
+        reached = np.searchsorted(sums, fraction * self.weights.totals[row])
+        return float(self.scheme.ends[lowest + reached])
+
+    def merge(self, into_row: int, from_rows: ArrayLike) -> None:
+        """Merge rows into another one, one after the other."""
+        target = np.array([into_row])
+        for source in _array(from_rows):
+            reference = self.references[[source]]
+            if self.references[into_row] < reference:
+                self._shift(target, self._decay.align(reference))
+            self._absorb(target, self._brought_to(self.references[target], np.array([source])))
+
+    def merged(self, groups: Sequence[Sequence[int]]) -> "HistogramBank":
+        """A new bank whose row `i` holds everything that the rows of group `i` hold here."""
+        sizes = np.fromiter(map(len, groups), np.int64, len(groups))
+        rows = np.fromiter(chain.from_iterable(groups), np.int64, int(sizes.sum()))
+        return self.merged_by(rows, np.repeat(np.arange(len(groups)), sizes), len(groups))
+
+    def merged_by(self, rows: Ints, groups: Ints, count: int) -> "HistogramBank":
+        """The same, given the number of its group beside each row."""
+        merged = HistogramBank(self.scheme, self.half_life, self.quantiles)
+        merged.allocate(count)
+        # As if the member with the latest reference came first: then only sources are scaled.
+        np.maximum.at(merged.references, groups, self.references[rows])
+        merged.references[:] = self._decay.align(merged.references)
+        merged._absorb(groups, self._brought_to(merged.references[groups], rows))
+        return merged
+
+    def _brought_to(self, references: Floats, rows: Ints) -> Weights:
+        """Copies of rows, scaled to the given references where their own are older."""
+        taken = self.weights.taken(rows)
+        old = self.references[rows]
+        older = np.flatnonzero(old < references)
+        if len(older):
+            new = self._decay.align(references[older])
+            taken.scale(older, self._decay.exponents(old[older], new))
+        return taken
+
+    def _absorb(self, targets: Ints, sources: Weights) -> None:
+        np.add.at(self.weights.totals, targets, sources.totals)
+        for places, buckets, weights in sources.spans(np.arange(len(targets))):
+            self.weights.add_inside(targets[places], buckets, weights)
+
+    def encode(self, row: int) -> HistogramCheckpoint:
+        """The record in which a row outlives a restart."""
+        total, reference = float(self.weights.totals[row]), float(self.references[row])
+        return checkpoint.encode_histogram(self.weights.span(row), total, reference)
+
+    def decode(self, row: int, stored: HistogramCheckpoint | None) -> None:
+        """Add what a checkpoint holds to a row, which takes over its reference."""
+        content = checkpoint.decode_histogram(stored, self.scheme.count)
+        self.references[row] = content.reference
+        self.weights.totals[row] += content.total_weight
+        buckets = np.flatnonzero(content.weights)
+        rows = np.full(len(buckets), row)
+        self.weights.add_inside(rows, buckets.astype(np.uint8), content.weights[buckets])
+
+
+def _array(rows: ArrayLike) -> Ints:
+    return np.atleast_1d(np.asarray(rows, np.int64))

@@ -105,8 +105,8 @@ class Quantity:
         """The one text of its number in its format: no fraction, the largest suffix that fits."""
         if self.is_zero:
             return "0"
-        if self.format is Format.BINARY_SI and self.exponent >= 0 and abs(self.whole()) >= _KIBI:
-            return _format_binary(self.whole())
+        if self.format is Format.BINARY_SI and self.exponent >= 0 and abs(self._at(0)) >= _KIBI:
+            return _format_binary(self._at(0))
         return self._format_decimal()
 
     def __str__(self) -> str:
@@ -238,6 +238,7 @@ def _fit(size: int, unit: _Unit, decimals: int) -> tuple[int, int, Format]:
 
 
 _AMOUNT_UNITS: Final = {Resource.CPU: _MILLI, Resource.MEMORY: 0}
+_AMOUNT_FORMATS: Final = {Resource.CPU: Format.DECIMAL_SI, Resource.MEMORY: Format.BINARY_SI}
 _CACHED_AMOUNTS: Final = 1 << 16
 
 _ORDINARY: Final = re.compile(r"([0-9]{1,15})(n|u|m|k|M|G|Ki|Mi|Gi|)")
@@ -275,11 +276,7 @@ def parse_amount(resource: Resource, text: str) -> int:
 @lru_cache(maxsize=_CACHED_AMOUNTS)
 def format_amount(resource: Resource, amount: int) -> str:
     """The canonical quantity of an amount: `1500m` of CPU, `250Mi` of memory."""
-    match resource:
-        case Resource.CPU:
-            return make(amount, _MILLI, Format.DECIMAL_SI).canonical()
-        case Resource.MEMORY:
-            return make(amount, 0, Format.BINARY_SI).canonical()
+    return make(amount, _AMOUNT_UNITS[resource], _AMOUNT_FORMATS[resource]).canonical()
 
 
 def humanize_memory(amount: int) -> str:

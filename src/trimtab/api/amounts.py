@@ -4,7 +4,6 @@ A number such as 0.1 must never pass through a float, so quantities stay raw unt
 """
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -26,6 +25,11 @@ class Amounts(Wire, frozen=True, kw_only=True):
     memory: msgspec.Raw = NOT_GIVEN
 
 
+def is_given(raw: msgspec.Raw) -> bool:
+    """Whether an optional quantity is there; `null` is as good as absent."""
+    return bytes(raw) not in {b"", b"null"}
+
+
 def quantity_text(raw: msgspec.Raw, path: str) -> str:
     """The text of a quantity; a DecodeError where the wire has neither a string nor a number."""
     try:
@@ -37,9 +41,9 @@ def quantity_text(raw: msgspec.Raw, path: str) -> str:
 def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
     """Millicores or bytes of one quantity, rounded up."""
     try:
-        return _amount(resource, bytes(raw))
-    except DecodeError as error:
-        raise DecodeError(path, error.problem) from error
+        return quantities.parse_amount(resource, quantity_text(raw, path))
+    except quantities.QuantityError as error:
+        raise DecodeError(path, str(error)) from error
 
 
 def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
@@ -71,16 +75,6 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
         if raw is not NOT_GIVEN:
             amounts[resource] = decode_amount(resource, raw, f"{path}[{resource}]")
     return amounts
-
-
-# Few different quantities make up a whole cluster, and parsing them is most of decoding a pod.
-@lru_cache(maxsize=16_384)
-def _amount(resource: Resource, raw: bytes) -> int:
-    text = _text(raw)
-    try:
-        return quantities.parse_amount(resource, text)
-    except quantities.QuantityError as error:
-        raise DecodeError("", f"{text!r} is not a quantity: {error}") from error
 
 
 def _text(raw: bytes) -> str:

@@ -12,11 +12,11 @@ from typing import TypeVar
 import msgspec
 
 from trimtab.api import autoscaler_wire as wire
-from trimtab.api.amounts import NOT_GIVEN, decode_amount, decode_amount_map
+from trimtab.api.amounts import decode_amount, decode_amount_map, is_given
 from trimtab.api.autoscaler_wire import decode_wire
 from trimtab.api.decoding import convert_each
 from trimtab.api.label_selectors import convert_selector
-from trimtab.api.metadata import Metadata, text_map
+from trimtab.api.metadata import NO_METADATA, text_map
 from trimtab.api.times import decode_duration, decode_time
 from trimtab.core import autoscalers as core
 from trimtab.core.resources import BOTH, Resource
@@ -31,7 +31,7 @@ def decode_autoscaler(data: bytes) -> core.Autoscaler:
 
 def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
     """The autoscaler that a wire record describes."""
-    metadata = source.metadata or Metadata()
+    metadata = source.metadata or NO_METADATA
     spec = source.spec or wire.Spec()
     status = source.status or wire.Status()
     policy = spec.update_policy or wire.UpdatePolicy()
@@ -167,7 +167,7 @@ def _seconds(count: int | None) -> timedelta | None:
 
 
 def _given_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int | None:
-    return None if raw is NOT_GIVEN else decode_amount(resource, raw, path)
+    return decode_amount(resource, raw, path) if is_given(raw) else None
 
 
 def _ratio(raw: msgspec.Raw, path: str) -> float | None:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from trimtab.api.decoding import DecodeError, Wire, convert_each
-from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.api.decoding import DecodeError, Wire
+from trimtab.api.metadata import text_map
+from trimtab.core import selector_syntax
+from trimtab.core.selectors import Selector
 
 
 class Expression(Wire, frozen=True, kw_only=True):
@@ -22,30 +24,25 @@ class LabelSelector(Wire, frozen=True, kw_only=True):
 
 
 def convert_selector(wire: LabelSelector | None, path: str) -> Selector | None:
-    """The selector of the wire; None, which selects nothing, where there is none."""
+    """The selector of the wire; None where there is none."""
     if wire is None:
         return None
-    expressions = convert_each(
-        wire.match_expressions, _convert_expression, f"{path}.matchExpressions"
-    )
-    return Selector(_equalities(wire.match_labels) + expressions)
-
-
-def select_labels(labels: Mapping[str, str | None] | None) -> Selector | None:
-    """The selector for pods that carry all these labels; None where there are no labels."""
-    return Selector(_equalities(labels)) if labels else None
-
-
-def _equalities(labels: Mapping[str, str | None] | None) -> tuple[LabelRequirement, ...]:
-    return tuple(
-        LabelRequirement(key, Operator.IN, (value or "",))
-        for key, value in sorted((labels or {}).items())
-    )
-
-
-def _convert_expression(wire: Expression, path: str) -> LabelRequirement:
     try:
-        operator = Operator(wire.operator or "")
-    except ValueError as error:
-        raise DecodeError(f"{path}.operator", f"{wire.operator!r} is not an operator") from error
-    return LabelRequirement(wire.key or "", operator, wire.values or ())
+        return selector_syntax.build(text_map(wire.match_labels), written_expressions(wire))
+    except selector_syntax.SelectorError as error:
+        raise DecodeError(path, str(error)) from error
+
+
+def select_labels(labels: Mapping[str, str | None] | None, path: str) -> Selector | None:
+    """The selector for pods that carry all these labels; None where there are no labels."""
+    if not labels:
+        return None
+    return convert_selector(LabelSelector(match_labels=dict(labels)), path)
+
+
+def written_expressions(wire: LabelSelector) -> tuple[selector_syntax.Expression, ...]:
+    """The expressions of a selector as they were written, unjudged."""
+    return tuple(
+        selector_syntax.Expression(each.key or "", each.operator or "", each.values or ())
+        for each in wire.match_expressions or ()
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from sys import intern
+from typing import Final
 
 from trimtab.api.decoding import Int64, Wire
 from trimtab.core import pods
@@ -33,7 +34,7 @@ class Metadata(Wire, frozen=True, kw_only=True):
     owner_references: tuple[Owner, ...] | None = None
 
 
-NO_METADATA = Metadata()
+NO_METADATA: Final = Metadata()
 """What an object without metadata has."""
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from trimtab.api.amounts import Amounts, decode_amounts
 from trimtab.api.decoding import Int32, Wire, decode
-from trimtab.api.metadata import Metadata, controlling_owner, text_map
+from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner, text_map
 from trimtab.api.times import ZERO_TIME, decode_time
 from trimtab.core.pods import (
     Allocation,
@@ -101,7 +101,6 @@ _PENDING_STATES: Final = {
     "Deferred": ResizeState.DEFERRED,
     "Infeasible": ResizeState.INFEASIBLE,
 }
-_NO_METADATA: Final = Metadata()
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
@@ -111,7 +110,7 @@ _NO_CONTAINER_STATUS: Final = _ContainerStatus()
 def decode_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
     source = decode(_DECODER, data)
-    metadata = source.metadata or _NO_METADATA
+    metadata = source.metadata or NO_METADATA
     spec = source.spec or _NO_SPEC
     status = source.status or _NO_STATUS
     conditions = status.conditions or ()

@@ -1,0 +1,183 @@
+"""AdmissionReviews: what the API server asks a webhook, and what the webhook answers.
+
+The objects in a request stay undecoded, so that each is decoded once, as what it is, and only if
+somebody looks at it.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+
+from trimtab.api import field_errors
+from trimtab.api.amounts import NOT_GIVEN, is_given
+from trimtab.api.decoding import DecodeError, Wire, decode
+from trimtab.api.encoding import Written, encode
+from trimtab.api.field_errors import FieldError
+from trimtab.core.operations import Patch
+
+_API_VERSION: Final = "admission.k8s.io/v1"
+
+
+class _Resource(Wire, frozen=True, kw_only=True):
+    group: str | None = None
+    version: str | None = None
+    resource: str | None = None
+
+
+class _Request(Wire, frozen=True, kw_only=True):
+    uid: str | None = None
+    resource: _Resource | None = None
+    sub_resource: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    operation: str | None = None
+    object: msgspec.Raw = NOT_GIVEN
+    old_object: msgspec.Raw = NOT_GIVEN
+
+
+class _Review(Wire, frozen=True, kw_only=True):
+    request: _Request | None = None
+
+
+class _Cause(Written, frozen=True, kw_only=True):
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class _Details(Written, frozen=True, kw_only=True):
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    causes: list[_Cause] = msgspec.field(default_factory=list)
+
+
+class _Status(Written, frozen=True, kw_only=True):
+    status: str
+    message: str
+    reason: str
+    details: _Details
+    code: int
+
+
+class _Response(Written, frozen=True, kw_only=True):
+    uid: str
+    allowed: bool
+    status: _Status | None = None
+    patch_type: str = ""
+    patch: bytes = b""
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+
+class _WrittenReview(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    response: _Response
+
+
+_DECODER: Final = msgspec.json.Decoder(_Review)
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionRequest:
+    """What the API server wants to know: may this happen to that object, and how changed?"""
+
+    uid: str
+    group: str
+    version: str
+    resource: str
+    """The plural name: `pods`."""
+    subresource: str
+    namespace: str
+    name: str
+    """Empty where the API server is still to make one up."""
+    operation: str
+    object: bytes | None
+    """The object's JSON; None on deletion."""
+    old_object: bytes | None
+    """The JSON of what is stored; None on creation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """It may happen, with the patch applied."""
+
+    patch: Patch = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An autoscaler may not be stored, for all these errors."""
+
+    name: str
+    errors: tuple[FieldError, ...]
+    warnings: tuple[str, ...] = ()
+
+
+Answer: TypeAlias = Allowed | Refused
+
+
+def decode_review(data: bytes) -> AdmissionRequest:
+    """The request in the JSON of an AdmissionReview."""
+    source = decode(_DECODER, data).request
+    if source is None:
+        raise DecodeError("request", "an AdmissionReview without a request asks nothing")
+    resource = source.resource or _Resource()
+    return AdmissionRequest(
+        uid=source.uid or "",
+        group=resource.group or "",
+        version=resource.version or "",
+        resource=resource.resource or "",
+        subresource=source.sub_resource or "",
+        namespace=source.namespace or "",
+        name=source.name or "",
+        operation=source.operation or "",
+        object=source.object if is_given(source.object) else None,
+        old_object=source.old_object if is_given(source.old_object) else None,
+    )
+
+
+def encode_review(uid: str, answer: Answer) -> bytes:
+    """The JSON of the AdmissionReview that answers the request with this uid."""
+    review = _WrittenReview(
+        api_version=_API_VERSION, kind="AdmissionReview", response=_write_response(uid, answer)
+    )
+    return encode(review)
+
+
+def _write_response(uid: str, answer: Answer) -> _Response:
+    warnings = list(answer.warnings)
+    match answer:
+        case Allowed(patch=()):
+            return _Response(uid=uid, allowed=True, warnings=warnings)
+        case Allowed(patch=patch):
+            return _Response(
+                uid=uid,
+                allowed=True,
+                patch_type="JSONPatch",
+                patch=encode(patch),
+                warnings=warnings,
+            )
+        case Refused():
+            return _Response(
+                uid=uid, allowed=False, status=_write_status(answer), warnings=warnings
+            )
+        case _:
+            assert_never(answer)
+
+
+def _write_status(refused: Refused) -> _Status:
+    kind, _, group = field_errors.KIND.partition(".")
+    causes = [
+        _Cause(reason=error.type, message=error.body, field=error.path) for error in refused.errors
+    ]
+    return _Status(
+        status="Failure",
+        message=field_errors.refusal(refused.name, refused.errors),
+        reason="Invalid",
+        details=_Details(name=refused.name, group=group, kind=kind, causes=causes),
+        code=HTTPStatus.UNPROCESSABLE_ENTITY,
+    )

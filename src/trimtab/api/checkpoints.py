@@ -1,0 +1,211 @@
+"""VerticalPodAutoscalerCheckpoints, both ways, so that the original can take over and hand back.
+
+What of the object's content makes sense is for `core.checkpoint` to say; here it only has to have
+the right types.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from trimtab.api.decoding import Int64, Wire, decode
+from trimtab.api.encoding import Written, encode
+from trimtab.api.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.times import ZERO_TIME, decode_time, format_time
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+
+FINGERPRINT: Final = "trimtab/selector-fingerprint"
+"""The annotation with the fingerprint of the selector whose pods a checkpoint describes (S27)."""
+
+_API_VERSION: Final = "autoscaling.k8s.io/v1"
+_KIND: Final = "VerticalPodAutoscalerCheckpoint"
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    vpa_object_name: str | None = None
+    container_name: str | None = None
+
+
+class _Histogram(Wire, frozen=True, kw_only=True):
+    reference_timestamp: str | None = None
+    bucket_weights: dict[Int64, Int64] | None = None
+    total_weight: float | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    last_update_time: str | None = None
+    version: str | None = None
+    cpu_histogram: _Histogram | None = None
+    memory_histogram: _Histogram | None = None
+    first_sample_start: str | None = None
+    last_sample_start: str | None = None
+    total_samples_count: Int64 | None = None
+
+
+class _Checkpoint(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+class _WrittenHistogram(Written, frozen=True, kw_only=True):
+    reference_timestamp: str | None
+    bucket_weights: dict[int, int] = msgspec.field(default_factory=dict)
+    total_weight: float = 0.0
+
+
+class _WrittenStatus(Written, frozen=True, kw_only=True):
+    last_update_time: str | None
+    version: str = ""
+    cpu_histogram: _WrittenHistogram
+    memory_histogram: _WrittenHistogram
+    first_sample_start: str | None
+    last_sample_start: str | None
+    total_samples_count: int = 0
+
+
+class _WrittenMetadata(Written, frozen=True, kw_only=True):
+    name: str
+    namespace: str
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class _WrittenSpec(Written, frozen=True, kw_only=True):
+    vpa_object_name: str
+    container_name: str
+
+
+class _WrittenCheckpoint(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    metadata: _WrittenMetadata
+    spec: _WrittenSpec
+    status: _WrittenStatus
+
+
+_DECODER: Final = msgspec.json.Decoder(_Checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What is stored for one container of one autoscaler, and where."""
+
+    namespace: str
+    autoscaler_name: str
+    container_name: str
+    aggregate: AggregateCheckpoint
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    """Its own name as read; one that is written is named after autoscaler and container."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint of the selector whose pods it describes; None for all of the target."""
+        return self.annotations.get(FINGERPRINT)
+
+
+def decode_checkpoint(data: bytes) -> Checkpoint:
+    """The checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint, of whatever version."""
+    source = decode(_DECODER, data)
+    metadata = source.metadata or NO_METADATA
+    spec = source.spec or _Spec()
+    return Checkpoint(
+        namespace=metadata.namespace or "",
+        autoscaler_name=spec.vpa_object_name or "",
+        container_name=spec.container_name or "",
+        aggregate=_convert_status(source.status or _Status()),
+        annotations=text_map(metadata.annotations),
+        name=metadata.name or "",
+    )
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The whole object, as it is created."""
+    return encode(
+        _WrittenCheckpoint(
+            api_version=_API_VERSION,
+            kind=_KIND,
+            metadata=_WrittenMetadata(
+                name=f"{checkpoint.autoscaler_name}-{checkpoint.container_name}",
+                namespace=checkpoint.namespace,
+                annotations=dict(checkpoint.annotations),
+            ),
+            spec=_WrittenSpec(
+                vpa_object_name=checkpoint.autoscaler_name,
+                container_name=checkpoint.container_name,
+            ),
+            status=_write_status(checkpoint.aggregate),
+        )
+    )
+
+
+def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]) -> bytes:
+    """The JSON Patch that overwrites a checkpoint, given the annotations that it has by now.
+
+    The fingerprint is touched only where it differs, and other annotations never.
+    """
+    status = _write_status(checkpoint.aggregate)
+    operations: list[dict[str, object]] = [{"op": "replace", "path": "/status", "value": status}]
+    if stored.get(FINGERPRINT) != checkpoint.fingerprint:
+        annotations = _replace_fingerprint(stored, checkpoint.fingerprint)
+        operations.append({"op": "add", "path": "/metadata/annotations", "value": annotations})
+    return encode(operations)
+
+
+def _replace_fingerprint(stored: Mapping[str, str], wanted: str | None) -> dict[str, str]:
+    others = {key: value for key, value in stored.items() if key != FINGERPRINT}
+    return others if wanted is None else {**others, FINGERPRINT: wanted}
+
+
+def _convert_status(source: _Status) -> AggregateCheckpoint:
+    return AggregateCheckpoint(
+        cpu_histogram=_convert_histogram(source.cpu_histogram, "status.cpuHistogram"),
+        memory_histogram=_convert_histogram(source.memory_histogram, "status.memoryHistogram"),
+        first_sample_start=_set_time(source.first_sample_start, "status.firstSampleStart"),
+        last_sample_start=_set_time(source.last_sample_start, "status.lastSampleStart"),
+        total_samples_count=source.total_samples_count or 0,
+        last_update_time=_set_time(source.last_update_time, "status.lastUpdateTime"),
+        version=source.version or "",
+    )
+
+
+def _convert_histogram(source: _Histogram | None, path: str) -> HistogramCheckpoint:
+    if source is None:
+        return HistogramCheckpoint()
+    return HistogramCheckpoint(
+        reference_time=_set_time(source.reference_timestamp, f"{path}.referenceTimestamp"),
+        bucket_weights=source.bucket_weights or {},
+        total_weight=source.total_weight or 0.0,
+    )
+
+
+def _set_time(text: str | None, path: str) -> datetime | None:
+    moment = decode_time(text, path)
+    return None if moment == ZERO_TIME else moment
+
+
+def _write_status(aggregate: AggregateCheckpoint) -> _WrittenStatus:
+    return _WrittenStatus(
+        last_update_time=_write_time(aggregate.last_update_time),
+        version=aggregate.version,
+        cpu_histogram=_write_histogram(aggregate.cpu_histogram),
+        memory_histogram=_write_histogram(aggregate.memory_histogram),
+        first_sample_start=_write_time(aggregate.first_sample_start),
+        last_sample_start=_write_time(aggregate.last_sample_start),
+        total_samples_count=aggregate.total_samples_count,
+    )
+
+
+def _write_histogram(histogram: HistogramCheckpoint) -> _WrittenHistogram:
+    return _WrittenHistogram(
+        reference_timestamp=_write_time(histogram.reference_time),
+        bucket_weights=dict(histogram.bucket_weights),
+        total_weight=histogram.total_weight,
+    )
+
+
+def _write_time(moment: datetime | None) -> str | None:
+    return None if moment is None else format_time(moment)

@@ -1,0 +1,169 @@
+"""Events: those that we write about pods and autoscalers, each with its text."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final
+
+from trimtab.api.encoding import Written, encode
+from trimtab.api.times import format_micro_time, format_time
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.pods import Pod
+
+UPDATER: Final = "vpa-updater"
+"""The component that the updater's events name as their source."""
+
+_MAX_NAME: Final = 253
+
+
+class EventReason(StrEnum):
+    """Why an event was written; people filter by these words, which are the original's."""
+
+    EVICTED_BY_VPA = "EvictedByVPA"
+    EVICTED_POD = "EvictedPod"
+    IN_PLACE_RESIZED_BY_VPA = "InPlaceResizedByVPA"
+    IN_PLACE_RESIZE_SKIPPED = "InPlaceResizeSkipped"
+
+
+class EventType(StrEnum):
+    """How bad it is."""
+
+    NORMAL = "Normal"
+    WARNING = "Warning"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """The object that an event is about."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an object."""
+
+    about: ObjectReference
+    reason: str
+    message: str
+    at: datetime
+    component: str = UPDATER
+    type: EventType = EventType.NORMAL
+
+
+class _Reference(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Metadata(Written, frozen=True, kw_only=True):
+    name: str
+    namespace: str
+
+
+class _Source(Written, frozen=True, kw_only=True):
+    component: str
+
+
+class _Event(Written, frozen=True, kw_only=True):
+    api_version: str
+    kind: str
+    metadata: _Metadata
+    involved_object: _Reference
+    reason: str
+    message: str
+    source: _Source
+    first_timestamp: str
+    last_timestamp: str
+    count: int
+    type: str
+    event_time: str | None = None
+    reporting_component: str
+
+
+def about_pod(pod: Pod) -> ObjectReference:
+    """The pod as an event names it."""
+    return ObjectReference("v1", "Pod", pod.namespace, pod.name, pod.uid, pod.resource_version)
+
+
+def about_autoscaler(autoscaler: Autoscaler) -> ObjectReference:
+    """The autoscaler as an event names it."""
+    return ObjectReference(
+        "autoscaling.k8s.io/v1",
+        "VerticalPodAutoscaler",
+        autoscaler.namespace,
+        autoscaler.name,
+        autoscaler.uid,
+        autoscaler.resource_version,
+    )
+
+
+def evicted(pod: Pod, autoscaler: Autoscaler, at: datetime) -> tuple[Event, Event]:
+    """What an eviction says on the pod and on its autoscaler."""
+    on_pod = "Evicted so that its successor starts with the recommended resources."
+    on_autoscaler = f"Evicted pod {pod.name} to apply the recommended resources."
+    return (
+        Event(about_pod(pod), EventReason.EVICTED_BY_VPA, on_pod, at),
+        Event(about_autoscaler(autoscaler), EventReason.EVICTED_POD, on_autoscaler, at),
+    )
+
+
+def resized(pod: Pod, at: datetime) -> Event:
+    """What a resize in place says on the pod."""
+    message = "Resized in place to the recommended resources."
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
+
+
+def resize_skipped(pod: Pod, at: datetime) -> Event:
+    """What is said on a pod that is not resized because it would not fit again."""
+    message = (
+        "Not resized: its node could not fit an earlier resize, "
+        "and the recommendation has not become smaller since."
+    )
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
+
+
+def encode_event(event: Event) -> bytes:
+    """The JSON of the event, to be created in its object's namespace."""
+    about = event.about
+    at = format_time(event.at)
+    return encode(
+        _Event(
+            api_version="v1",
+            kind="Event",
+            metadata=_Metadata(name=_event_name(event), namespace=about.namespace or "default"),
+            involved_object=_Reference(
+                api_version=about.api_version,
+                kind=about.kind,
+                namespace=about.namespace,
+                name=about.name,
+                uid=about.uid,
+                resource_version=about.resource_version,
+            ),
+            reason=event.reason,
+            message=event.message,
+            source=_Source(component=event.component),
+            first_timestamp=at,
+            last_timestamp=at,
+            count=1,
+            type=event.type,
+            reporting_component=event.component,
+        )
+    )
+
+
+def _event_name(event: Event) -> str:
+    # Many things may happen to one object in one moment, so the time alone would not be unique.
+    told = (event.about.uid, event.reason, event.message, format_micro_time(event.at))
+    suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]
+    return event.about.name[: _MAX_NAME - len(suffix)].rstrip(".-") + suffix

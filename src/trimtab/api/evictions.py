@@ -1,0 +1,71 @@
+"""What the kubelet tells of pods that it evicted for want of memory."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from trimtab.api.decoding import DecodeError, Wire, decode
+from trimtab.api.metadata import NO_METADATA, Metadata
+from trimtab.api.times import ZERO_TIME, decode_time
+from trimtab.core import quantities
+from trimtab.core.resources import Resource
+
+
+class _Involved(Wire, frozen=True, kw_only=True):
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+
+
+class _Event(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    reason: str | None = None
+    involved_object: _Involved | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Event)
+_CONTAINERS: Final = "offending_containers"
+_USAGE: Final = "offending_containers_usage"
+_RESOURCE: Final = "starved_resource"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEviction:
+    """A container for whose memory a pod was evicted."""
+
+    namespace: str
+    pod: str
+    container: str
+    memory_bytes: int
+    at: datetime
+
+
+def decode_memory_evictions(data: bytes) -> tuple[MemoryEviction, ...]:
+    """The containers that the JSON of one Event blames for a want of memory; none of others."""
+    source = decode(_DECODER, data)
+    metadata = source.metadata or NO_METADATA
+    involved = source.involved_object or _Involved()
+    if source.reason != "Evicted" or involved.kind != "Pod":
+        return ()
+    at = decode_time(metadata.creation_timestamp, "metadata.creationTimestamp") or ZERO_TIME
+    return tuple(
+        MemoryEviction(involved.namespace or "", involved.name or "", container, memory, at)
+        for container, memory in _blamed(metadata.annotations or {})
+    )
+
+
+def _blamed(annotations: dict[str, str | None]) -> list[tuple[str, int]]:
+    columns = [(annotations.get(key) or "").split(",") for key in (_CONTAINERS, _USAGE, _RESOURCE)]
+    if len({len(column) for column in columns}) > 1:
+        return []
+    rows = zip(*columns, strict=True)
+    return [(name, _parse_usage(text)) for name, text, kind in rows if kind == Resource.MEMORY]
+
+
+def _parse_usage(text: str) -> int:
+    try:
+        return quantities.parse_amount(Resource.MEMORY, text)
+    except quantities.QuantityError as error:
+        raise DecodeError(f"metadata.annotations[{_USAGE}]", str(error)) from error

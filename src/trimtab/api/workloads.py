@@ -1,0 +1,145 @@
+"""Workloads: the well-known kinds that own pods, and Scale for all others."""
+
+from typing import Final
+
+import msgspec
+
+from trimtab.api.decoding import Int32, Wire, decode
+from trimtab.api.label_selectors import LabelSelector, convert_selector, select_labels
+from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner
+from trimtab.api.selector_text import decode_selector_text
+from trimtab.core.pods import WorkloadName
+from trimtab.core.selectors import Selector
+from trimtab.core.workloads import Workload
+
+
+class _Selecting(Wire, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    replicas: Int32 | None = None
+
+
+class _SelectingLabels(Wire, frozen=True, kw_only=True):
+    selector: dict[str, str | None] | None = None
+    replicas: Int32 | None = None
+
+
+class _Template(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+
+
+class _JobSpec(Wire, frozen=True, kw_only=True):
+    template: _Template | None = None
+
+
+class _JobTemplate(Wire, frozen=True, kw_only=True):
+    spec: _JobSpec | None = None
+
+
+class _CronJobSpec(Wire, frozen=True, kw_only=True):
+    job_template: _JobTemplate | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    desired_number_scheduled: Int32 | None = None
+
+
+class _Controller(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Selecting | None = None
+    status: _Status | None = None
+
+
+class _ReplicationController(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _SelectingLabels | None = None
+
+
+class _CronJob(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _CronJobSpec | None = None
+
+
+class _ScaleStatus(Wire, frozen=True, kw_only=True):
+    selector: str | None = None
+
+
+class _Scale(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    status: _ScaleStatus | None = None
+
+
+WELL_KNOWN_KINDS: Final = (
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+)
+"""Kinds that are read as they are; all others through their scale subresource."""
+
+_CONTROLLER: Final = msgspec.json.Decoder(_Controller)
+_REPLICATION_CONTROLLER: Final = msgspec.json.Decoder(_ReplicationController)
+_CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
+_SCALE: Final = msgspec.json.Decoder(_Scale)
+
+
+def decode_workload(kind: str, data: bytes) -> Workload:
+    """The workload in the JSON of one object of a well-known kind (`WELL_KNOWN_KINDS`)."""
+    match kind:
+        case "CronJob":
+            return _decode_cron_job(kind, data)
+        case "ReplicationController":
+            return _decode_replication_controller(kind, data)
+        case _:
+            return _decode_controller(kind, data)
+
+
+def decode_scale(kind: str, data: bytes) -> Workload:
+    """The workload of any other kind, from the JSON of its scale subresource.
+
+    The original does not count the replicas of such kinds, whatever their scale says.
+    """
+    source = decode(_SCALE, data)
+    text = (source.status or _ScaleStatus()).selector
+    selector = decode_selector_text(text, "status.selector") if text else None
+    return _name_workload(kind, source.metadata, selector)
+
+
+def _decode_controller(kind: str, data: bytes) -> Workload:
+    source = decode(_CONTROLLER, data)
+    spec = source.spec or _Selecting()
+    status = source.status or _Status()
+    selector = convert_selector(spec.selector, "spec.selector")
+    replicas = status.desired_number_scheduled if kind == "DaemonSet" else spec.replicas
+    return _name_workload(kind, source.metadata, selector, replicas)
+
+
+def _decode_replication_controller(kind: str, data: bytes) -> Workload:
+    source = decode(_REPLICATION_CONTROLLER, data)
+    spec = source.spec or _SelectingLabels()
+    selector = select_labels(spec.selector, "spec.selector")
+    return _name_workload(kind, source.metadata, selector, spec.replicas)
+
+
+def _decode_cron_job(kind: str, data: bytes) -> Workload:
+    source = decode(_CRON_JOB, data)
+    # A CronJob selects nothing itself; its pods carry the labels of the innermost template.
+    job_template = (source.spec or _CronJobSpec()).job_template or _JobTemplate()
+    template = (job_template.spec or _JobSpec()).template or _Template()
+    labels = (template.metadata or NO_METADATA).labels
+    path = "spec.jobTemplate.spec.template.metadata.labels"
+    return _name_workload(kind, source.metadata, select_labels(labels, path))
+
+
+def _name_workload(
+    kind: str, metadata: Metadata | None, selector: Selector | None, replicas: int | None = None
+) -> Workload:
+    metadata = metadata or NO_METADATA
+    return Workload(
+        name=WorkloadName(metadata.namespace or "", kind, metadata.name or ""),
+        owner=controlling_owner(metadata),
+        selector=selector,
+        replicas=replicas,
+    )

@@ -90,7 +90,8 @@ def compare(path: str, ours: Any, theirs: Any) -> list[str]:
             for key in keys
             for line in compare(f"{path}/{key}", ours.get(key), theirs.get(key))
         ]
-    if isinstance(theirs, float) and isinstance(ours, float):
+    # The original writes a large float without a fraction, which reads as an int.
+    if isinstance(ours, float) and isinstance(theirs, float | int):
         same = math.isclose(ours, theirs, rel_tol=1e-9)
     else:
         same = ours == theirs

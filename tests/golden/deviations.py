@@ -21,6 +21,32 @@ class Deviation:
     """A regular expression: every difference must match it, nothing else may differ."""
 
 
+_NEWLY_REFUSED: Final = (
+    r"allowed: False != True$|message: |patches: \[\] != "
+    r"|errors: ['\"]spec\.{field}.* != absent$"
+)
+"""Of the webhook's answer: the error of a field, and what follows from there being an error."""
+
+
+def _has_odd_requirements(spec: dict[str, Any]) -> bool:
+    listed = (spec.get("updatePolicy") or {}).get("evictionRequirements") or []
+    resources = [set(entry.get("resources") or []) for entry in listed]
+    named: list[str] = [name for entry in resources for name in entry]
+    repeated = len(named) != len(set(named))
+    return repeated or not all(resources) or not {"cpu", "memory"}.issuperset(named)
+
+
+def _boosts(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or []
+    holders = [spec, *policies]
+    return [(holder.get("startupBoost") or {}).get("cpu") or {} for holder in holders]
+
+
+def _is_contradictory(boost: dict[str, Any]) -> bool:
+    foreign = {"Factor": "quantity", "Quantity": "factor"}.get(boost.get("type", ""), "")
+    return boost.get(foreign) is not None or (boost.get("durationSeconds") or 0) < 0
+
+
 DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="quantity",
@@ -29,5 +55,22 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         applies=lambda case: bool(case["expected"].get("quirk")),
         # Above 1000E the original runs out of suffixes and prints the number without any.
         where=r"(milliValue|value): |(canonical|string): '-?\d+000E' != '-?\d+'$",
+    ),
+    Deviation(
+        set="vpa_validation",
+        decision="D3",
+        reason="eviction requirements that overlap, or name no or an unknown resource, are refused",
+        applies=lambda case: _has_odd_requirements(case["input"]["object"]["spec"]),
+        where=_NEWLY_REFUSED.format(field=r"updatePolicy\.evictionRequirements\[\d+\]\.resources"),
+    ),
+    Deviation(
+        set="vpa_validation",
+        decision="0003",
+        reason="a boost with a member of the other type or a negative time is refused",
+        applies=lambda case: any(map(_is_contradictory, _boosts(case["input"]["object"]["spec"]))),
+        where=_NEWLY_REFUSED.format(
+            field=r"(resourcePolicy\.containerPolicies\[\d+\]\.)?startupBoost\.cpu\."
+            "(factor|quantity|durationSeconds)"
+        ),
     ),
 )

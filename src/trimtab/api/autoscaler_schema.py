@@ -1,0 +1,308 @@
+"""The OpenAPI schema of the VerticalPodAutoscaler, v1 and v1beta2."""
+
+from typing import Final
+
+from trimtab.api.crd_schema import (
+    Schema,
+    array,
+    integer,
+    mapping,
+    quantities,
+    quantity,
+    record,
+    text,
+    timestamp,
+)
+from trimtab.api.object_schema import object_schema
+from trimtab.core.autoscalers import (
+    BoostType,
+    ChangeDirection,
+    ContainerMode,
+    ControlledValues,
+    UpdateMode,
+)
+from trimtab.core.selectors import Operator
+
+_MODES_V1BETA2: Final = (
+    UpdateMode.OFF,
+    UpdateMode.INITIAL,
+    UpdateMode.RECREATE,
+    UpdateMode.AUTO,
+)
+_MODES: Final = (
+    UpdateMode.OFF,
+    UpdateMode.INITIAL,
+    UpdateMode.RECREATE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.IN_PLACE,
+    UpdateMode.AUTO,
+    UpdateMode.UPSCALE_ONLY,
+)
+
+_FACTOR_RULE: Final = "factor is required when type is Factor and forbidden otherwise"
+_QUANTITY_RULE: Final = "quantity is required when type is Quantity and forbidden otherwise"
+_BOOST_RULES: Final = {
+    _FACTOR_RULE: "(self.type == 'Factor') == has(self.factor)",
+    _QUANTITY_RULE: "(self.type == 'Quantity') == has(self.quantity)",
+}
+
+
+def autoscaler_schema() -> Schema:
+    """The schema of version v1."""
+    return object_schema(
+        "Sets the CPU and memory requests of the pods of one workload to what they use.",
+        spec=_spec(),
+        status=_status(),
+        required=["spec"],
+    )
+
+
+def autoscaler_schema_v1beta2() -> Schema:
+    """The schema of version v1beta2, which is kept for old stored objects only."""
+    policy = record(
+        "How one container may be scaled.",
+        {
+            "containerName": text("Name of the container, or `*` for all without their own entry."),
+            "maxAllowed": quantities("The most that may be recommended."),
+            "minAllowed": quantities("The least that may be recommended."),
+            "mode": text("Whether the container is scaled.", choices=ContainerMode),
+        },
+    )
+    spec = record(
+        "What is scaled, and how.",
+        {
+            "resourcePolicy": _resource_policy(policy),
+            "targetRef": _target_ref(),
+            "updatePolicy": record(
+                "How recommendations reach the pods.",
+                {"updateMode": text("When pods are changed.", choices=_MODES_V1BETA2)},
+            ),
+        },
+        required=["targetRef"],
+    )
+    return object_schema(
+        "Sets the CPU and memory requests of the pods of one workload to what they use.",
+        spec=spec,
+        status=_status(),
+        required=["spec"],
+    )
+
+
+def _spec() -> Schema:
+    return record(
+        "What is scaled, and how.",
+        {
+            "recommenders": array(
+                "The recommender in charge of this object, at most one. Without it the one named"
+                " `default` is.",
+                record(
+                    "A recommender.",
+                    {"name": text("Name of the recommender.")},
+                    required=["name"],
+                ),
+            ),
+            "resourcePolicy": _resource_policy(_container_policy()),
+            "selector": _selector(),
+            "startupBoost": _startup_boost(
+                "Extra CPU while pods start, for every container without a boost of its own."
+            ),
+            "targetRef": _target_ref(),
+            "updatePolicy": _update_policy(),
+        },
+        required=["targetRef"],
+    )
+
+
+def _target_ref() -> Schema:
+    return record(
+        "The workload whose pods are scaled: a Deployment, StatefulSet, DaemonSet, Job or anything"
+        " else with a scale subresource. It must not itself be owned by another workload.",
+        {
+            "apiVersion": text("API version of the workload."),
+            "kind": text("Kind of the workload."),
+            "name": text("Name of the workload."),
+        },
+        required=["kind", "name"],
+        atomic=True,
+    )
+
+
+def _selector() -> Schema:
+    expression = record(
+        "What one label must be like.",
+        {
+            "key": text("The label's key."),
+            "operator": text(f"How the label is looked at: {', '.join(Operator)}."),
+            "values": array(
+                "The values of In and NotIn; empty for the other operators.",
+                {"type": "string"},
+                atomic=True,
+            ),
+        },
+        required=["key", "operator"],
+    )
+    return record(
+        "Restricts the object to those pods of the target that carry fitting labels. Several"
+        " objects may share a target if their selectors cannot match the same pod. Leave it out to"
+        " select all pods of the target.",
+        {
+            "matchExpressions": array("All of these must hold.", expression, atomic=True),
+            "matchLabels": mapping("Labels that a pod must carry.", {"type": "string"}),
+        },
+        atomic=True,
+    )
+
+
+def _update_policy() -> Schema:
+    requirement = record(
+        "A condition that holds when at least one of its resources changes in its direction.",
+        {
+            "changeRequirement": text("The direction of the change.", choices=ChangeDirection),
+            "resources": array(
+                "cpu, memory or both; every resource may stand in one requirement only.",
+                {"type": "string"},
+            ),
+        },
+        required=["changeRequirement", "resources"],
+    )
+    return record(
+        "How recommendations reach the pods. Without it the mode is Recreate.",
+        {
+            "evictAfterOOMSeconds": integer(
+                "A container that runs out of memory within so many seconds of its start lets its"
+                " pod be changed at once (feature gate PerVPAConfig).",
+                minimum=1,
+            ),
+            "evictionRequirements": array(
+                "All of these must hold before a running pod is changed.", requirement
+            ),
+            "minReplicas": integer(
+                "Pods of a workload with fewer live replicas are not evicted. Without it the"
+                " updater's flag decides."
+            ),
+            "updateMode": text(
+                "When pods are changed. Off: never. Initial: when they are created. Recreate: by"
+                " eviction. InPlaceOrRecreate: while they run, else by eviction. InPlace: only"
+                " while they run. UpscaleOnly: only if they grow. Auto is an old name of Recreate.",
+                choices=_MODES,
+            ),
+        },
+    )
+
+
+def _resource_policy(container_policy: Schema) -> Schema:
+    return record(
+        "How the containers may be scaled. Without it nothing is restricted.",
+        {"containerPolicies": array("One entry per container.", container_policy)},
+    )
+
+
+def _container_policy() -> Schema:
+    return record(
+        "How one container may be scaled.",
+        {
+            "containerName": text("Name of the container, or `*` for all without their own entry."),
+            "controlledResources": array(
+                "What is recommended: cpu, memory, both (the default) or, with an empty list,"
+                " nothing.",
+                {"description": "Name of a resource.", "type": "string"},
+            ),
+            "controlledValues": text(
+                "Whether limits follow the requests (the default) or stay as they are.",
+                choices=ControlledValues,
+            ),
+            "maxAllowed": quantities("The most that may be recommended."),
+            "memoryAggregationIntervalCount": integer(
+                "How many memory peaks make up the history (feature gate PerVPAConfig).",
+                form="int64",
+                minimum=1,
+            ),
+            "memoryAggregationIntervalSeconds": integer(
+                "The span of which the memory peak is kept (feature gate PerVPAConfig).", minimum=1
+            ),
+            "minAllowed": quantities("The least that may be recommended."),
+            "mode": text("Whether the container is scaled; Auto means yes.", choices=ContainerMode),
+            "oomBumpUpRatio": quantity(
+                "Memory seen when the container ran out of it is multiplied by this, at least 1"
+                " (feature gate PerVPAConfig)."
+            ),
+            "oomMinBumpUp": quantity(
+                "Memory seen when the container ran out of it is raised by at least this"
+                " (feature gate PerVPAConfig)."
+            ),
+            "startupBoost": _startup_boost(
+                "Extra CPU while the container starts; replaces the general boost as a whole."
+            ),
+        },
+    )
+
+
+def _startup_boost(description: str) -> Schema:
+    cpu = record(
+        "How much CPU is added and for how long.",
+        {
+            "duration": text(
+                "How long the boost outlasts the moment when the pod becomes ready, such as 1m30s."
+                " Another spelling of durationSeconds."
+            ),
+            "durationSeconds": integer(
+                "How many seconds the boost outlasts the moment when the pod becomes ready."
+                " Without it the boost ends at that moment."
+            ),
+            "factor": integer("For type Factor: what the CPU is multiplied by, at least 1."),
+            "quantity": quantity("For type Quantity: how much CPU is added."),
+            "type": text("What the boost is given as.", choices=BoostType),
+        },
+        required=["type"],
+        rules=_BOOST_RULES,
+    )
+    return record(f"{description} Needs the feature gate CPUStartupBoost.", {"cpu": cpu})
+
+
+def _status() -> Schema:
+    return record(
+        "What the recommender found out.",
+        {
+            "conditions": array("What is the case with this object.", _condition()),
+            "observedGeneration": integer(
+                "The generation of the object that this status is about.", form="int64", minimum=0
+            ),
+            "recommendation": record(
+                "The latest recommendation.",
+                {"containerRecommendations": array("One per container.", _recommendation())},
+            ),
+        },
+    )
+
+
+def _condition() -> Schema:
+    return record(
+        "One fact about the object.",
+        {
+            "lastTransitionTime": timestamp("When the status last changed."),
+            "message": text("The details, for people."),
+            "observedGeneration": integer(
+                "The generation of the object that this condition is about.",
+                form="int64",
+                minimum=0,
+            ),
+            "reason": text("The reason, for programs."),
+            "status": text("True, False or Unknown."),
+            "type": text("What the condition is about."),
+        },
+        required=["status", "type"],
+    )
+
+
+def _recommendation() -> Schema:
+    return record(
+        "What one container should request.",
+        {
+            "containerName": text("Name of the container."),
+            "lowerBound": quantities("Below this the container is likely short of resources."),
+            "target": quantities("The recommended requests."),
+            "uncappedTarget": quantities("The target before any policy was applied."),
+            "upperBound": quantities("Above this resources are likely wasted."),
+        },
+        required=["target"],
+    )

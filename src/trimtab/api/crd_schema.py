@@ -1,0 +1,83 @@
+"""The words of an OpenAPI schema as CustomResourceDefinitions use them.
+
+Every function returns a fresh dictionary, so that no two places of a document share one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
+
+JSON: TypeAlias = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+Schema: TypeAlias = dict[str, JSON]
+
+QUANTITY_PATTERN: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+"""The pattern that Kubernetes itself uses in the schemas of its quantities."""
+
+
+def text(description: str, *, choices: Iterable[str] = ()) -> Schema:
+    """A string, possibly out of a closed choice."""
+    listed: list[JSON] = [*choices]
+    return {"description": description, **({"enum": listed} if listed else {}), "type": "string"}
+
+
+def timestamp(description: str, *, nullable: bool = False) -> Schema:
+    """A moment in time."""
+    form: Schema = {"description": description, "format": "date-time"}
+    return {**form, **({"nullable": True} if nullable else {}), "type": "string"}
+
+
+def integer(description: str, *, form: str = "int32", minimum: int | None = None) -> Schema:
+    """A whole number."""
+    bound: Schema = {} if minimum is None else {"minimum": minimum}
+    return {"description": description, "format": form, **bound, "type": "integer"}
+
+
+def quantity(description: str = "") -> Schema:
+    """A Kubernetes quantity, written as a string or as a number."""
+    return {
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        **({"description": description} if description else {}),
+        "pattern": QUANTITY_PATTERN,
+        "x-kubernetes-int-or-string": True,
+    }
+
+
+def quantities(description: str) -> Schema:
+    """Quantities by resource name."""
+    return mapping(description, quantity())
+
+
+def mapping(description: str, values: Schema) -> Schema:
+    """An object with keys of any name."""
+    return {"additionalProperties": values, "description": description, "type": "object"}
+
+
+def array(description: str, items: Schema, *, atomic: bool = False) -> Schema:
+    """A list; an atomic one is replaced as a whole by server-side apply."""
+    kind: Schema = {"x-kubernetes-list-type": "atomic"} if atomic else {}
+    return {"description": description, "items": items, "type": "array", **kind}
+
+
+def record(
+    description: str,
+    properties: Mapping[str, Schema],
+    *,
+    required: Iterable[str] = (),
+    atomic: bool = False,
+    rules: Mapping[str, str] | None = None,
+) -> Schema:
+    """An object with fixed fields and the CEL rules that it must fulfil, by their message."""
+    needed: list[JSON] = [*required]
+    checks: list[JSON] = [
+        {"message": message, "rule": rule} for message, rule in (rules or {}).items()
+    ]
+    return {
+        "description": description,
+        "properties": dict(properties),
+        **({"required": needed} if needed else {}),
+        "type": "object",
+        **({"x-kubernetes-map-type": "atomic"} if atomic else {}),
+        **({"x-kubernetes-validations": checks} if checks else {}),
+    }

@@ -1,0 +1,161 @@
+"""Validation of `spec.selector`, alone and beside the other autoscalers of the same target."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, assert_never
+
+from trimtab.api import autoscaler_wire as wire
+from trimtab.api import field_errors
+from trimtab.api.field_errors import ErrorType, FieldError
+from trimtab.api.label_selectors import LabelSelector, convert_selector, written_expressions
+from trimtab.api.metadata import NO_METADATA, text_map
+from trimtab.core import selector_syntax, selectors
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.selectors import Overlap, Selector
+
+_PATH: Final = "spec.selector"
+
+_MAY_EVICT: Final = {
+    UpdateMode.AUTO,
+    UpdateMode.RECREATE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.UPSCALE_ONLY,
+}
+
+
+def selector_errors(
+    new: LabelSelector | None, old: LabelSelector | None, *, gate: bool
+) -> Iterator[FieldError]:
+    """Every mistake in the selector; one that an update leaves as it was passes."""
+    if new is None or (new == old and gate):
+        return
+    if not gate:
+        yield field_errors.forbidden(
+            _PATH,
+            "in order to use selector, you must enable feature gate PodSelector"
+            " in the admission-controller args",
+        )
+        return
+    yield from map(_field_error, _problems(new))
+    selector = _selector(new)
+    if selector is not None and not selectors.is_satisfiable(selector):
+        detail = "contradicts itself: no labels can match it"
+        yield field_errors.invalid(_PATH, selectors.format_selector(selector), detail)
+
+
+def selector_warnings(spec: wire.Spec) -> Iterator[str]:
+    """Warnings about a selector that does not do what people expect."""
+    if spec.selector is None:
+        return
+    if _is_empty(spec.selector):
+        yield f"{_PATH}: an empty selector selects all pods of the target; leave it out instead"
+        return
+    policy = spec.update_policy or wire.UpdatePolicy()
+    mode = policy.update_mode or UpdateMode.RECREATE
+    guarded = mode == UpdateMode.IN_PLACE_OR_RECREATE and policy.eviction_requirements
+    if mode in _MAY_EVICT and not guarded:
+        yield (
+            f"{_PATH}: with update mode {mode} a pod may be evicted when it takes on the selected"
+            " role; if its successor takes on the role in turn, this goes on for ever. Where roles"
+            " change while pods run, use update mode InPlace."
+        )
+
+
+def overlaps(
+    new: wire.VerticalPodAutoscaler,
+    old: wire.VerticalPodAutoscaler | None,
+    others: Sequence[wire.VerticalPodAutoscaler],
+) -> list[str]:
+    """For each other autoscaler that may select the same pods, which one and why.
+
+    An update that changes neither target nor selector is not looked at, nor is an object whose
+    own selector is in error.
+    """
+    unchanged = old is not None and _claim(new) == _claim(old)
+    if _target(new) is None or unchanged or not _is_readable(_written(new)):
+        return []
+    siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
+    found = ((sibling, _find_overlap(new, sibling)) for sibling in siblings)
+    return [_describe(new, sibling, overlap) for sibling, overlap in found if overlap]
+
+
+def _field_error(problem: selector_syntax.SelectorProblem) -> FieldError:
+    shows_value = problem.kind is selector_syntax.ProblemKind.INVALID
+    return FieldError(
+        ErrorType(problem.kind),
+        f"{_PATH}.{problem.path}",
+        field_errors.quote(problem.value) if shows_value else "",
+        problem.detail,
+    )
+
+
+def _is_empty(written: LabelSelector | None) -> bool:
+    return written is None or not (written.match_labels or written.match_expressions)
+
+
+def _is_readable(written: LabelSelector | None) -> bool:
+    return written is None or not _problems(written)
+
+
+def _problems(written: LabelSelector) -> list[selector_syntax.SelectorProblem]:
+    return selector_syntax.check(text_map(written.match_labels), written_expressions(written))
+
+
+def _selector(written: LabelSelector | None) -> Selector | None:
+    """The selector; all pods for one that cannot be read, since it must not pass as harmless."""
+    return convert_selector(written, _PATH) if _is_readable(written) else None
+
+
+def _find_overlap(
+    new: wire.VerticalPodAutoscaler, sibling: wire.VerticalPodAutoscaler
+) -> Overlap | None:
+    return selectors.find_overlap(_selector(_written(new)), _selector(_written(sibling)))
+
+
+def _describe(
+    new: wire.VerticalPodAutoscaler, sibling: wire.VerticalPodAutoscaler, overlap: Overlap
+) -> str:
+    kind, name = _target(new) or ("", "")
+    target = f"{kind} {field_errors.quote(name)}"
+    other = f"VerticalPodAutoscaler {field_errors.quote(_name(sibling))}"
+    match overlap:
+        case Overlap.CATCH_ALL:
+            who = "this object" if _is_empty(_written(new)) else other
+            return f"{other} has the same target {target}, and {who} selects all of its pods"
+        case Overlap.NO_EXCLUDING_KEY:
+            return (
+                f"{other} has the same target {target}, and there is no label key on which"
+                " the two selectors exclude each other"
+            )
+        case _:
+            assert_never(overlap)
+
+
+def _is_sibling(new: wire.VerticalPodAutoscaler, other: wire.VerticalPodAutoscaler) -> bool:
+    ours, theirs = new.metadata or NO_METADATA, other.metadata or NO_METADATA
+    # Only an update meets its own stored object, and that one bears its name.
+    return (
+        (ours.namespace or "") == (theirs.namespace or "")
+        and (not ours.name or ours.name != theirs.name)
+        and _target(new) == _target(other)
+    )
+
+
+def _claim(
+    autoscaler: wire.VerticalPodAutoscaler,
+) -> tuple[tuple[str, str] | None, LabelSelector | None]:
+    """Whose pods, and which of them."""
+    return _target(autoscaler), _written(autoscaler)
+
+
+def _target(autoscaler: wire.VerticalPodAutoscaler) -> tuple[str, str] | None:
+    # The API version does not matter: pods find their workload by kind and name alone.
+    target = autoscaler.spec and autoscaler.spec.target_ref
+    return (target.kind, target.name) if target and target.kind and target.name else None
+
+
+def _written(autoscaler: wire.VerticalPodAutoscaler) -> LabelSelector | None:
+    return autoscaler.spec.selector if autoscaler.spec else None
+
+
+def _name(autoscaler: wire.VerticalPodAutoscaler) -> str:
+    return (autoscaler.metadata or NO_METADATA).name or ""

@@ -1,0 +1,89 @@
+"""The verdict on an autoscaler that somebody wants to store: errors, warnings, default.
+
+All errors are found at once. What an update leaves as it was is not judged by rules that the
+original does not have, so that objects taken over from it can still be edited. The schema of the
+CRD is checked by the API server (and by `trimtab.api.schema_check` where there is none).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.api import autoscaler_wire as wire
+from trimtab.api import field_errors, gate_ratchet
+from trimtab.api.boost_validation import boost_errors
+from trimtab.api.field_errors import FieldError
+from trimtab.api.policy_validation import policy_errors, policy_warnings
+from trimtab.api.selector_validation import overlaps, selector_errors, selector_warnings
+from trimtab.api.update_policy_validation import update_policy_errors, update_policy_warnings
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.gates import FeatureGates
+from trimtab.core.operations import Add, Patch
+
+_MAX_RECOMMENDERS: Final = 1
+
+
+ALL_GATES_ON: Final = FeatureGates()
+_DEFAULT_UPDATE_POLICY: Final = Add("/spec/updatePolicy", {"updateMode": UpdateMode.RECREATE.value})
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the webhook says to an autoscaler."""
+
+    errors: tuple[FieldError, ...]
+    warnings: tuple[str, ...]
+    patch: Patch
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the object may be stored."""
+        return not self.errors
+
+
+def validate(
+    new: wire.VerticalPodAutoscaler,
+    old: wire.VerticalPodAutoscaler | None = None,
+    *,
+    siblings: Sequence[wire.VerticalPodAutoscaler] = (),
+    gates: FeatureGates = ALL_GATES_ON,
+    allow_overlapping: bool = False,
+) -> Verdict:
+    """The verdict on creating `new`, or on updating `old` to it.
+
+    `siblings` are all autoscalers of the namespace: those with another target and `new` itself do
+    not matter.
+    """
+    stored = None if old is None else old.spec or wire.Spec()
+    gates = gate_ratchet.widen(gates, stored)
+    conflicts = overlaps(new, old, siblings)
+    errors = tuple(_spec_errors(new.spec or wire.Spec(), stored, gates))
+    warnings = tuple(_spec_warnings(new.spec or wire.Spec(), stored or wire.Spec(), gates))
+    if allow_overlapping:
+        warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
+    else:
+        errors += tuple(field_errors.forbidden("spec.selector", text) for text in conflicts)
+    lacks_policy = new.spec is None or new.spec.update_policy is None
+    patch = (_DEFAULT_UPDATE_POLICY,) if lacks_policy and not errors else ()
+    return Verdict(errors, warnings, patch)
+
+
+def _spec_errors(
+    new: wire.Spec, stored: wire.Spec | None, gates: FeatureGates
+) -> Iterator[FieldError]:
+    old = stored or wire.Spec()
+    yield from update_policy_errors(new.update_policy, old.update_policy, gates)
+    yield from policy_errors(new, old, gates)
+    yield from boost_errors(
+        new.startup_boost, old.startup_boost, "spec.startupBoost", gate=gates.cpu_startup_boost
+    )
+    recommenders = len(new.recommenders or ())
+    if recommenders > _MAX_RECOMMENDERS:
+        yield field_errors.too_many("spec.recommenders", recommenders, _MAX_RECOMMENDERS)
+    yield from selector_errors(new.selector, old.selector, gate=gates.pod_selector)
+
+
+def _spec_warnings(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[str]:
+    yield from update_policy_warnings(new.update_policy, gates)
+    yield from policy_warnings(new, old)
+    yield from selector_warnings(new)

@@ -1,0 +1,43 @@
+"""The second check that an API server makes: the schema of the CRD, then its CEL rules."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import celpy
+from celpy.adapter import json_to_cel
+
+from trimtab.api import field_errors
+from trimtab.api.autoscaler_schema import autoscaler_schema
+from trimtab.api.crd_schema import Schema
+from trimtab.api.field_errors import ErrorType, FieldError
+from trimtab.api.schema_check import parts, violations
+
+_BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED}
+"""An API server evaluates no rules on an object with such errors."""
+
+
+def crd_violations(item: dict[str, Any]) -> list[FieldError]:
+    """What the CRD of the autoscaler has against an object."""
+    schema = autoscaler_schema()
+    found = list(violations(schema, item))
+    if any(error.type in _BLOCKING for error in found):
+        return found
+    return found + list(broken_rules(schema, item, ""))
+
+
+def broken_rules(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
+    """Every CEL rule that a value or a part of it breaks."""
+    rules = schema.get("x-kubernetes-validations", [])
+    assert isinstance(rules, list)
+    for rule in rules:
+        assert isinstance(rule, dict)
+        if not evaluate(str(rule["rule"]), value):
+            yield field_errors.invalid(path, "object", str(rule["message"]))
+    for place, part, inner in parts(schema, value, path):
+        yield from broken_rules(inner, part, place)
+
+
+def evaluate(rule: str, value: Any) -> bool:
+    environment = celpy.Environment()
+    program = environment.program(environment.compile(rule))
+    return bool(program.evaluate({"self": json_to_cel(value)}))

@@ -1,9 +1,10 @@
 """LimitRanges: what a namespace allows a container or a whole pod to ask for."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from trimtab.core.resources import Resources
+from trimtab.core.resources import BOTH, Resources
 
 
 class LimitRangeType(StrEnum):
@@ -22,3 +23,24 @@ class LimitRangeItem:
     max: Resources = field(default_factory=dict)
     default: Resources | None = None
     """The limit of a container that names none; None where the item has no such map."""
+
+
+def effective_item(
+    items: Iterable[LimitRangeItem], limit_type: LimitRangeType
+) -> LimitRangeItem | None:
+    """One item that bounds as tightly as all of its type together; None if they bound nothing."""
+    of_type = [item for item in items if item.type is limit_type]
+    defaults = [item.default for item in of_type if item.default is not None]
+    effective = LimitRangeItem(
+        limit_type,
+        min=_tightest((item.min for item in of_type), max),
+        max=_tightest((item.max for item in of_type), min),
+        default=defaults[-1] if defaults else None,
+    )
+    return None if effective == LimitRangeItem(limit_type) else effective
+
+
+def _tightest(bounds: Iterable[Resources], choose: Callable[[list[int]], int]) -> Resources:
+    all_bounds = list(bounds)
+    found = {kind: [bound[kind] for bound in all_bounds if kind in bound] for kind in BOTH}
+    return {kind: choose(amounts) for kind, amounts in found.items() if amounts}

@@ -1,0 +1,77 @@
+"""What the recommendation gives each container of a pod: requests, and the limits that follow."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ContainerMode,
+    ContainerRecommendation,
+    ControlledValues,
+    UpdateMode,
+    policy_for,
+)
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
+from trimtab.core.limits import proportional_limits
+from trimtab.core.notes import Note
+from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.policy import cap_for_pod
+from trimtab.core.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """What one container should get, and what was done to it on the way."""
+
+    requests: Resources = field(default_factory=dict)
+    limits: Resources = field(default_factory=dict)
+    notes: tuple[Note, ...] = ()
+
+
+def recommended_for_pod(
+    pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem] = ()
+) -> Mapping[str, Allotment]:
+    """By container what the autoscaler's recommendation comes to; nothing in mode Off."""
+    if autoscaler.mode is UpdateMode.OFF or autoscaler.recommendation is None:
+        return {}
+    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+    item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
+    default = None if item is None else item.default
+    found = {entry.container_name: entry for entry in reversed(capped.recommendations)}
+    return {
+        container.name: _recommended(
+            found[container.name],
+            container.current,
+            capped.notes.get(container.name, ()),
+            follows=controls_limits(autoscaler, container),
+            default=default,
+        )
+        for container in pod.containers
+        if container.name in found
+    }
+
+
+def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
+    """Whether the container's limits follow its requests."""
+    policy = policy_for(autoscaler.policies, container.name)
+    return policy is None or policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS
+
+
+def is_off(autoscaler: Autoscaler, container: Container) -> bool:
+    """Whether the container is not to be scaled."""
+    policy = policy_for(autoscaler.policies, container.name)
+    return policy is not None and policy.mode is ContainerMode.OFF
+
+
+def _recommended(
+    entry: ContainerRecommendation,
+    current: Allocation,
+    notes: tuple[Note, ...],
+    *,
+    follows: bool,
+    default: Resources | None,
+) -> Allotment:
+    if not follows:
+        return Allotment(entry.target, notes=notes)
+    scaled = proportional_limits(current, entry.target, default)
+    return Allotment(entry.target, scaled.limits, (*notes, *scaled.notes))

@@ -1,0 +1,178 @@
+"""CPU startup boost: how much, since what, until when.
+
+A boosted container carries an annotation with what its pod spec asked for; the annotation is what
+makes it boosted, and what a boost that ends goes back to.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from trimtab.core.annotations import BOOST_PREFIX
+from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, policy_for
+from trimtab.core.gates import FeatureGates
+from trimtab.core.limits import NO_AMOUNTS, proportional_limit
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quantities import format_amount, parse_amount
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
+
+MAX_BOOST_DURATION: Final = timedelta(minutes=30)
+"""`--max-boost-duration`: how long after its start a pod may stay boosted (D8)."""
+
+_NO_TIME: Final = timedelta()
+_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
+
+
+class BoostError(ValueError):
+    """A boost that does not say how much."""
+
+    def __init__(self, field: str, value: object, flaw: str) -> None:
+        super().__init__(f"startupBoost.cpu.{field}: {value}: {flaw}")
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Boosted:
+    """The CPU that a container gets while it starts."""
+
+    request_millicores: int
+    limit_millicores: int | None
+    """None where the limit is what it would be without the boost."""
+
+
+def boost_cpu(
+    own: Allocation,
+    boost: CpuBoost,
+    *,
+    recommended_millicores: int | None,
+    controls_limits: bool,
+    max_millicores: int | None,
+) -> Boosted | None:
+    """The boost over what the pod spec asks for; None if it is no more than without it (D7)."""
+    own_request = (own.requests or NO_AMOUNTS).get(Resource.CPU, 0)
+    request = boosted_millicores(boost, recommended_millicores or own_request)
+    if max_millicores:
+        request = min(request, max_millicores)
+    if not controls_limits:
+        request = _below_limit(request, (own.limits or NO_AMOUNTS).get(Resource.CPU))
+    request = max(request, own_request)
+    if request <= (own_request if recommended_millicores is None else recommended_millicores):
+        return None
+    limit = proportional_limit(Resource.CPU, own, request) if controls_limits else None
+    return Boosted(request, limit)
+
+
+def boosted_millicores(boost: CpuBoost, base_millicores: int) -> int:
+    """What a boost makes of its base, before anything caps it."""
+    match boost.type or BoostType.FACTOR:
+        case BoostType.FACTOR:
+            if boost.factor is None or boost.factor < 1:
+                raise BoostError("factor", boost.factor, "must be at least 1 for type Factor")
+            return min(base_millicores * boost.factor, MAX_AMOUNT)
+        case BoostType.QUANTITY:
+            if boost.quantity_millicores is None:
+                raise BoostError("quantity", None, "required for type Quantity")
+            return min(base_millicores + boost.quantity_millicores, MAX_AMOUNT)
+        case unknown:
+            raise BoostError("type", unknown, "must be Factor or Quantity")
+
+
+def _below_limit(request: int, limit: int | None) -> int:
+    if limit is None or request <= limit:
+        return request
+    # Equal to the limit, the request might give the pod another QoS class while it starts.
+    return limit - 1 if limit > 1 else limit
+
+
+def annotation_name(container_name: str) -> str:
+    """The name of the annotation that marks the container as boosted."""
+    return f"{BOOST_PREFIX}{container_name}"
+
+
+def boosted_containers(pod: Pod) -> tuple[str, ...]:
+    """The names of all containers that are marked as boosted, of the pod or not."""
+    marks = sorted(name for name in pod.annotations if name.startswith(BOOST_PREFIX))
+    return tuple(mark.removeprefix(BOOST_PREFIX) for mark in marks)
+
+
+def expired_boosts(
+    pod: Pod,
+    autoscaler: Autoscaler | None,
+    now: datetime,
+    *,
+    gates: FeatureGates,
+    max_duration: timedelta | None = MAX_BOOST_DURATION,
+) -> tuple[str, ...]:
+    """The boosted containers whose time is over; a pod without an autoscaler has no time left."""
+    if not gates.cpu_startup_boost:
+        return ()
+    return tuple(
+        name
+        for name in boosted_containers(pod)
+        if (end := boost_ends(pod, boost_duration(autoscaler, name), max_duration)) is not None
+        and end <= now
+    )
+
+
+def boost_duration(autoscaler: Autoscaler | None, container_name: str) -> timedelta:
+    """How long a boost outlasts the moment of readiness: the container's word, else the general."""
+    if autoscaler is None:
+        return _NO_TIME
+    policy = policy_for(autoscaler.policies, container_name)
+    boosts = (None if policy is None else policy.boost, autoscaler.boost)
+    durations = [boost.duration for boost in boosts if boost and boost.duration is not None]
+    return durations[0] if durations else _NO_TIME
+
+
+def boost_ends(
+    pod: Pod, duration: timedelta, max_duration: timedelta | None = MAX_BOOST_DURATION
+) -> datetime | None:
+    """The moment from which on a boost is over, as far as can be told now; None if it cannot."""
+    started = pod.started_at or pod.created_at
+    ends = []
+    if pod.ready_since is not None:
+        ends.append(_later(pod.ready_since, max(duration, _NO_TIME)))
+    if started is not None and max_duration is not None:
+        ends.append(_later(started, max_duration))
+    return min(ends, default=None)
+
+
+def _later(moment: datetime, span: timedelta) -> datetime:
+    return _END_OF_TIME if span > _END_OF_TIME - moment else moment + span
+
+
+def format_original(own: Allocation) -> str:
+    """The annotation's value: what the pod spec asks for, as JSON."""
+    return msgspec.json.encode(
+        {"requests": _format_amounts(own.requests), "limits": _format_amounts(own.limits)}
+    ).decode()
+
+
+def parse_original(text: str) -> Allocation | None:
+    """What the pod spec asked for, from the annotation's value; None if that is corrupt."""
+    try:
+        written = msgspec.json.decode(text, type=_Original)
+        return Allocation(_parse_amounts(written.requests), _parse_amounts(written.limits))
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Original:
+    requests: dict[str, str | int] | None = None
+    limits: dict[str, str | int] | None = None
+
+
+def _format_amounts(amounts: Resources | None) -> dict[str, str]:
+    given = amounts or NO_AMOUNTS
+    return {kind: format_amount(kind, given[kind]) for kind in BOTH if kind in given}
+
+
+def _parse_amounts(texts: dict[str, str | int] | None) -> Resources:
+    given = texts or {}
+    amounts = {kind: parse_amount(kind, str(given[kind])) for kind in BOTH if kind in given}
+    if any(amount < 0 for amount in amounts.values()):
+        raise ValueError("nobody asked for less than nothing")
+    return amounts

@@ -1,0 +1,85 @@
+"""Limits that keep their proportion to the requests.
+
+A container whose limit is twice its request keeps a limit twice its request. All arithmetic is on
+whole millicores or bytes; a division drops its remainder, a result beyond 64 bits is cut there.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.core.notes import Note, NoteKind
+from trimtab.core.pods import Allocation
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
+
+NO_AMOUNTS: Final[Resources] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProportionalLimits:
+    """The limits that follow from new requests, and why one is missing or out of proportion."""
+
+    limits: Resources
+    notes: tuple[Note, ...] = ()
+
+
+def scale(amount: int, *, numerator: int, denominator: int) -> int:
+    """`amount * numerator / denominator` rounded down; the amount itself if that is undefined."""
+    if denominator == 0:
+        return amount
+    return min(amount * numerator // denominator, MAX_AMOUNT)
+
+
+def proportional_limits(
+    current: Allocation, requests: Resources, default: Resources | None = None
+) -> ProportionalLimits:
+    """The limits for new requests; no notes where no limit follows at all."""
+    found = {kind: _limit(kind, current, requests.get(kind, 0), default) for kind in BOTH}
+    limits = {kind: limit for kind, (limit, _) in found.items() if limit is not None}
+    if not limits:
+        return ProportionalLimits(NO_AMOUNTS)
+    kinds = {kind: note for kind, (_, note) in found.items() if note is not None}
+    return ProportionalLimits(limits, tuple(Note(kind, note) for kind, note in kinds.items()))
+
+
+def proportional_limit(
+    kind: Resource, current: Allocation, request: int, default: Resources | None = None
+) -> int | None:
+    """The limit for a new request of one resource; None if the container shall have none."""
+    limit, _ = _limit(kind, current, request, default)
+    return limit
+
+
+def request_for_limit(
+    kind: Resource, current: Allocation, limit: int, default: Resources | None = None
+) -> int | None:
+    """The request whose proportional limit is `limit`; None if limits do not bound requests."""
+    own_limit = limit_in_force(kind, current, default)
+    if not own_limit:
+        return None
+    request = (current.requests or NO_AMOUNTS).get(kind, 0)
+    # A limit without a request stands for both.
+    return scale(request, numerator=limit, denominator=own_limit) if request else limit
+
+
+def limit_in_force(kind: Resource, current: Allocation, default: Resources | None) -> int:
+    """The container's own limit, else the default of its namespace, else 0."""
+    own_limit = (current.limits or NO_AMOUNTS).get(kind, 0)
+    return own_limit or (default or NO_AMOUNTS).get(kind, 0)
+
+
+def _limit(
+    kind: Resource, current: Allocation, request: int, default: Resources | None
+) -> tuple[int | None, NoteKind | None]:
+    own_limit = limit_in_force(kind, current, default)
+    if not own_limit:
+        return None, NoteKind.NO_LIMIT_TO_SCALE
+    if not request:
+        return None, NoteKind.NO_REQUEST_TO_FOLLOW
+    own_request = (current.requests or NO_AMOUNTS).get(kind, 0)
+    if own_request in (0, own_limit):
+        return request, None
+    exact = own_limit * request // own_request
+    if exact > MAX_AMOUNT:
+        return MAX_AMOUNT, NoteKind.RATIO_LOST
+    # A limit of 0 would mean no limit at all; only one that is below its request comes to that.
+    return (exact, None) if exact else (None, NoteKind.NO_LIMIT_TO_SCALE)

@@ -1,0 +1,83 @@
+"""What is said about an update: notes as records, and their text in one place.
+
+The texts are an interface: people and scripts read them in the annotation `vpaUpdates`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.pods import Container, ContainerKind
+from trimtab.core.resources import Resource
+
+
+class NoteKind(StrEnum):
+    """Why a container does not simply get what was recommended."""
+
+    MIN_ALLOWED = "MinAllowed"
+    MAX_ALLOWED = "MaxAllowed"
+    CONTAINER_LIMIT = "ContainerLimit"
+    LIMIT_RANGE_MIN = "LimitRangeMin"
+    LIMIT_RANGE_MAX = "LimitRangeMax"
+    NO_LIMIT_TO_SCALE = "NoLimitToScale"
+    NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
+    RATIO_LOST = "RatioLost"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One remark about one resource of a container."""
+
+    resource: Resource
+    kind: NoteKind
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerUpdate:
+    """What admission changes in one container."""
+
+    container: Container
+    requests: tuple[Resource, ...] = ()
+    limits: tuple[Resource, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+
+_NOTE_TEXTS: Final = {
+    NoteKind.MIN_ALLOWED: " capped to minAllowed",
+    NoteKind.MAX_ALLOWED: " capped to maxAllowed",
+    NoteKind.CONTAINER_LIMIT: " capped to container limit",
+    NoteKind.LIMIT_RANGE_MIN: " capped to fit Min in container LimitRange",
+    NoteKind.LIMIT_RANGE_MAX: " capped to fit Max in container LimitRange",
+    NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
+    NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
+    NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",
+}
+
+_CONTAINER_TEXTS: Final = {
+    ContainerKind.REGULAR: "container",
+    ContainerKind.SIDECAR: "init container",
+}
+
+
+def format_note(note: Note) -> str:
+    """The note as people know it."""
+    return f"{note.resource}{_NOTE_TEXTS[note.kind]}"
+
+
+def format_updates(autoscaler_name: str, updates: Iterable[ContainerUpdate]) -> str:
+    """The value of `vpaUpdates`."""
+    parts = "; ".join(map(_format_update, updates))
+    return f"Pod resources updated by {autoscaler_name}: {parts}"
+
+
+def _format_update(update: ContainerUpdate) -> str:
+    container = update.container
+    items = ", ".join(_items(update))
+    return f"{_CONTAINER_TEXTS[container.kind]} {container.index}: {items}"
+
+
+def _items(update: ContainerUpdate) -> Iterator[str]:
+    yield from map(format_note, update.notes)
+    yield from (f"{resource} request" for resource in update.requests)
+    yield from (f"{resource} limit" for resource in update.limits)

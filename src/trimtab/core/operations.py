@@ -1,0 +1,33 @@
+"""JSON Patch (RFC 6902): operations as records, and paths that are valid for any key."""
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Sets the value at a path; what contains it must exist."""
+
+    op: Literal["add"] = field(default="add", init=False)
+    path: str
+    value: str | dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Takes away the value at a path; it must exist."""
+
+    op: Literal["remove"] = field(default="remove", init=False)
+    path: str
+
+
+Operation: TypeAlias = Add | Remove
+"""One entry of a patch. Encoded as it stands, it is what the API server reads."""
+
+Patch: TypeAlias = tuple[Operation, ...]
+"""Operations in the order in which they apply."""
+
+
+def pointer(*keys: str | int) -> str:
+    """The JSON Pointer (RFC 6901) that leads through the keys."""
+    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)

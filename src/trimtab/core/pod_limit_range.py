@@ -1,0 +1,105 @@
+"""Pod-type limit ranges: what all containers of a pod may ask for together.
+
+Where the pod as a whole would fall outside, the recommendations of its containers are scaled by
+the same factor, each of the three amounts of a recommendation and each resource for itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import NO_AMOUNTS, proportional_limit, scale
+from trimtab.core.pods import Pod
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
+
+_ByContainer: TypeAlias = Mapping[str, Resources | None]
+
+
+def fit_pod(
+    recommendations: Sequence[ContainerRecommendation], pod: Pod, item: LimitRangeItem | None
+) -> tuple[ContainerRecommendation, ...]:
+    """The recommendations, scaled so that the whole pod fits the item as well as it can.
+
+    A container without a recommendation takes part with what it requests now.
+    """
+    if item is None:
+        return tuple(recommendations)
+    entries = [*recommendations, *_requests_of_others(recommendations, pod)]
+    # Of two recommendations for one container the first counts.
+    first = {entry.container_name: entry for entry in reversed(entries)}
+    targets = _factors({name: entry.target for name, entry in first.items()}, pod, item)
+    lowers = _factors({name: entry.lower_bound for name, entry in first.items()}, pod, item)
+    uppers = _factors({name: entry.upper_bound for name, entry in first.items()}, pod, item)
+    return tuple(
+        replace(
+            entry,
+            target=_scale_amounts(entry.target, targets),
+            lower_bound=entry.lower_bound and _scale_amounts(entry.lower_bound, lowers),
+            upper_bound=entry.upper_bound and _scale_amounts(entry.upper_bound, uppers),
+        )
+        for entry in entries
+    )
+
+
+def _requests_of_others(
+    recommendations: Sequence[ContainerRecommendation], pod: Pod
+) -> Iterator[ContainerRecommendation]:
+    known = {recommendation.container_name for recommendation in recommendations}
+    for container in pod.containers:
+        requests = container.current.requests
+        if requests and container.name not in known:
+            yield ContainerRecommendation(container.name, requests)
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    """What the amounts of all containers are multiplied with."""
+
+    numerator: int = 1
+    denominator: int = 1
+    rounds_up: bool = False
+
+    def apply(self, amount: int) -> int:
+        # To round up is to round the negative number down.
+        sign = -1 if self.rounds_up else 1
+        scaled = scale(sign * amount, numerator=self.numerator, denominator=self.denominator)
+        return min(sign * scaled, MAX_AMOUNT)
+
+
+def _factors(amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> Mapping[Resource, _Factor]:
+    return {kind: _factor(kind, amounts, pod, item) for kind in BOTH}
+
+
+def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> _Factor:
+    """How the amounts of all containers must change; not at all if the pod fits."""
+    total, total_limit = _totals(kind, amounts, pod, item.default)
+    minimum, maximum = item.min.get(kind, 0), item.max.get(kind, 0)
+    if total_limit == 0:
+        return _Factor()
+    if minimum > total:
+        # Memory is rounded down here, so a pod may end a few bytes short; so does the original.
+        return _Factor(minimum, total, rounds_up=kind is Resource.CPU)
+    if 0 < maximum < total_limit:
+        return _Factor(maximum, total_limit)
+    if minimum > total_limit:
+        return _Factor(minimum, total_limit)
+    return _Factor()
+
+
+def _totals(
+    kind: Resource, amounts: _ByContainer, pod: Pod, default: Resources | None
+) -> tuple[int, int]:
+    """The sum of the amounts over the pod's containers, and of the limits they lead to."""
+    total = total_limit = 0
+    for container in pod.containers:
+        amount = (amounts.get(container.name) or NO_AMOUNTS).get(kind, 0)
+        total += amount
+        total_limit += proportional_limit(kind, container.current, amount, default) or 0
+    return total, total_limit
+
+
+def _scale_amounts(amounts: Resources, factors: Mapping[Resource, _Factor]) -> Resources:
+    # An amount that is not there stays so: a zero in its place would be taken for advice.
+    return {kind: factors[kind].apply(amount) for kind, amount in amounts.items()}

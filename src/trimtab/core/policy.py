@@ -1,0 +1,124 @@
+"""Resource policies and limit ranges: a recommendation, capped for one pod.
+
+Two steps. First the whole pod is made to fit the pod-type limit range (`pod_limit_range.py`). Then
+each container is made to fit the container-type limit range, the autoscaler's policy and, where
+only requests are controlled, its own limit; the later rule wins. Limits follow their requests in
+proportion, so a bound on limits is a bound on requests.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from trimtab.core.autoscalers import (
+    ContainerPolicy,
+    ContainerRecommendation,
+    ControlledValues,
+    policy_for,
+)
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
+from trimtab.core.limits import NO_AMOUNTS, request_for_limit
+from trimtab.core.notes import Note, NoteKind
+from trimtab.core.pod_limit_range import fit_pod
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.resources import BOTH, Resource, Resources
+
+_NO_POLICY: Final = ContainerPolicy("*")
+
+
+@dataclass(frozen=True, slots=True)
+class Capped:
+    """A recommendation that fits a pod, and by container what was done to its targets."""
+
+    recommendations: tuple[ContainerRecommendation, ...] = ()
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+
+
+def cap_for_pod(
+    recommendations: Sequence[ContainerRecommendation] | None,
+    pod: Pod,
+    policies: tuple[ContainerPolicy, ...] = (),
+    limit_ranges: Sequence[LimitRangeItem] = (),
+) -> Capped:
+    """The recommendation for the containers of the pod, inside policies and limit ranges."""
+    if recommendations is None and not policies:
+        return Capped()
+    pod_item = effective_item(limit_ranges, LimitRangeType.POD)
+    container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
+    containers = {container.name: container for container in reversed(pod.containers)}
+    capped = []
+    notes = {}
+    for recommendation in fit_pod(recommendations or (), pod, pod_item):
+        container = containers.get(recommendation.container_name)
+        if container is not None:
+            policy = policy_for(policies, container.name) or _NO_POLICY
+            bounds = tuple(_bounds(container.current, policy, container_item))
+            capped.append(_cap_recommendation(recommendation, bounds))
+            if found := _cap(recommendation.target, bounds)[1]:
+                notes[container.name] = found
+    return Capped(tuple(capped), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """One bound on what a container may be given of a resource."""
+
+    resource: Resource
+    kind: NoteKind
+    amount: int
+    is_minimum: bool = False
+
+    def excludes(self, amount: int) -> bool:
+        return amount < self.amount if self.is_minimum else amount > self.amount
+
+
+def _bounds(
+    current: Allocation, policy: ContainerPolicy, item: LimitRangeItem | None
+) -> Iterator[_Bound]:
+    """All bounds on a container in the order in which they apply; zero bounds nothing."""
+    if item is not None:
+        yield from _limit_range_bounds(current, item)
+    for kind in BOTH:
+        if minimum := policy.min_allowed.get(kind):
+            yield _Bound(kind, NoteKind.MIN_ALLOWED, minimum, is_minimum=True)
+        if maximum := policy.max_allowed.get(kind):
+            yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
+    if policy.controlled_values is ControlledValues.REQUESTS_ONLY:
+        # The API server refuses requests above the limit, even above a limit of zero.
+        limits = current.limits or NO_AMOUNTS
+        yield from (
+            _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
+        )
+
+
+def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_Bound]:
+    for kind in BOTH:
+        lowest = item.min.get(kind, 0)
+        # A minimum holds for the limit and for the request itself.
+        minimum = max(lowest, request_for_limit(kind, current, lowest, item.default) or 0)
+        if minimum:
+            yield _Bound(kind, NoteKind.LIMIT_RANGE_MIN, minimum, is_minimum=True)
+        if maximum := request_for_limit(kind, current, item.max.get(kind, 0), item.default):
+            yield _Bound(kind, NoteKind.LIMIT_RANGE_MAX, maximum)
+
+
+def _cap_recommendation(
+    recommendation: ContainerRecommendation, bounds: Sequence[_Bound]
+) -> ContainerRecommendation:
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=_cap(recommendation.target, bounds)[0],
+        lower_bound=None if lower is None else _cap(lower, bounds)[0],
+        upper_bound=None if upper is None else _cap(upper, bounds)[0],
+    )
+
+
+def _cap(amounts: Resources, bounds: Iterable[_Bound]) -> tuple[Resources, tuple[Note, ...]]:
+    capped = dict(amounts)
+    notes = []
+    for bound in bounds:
+        if bound.resource in capped and bound.excludes(capped[bound.resource]):
+            capped[bound.resource] = bound.amount
+            notes.append(Note(bound.resource, bound.kind))
+    return capped, tuple(notes)

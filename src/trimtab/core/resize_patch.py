@@ -1,0 +1,121 @@
+"""Resizing in place: what a running pod shall have in, the patches that bring it there out.
+
+Two patches each time, since the API server takes resources and metadata by different doors. Only
+what changes is in them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.annotations import IN_PLACE_UPDATED
+from trimtab.core.boost import annotation_name
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
+from trimtab.core.patch import resource_operations
+from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.resources import BOTH, Resources
+
+_TRUE: Final = "true"
+_NOTHING: Final = Allocation()
+
+
+class QosClass(StrEnum):
+    """How Kubernetes ranks a pod when memory gets short; a resize may not change it."""
+
+    GUARANTEED = "Guaranteed"
+    BURSTABLE = "Burstable"
+    BEST_EFFORT = "BestEffort"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePatch:
+    """How to resize one pod in place."""
+
+    resources: Patch
+    """For `pods/<name>/resize`."""
+    metadata: Patch
+    """For the pod itself, once the first one went through."""
+    keeps_qos: bool
+    """Whether the pod stays in its QoS class; the API server refuses the resize if not."""
+
+
+def resize_patch(
+    pod: Pod, wanted: Mapping[str, Allocation], *, ended_boosts: Iterable[str] = ()
+) -> ResizePatch | None:
+    """The patches that set what is wanted by container; None if there is nothing to change.
+
+    The marks of boosts that have ended go with them, also those of containers that are gone.
+    """
+    changes = [
+        (container, _change(container.spec, wanted.get(container.name, _NOTHING)))
+        for container in pod.containers
+    ]
+    resources = tuple(
+        operation
+        for container, change in changes
+        for operation in resource_operations(
+            container,
+            requests=change.requests or NO_AMOUNTS,
+            limits=change.limits or NO_AMOUNTS,
+        )
+    )
+    metadata = tuple(_metadata(pod, ended_boosts, is_resized=bool(resources)))
+    if not resources and not metadata:
+        return None
+    return ResizePatch(resources, metadata, keeps_qos=_keeps_qos(changes))
+
+
+def qos_class(allocations: Iterable[Allocation]) -> QosClass:
+    """The class of a pod whose containers ask for this."""
+    amounts = [
+        ((one.requests or NO_AMOUNTS).get(kind, 0), (one.limits or NO_AMOUNTS).get(kind, 0))
+        for one in allocations
+        for kind in BOTH
+    ]
+    if not any(request or limit for request, limit in amounts):
+        return QosClass.BEST_EFFORT
+    # A limit without a request stands for both.
+    if all(limit and request in (0, limit) for request, limit in amounts):
+        return QosClass.GUARANTEED
+    return QosClass.BURSTABLE
+
+
+def _change(spec: Allocation, wanted: Allocation) -> Allocation:
+    """What is wanted, as far as the spec says otherwise."""
+    return Allocation(
+        _other_than(spec.requests, wanted.requests), _other_than(spec.limits, wanted.limits)
+    )
+
+
+def _other_than(present: Resources | None, wanted: Resources | None) -> Resources:
+    given = present or NO_AMOUNTS
+    return {
+        kind: amount for kind, amount in (wanted or NO_AMOUNTS).items() if given.get(kind) != amount
+    }
+
+
+def _metadata(pod: Pod, ended_boosts: Iterable[str], *, is_resized: bool) -> Iterator[Operation]:
+    if is_resized and not pod.annotations:
+        yield Add(pointer("metadata", "annotations"), {})
+    if is_resized and pod.annotations.get(IN_PLACE_UPDATED) != _TRUE:
+        yield Add(pointer("metadata", "annotations", IN_PLACE_UPDATED), _TRUE)
+    marks = {annotation_name(name) for name in ended_boosts}
+    for name in sorted(marks & pod.annotations.keys()):
+        yield Remove(pointer("metadata", "annotations", name))
+
+
+def _keeps_qos(changes: Iterable[tuple[Container, Allocation]]) -> bool:
+    before, after = [], []
+    for container, change in changes:
+        before.append(container.spec)
+        after.append(_changed(container.spec, change))
+    return qos_class(before) is qos_class(after)
+
+
+def _changed(spec: Allocation, change: Allocation) -> Allocation:
+    return Allocation(
+        {**(spec.requests or NO_AMOUNTS), **(change.requests or NO_AMOUNTS)},
+        {**(spec.limits or NO_AMOUNTS), **(change.limits or NO_AMOUNTS)},
+    )

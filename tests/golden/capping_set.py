@@ -1,0 +1,97 @@
+"""Capping: a recommendation inside policies and limit ranges, with notes."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.limit_ranges import decode_limit_range
+from trimtab.api.pods import decode_pod
+from trimtab.core import quantities
+from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.notes import format_note
+from trimtab.core.policy import cap_for_pod
+from trimtab.core.recommendation import cap_for_recommender
+from trimtab.core.resources import BOTH, Resources
+
+AMOUNTS = {
+    "target": "target",
+    "lowerBound": "lower_bound",
+    "upperBound": "upper_bound",
+    "uncappedTarget": "uncapped_target",
+}
+
+
+def differences(case: dict[str, Any]) -> list[str]:
+    given, theirs = case["input"], case["expected"]
+    if given["function"] == "forRecommender":
+        return list(recommendation_differences(capped_for_recommender(given), theirs))
+    autoscaler = decode_autoscaler(encode(given["vpa"]))
+    items = [item for one in given["limitRanges"] for item in decode_limit_range(encode(one))]
+    capped = cap_for_pod(
+        autoscaler.recommendation, decode_pod(encode(given["pod"])), autoscaler.policies, items
+    )
+    notes = {name: list(map(format_note, found)) for name, found in capped.notes.items()}
+    found = [*recommendation_differences(capped.recommendations, theirs)]
+    if is_nothing(autoscaler) is not (theirs["recommendation"] is None):
+        found.append(f"recommendation: {capped.recommendations} != {theirs['recommendation']}")
+    if notes != theirs["annotations"]:
+        found.append(f"annotations: {notes} != {theirs['annotations']}")
+    return found
+
+
+def encode(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def is_nothing(autoscaler: Autoscaler) -> bool:
+    """Where the original tells "no recommendation" (null) from one that is empty."""
+    return autoscaler.recommendation is None and not autoscaler.policies
+
+
+def capped_for_recommender(given: dict[str, Any]) -> tuple[ContainerRecommendation, ...]:
+    autoscaler = decode_autoscaler(
+        encode(
+            {
+                "metadata": {"namespace": "default", "name": "web-vpa"},
+                "spec": {"resourcePolicy": {"containerPolicies": given["containerPolicies"]}},
+                "status": {
+                    "recommendation": {
+                        "containerRecommendations": given["containerRecommendations"]
+                    }
+                },
+            }
+        )
+    )
+    maximum = given.get("globalMaxAllowed") or {}
+    global_max = {
+        kind: quantities.parse_amount(kind, maximum[kind]) for kind in BOTH if kind in maximum
+    }
+    return cap_for_recommender(autoscaler.recommendation or (), autoscaler.policies, global_max)
+
+
+def recommendation_differences(
+    ours: Sequence[ContainerRecommendation], expected: dict[str, Any]
+) -> Iterator[str]:
+    theirs = (expected["recommendation"] or {}).get("containerRecommendations", [])
+    our_names = [one.container_name for one in ours]
+    their_names = [one["containerName"] for one in theirs]
+    if our_names != their_names:
+        yield f"recommendation: {our_names} != {their_names}"
+        return
+    for our, their in zip(ours, theirs, strict=True):
+        for name, attribute in AMOUNTS.items():
+            our_amounts = numbers(getattr(our, attribute))
+            their_amounts = {
+                kind: quantities.parse(text) for kind, text in their.get(name, {}).items()
+            }
+            if our_amounts != their_amounts:
+                yield f"{our.container_name}.{name}: {our_amounts} != {their_amounts}"
+
+
+def numbers(amounts: Resources | None) -> dict[str, quantities.Quantity]:
+    given = amounts or {}
+    return {
+        kind.value: quantities.parse(quantities.format_amount(kind, amount))
+        for kind, amount in given.items()
+    }

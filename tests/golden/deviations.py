@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
+
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
@@ -72,5 +74,19 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
             field=r"(resourcePolicy\.containerPolicies\[\d+\]\.)?startupBoost\.cpu\."
             "(factor|quantity|durationSeconds)"
         ),
+    ),
+    Deviation(
+        set="admission",
+        decision="D5",
+        reason="a container in mode Off is boosted too",
+        applies=boosts_a_container_in_mode_off,
+        where=BOOST_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="D7",
+        reason="a boost never lowers a container, and one that does not raise it is none",
+        applies=boosts_in_vain,
+        where=BOOST_LINES,
     ),
 )

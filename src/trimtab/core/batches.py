@@ -14,6 +14,8 @@ from trimtab.core.decay import LAST_TIME, ZERO_TIME
 # Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200
 
+_CHUNK: Final = 1 << 13
+
 
 class SampleError(ValueError):
     """A sample that no histogram can hold; the message names the field, its value and its place."""
@@ -28,9 +30,36 @@ class Batch:
     weights: Floats
     times: Floats
 
-    def pick(self, which: Ints) -> "Batch":
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def pick(self, which: Ints | slice) -> "Batch":
         """Those samples of the batch alone."""
         return Batch(self.rows[which], self.buckets[which], self.weights[which], self.times[which])
+
+    def chunks(self) -> Iterator["Batch"]:
+        """The batch in pieces so short that whatever is computed of one stays in the cache."""
+        for start in range(0, len(self), _CHUNK):
+            yield self.pick(slice(start, start + _CHUNK))
+
+    def split(self) -> tuple["Batch", "Batch"]:
+        """The first sample of each row, and all others."""
+        first = _is_first(self.rows)
+        return self.pick(np.flatnonzero(first)), self.pick(np.flatnonzero(~first))
+
+    def turns(self) -> Iterator["Batch"]:
+        """The batch in parts without repeated rows, each row's samples in their order."""
+        batch = self
+        while len(batch):
+            turn, batch = batch.split()
+            yield turn
+
+
+def _is_first(rows: Ints) -> NDArray[np.bool_]:
+    """Which places hold a row that no earlier place holds."""
+    first = np.zeros(len(rows), np.bool_)
+    first[np.unique(rows, return_index=True)[1]] = True
+    return first
 
 
 def make_batch(
@@ -64,23 +93,3 @@ def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:
         value = float(numbers.reshape(-1)[place])
         raise SampleError(f"{field} of sample {place}: {value} is not from {least:g} to {most:g}")
     return numbers
-
-
-def by_turns(batch: Batch) -> Iterator[Batch]:
-    """The batch in parts without repeated rows, each row's samples in their order."""
-    while len(batch.rows):
-        first = is_first(batch.rows)
-        if first.all():
-            yield batch
-            return
-        yield batch.pick(np.flatnonzero(first))
-        batch = batch.pick(np.flatnonzero(~first))
-
-
-def is_first(rows: Ints) -> NDArray[np.bool_]:
-    """Which places hold a row that no earlier place holds."""
-    places = np.arange(len(rows))
-    first_place = np.empty(int(rows.max()) + 1, np.int64)
-    # The last assignment wins, hence backwards.
-    first_place[rows[::-1]] = places[::-1]
-    return np.asarray(first_place[rows] == places)

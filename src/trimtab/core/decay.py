@@ -27,6 +27,9 @@ LAST_TIME: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
 # After 100 half-lives a fresh sample weighs 2^100; the original moves the reference there too.
 _MAX_HALF_LIVES: Final = 100
 _LONGEST_SPAN: Final = (2**63 - 1) / 1e9
+_EXPONENT_BIAS: Final = 1023
+_MANTISSA_BITS: Final = 52
+_LEAST_NORMAL_EXPONENT: Final = -1000
 _LONGEST_HALF_LIFE: Final = timedelta(seconds=math.floor(_LONGEST_SPAN / _MAX_HALF_LIVES))
 
 
@@ -42,9 +45,9 @@ class Decay:
         self._seconds = half_life.total_seconds()
         self._microseconds = half_life // timedelta(microseconds=1)
 
-    def overdue(self, references: Floats, times: Floats) -> NDArray[np.bool_]:
-        """Which times are so late that their reference has to move first."""
-        return times > references + _MAX_HALF_LIVES * self._seconds
+    def overdue(self, ages: Floats) -> NDArray[np.bool_]:
+        """Which times, so long after their reference, make it move first."""
+        return np.asarray(ages > _MAX_HALF_LIVES * self._seconds)
 
     def align(self, times: Floats) -> Floats:
         """The multiple of the half-life nearest to each time, halves rounded up."""
@@ -60,12 +63,9 @@ class Decay:
         spans = np.clip(old - new, -_LONGEST_SPAN, _LONGEST_SPAN)
         return np.floor(spans / self._seconds + 0.5).astype(np.int32)
 
-    def factors(self, references: Floats, times: Floats) -> Floats:
-        """How much a sample of weight one counts at each time."""
-        spans = times - references
-        np.maximum(spans, -_LONGEST_SPAN, out=spans)
-        spans /= self._seconds
-        return _power_of_two(spans)
+    def factors(self, ages: Floats) -> Floats:
+        """How much a sample of weight one counts, so long after its reference."""
+        return _power_of_two(np.maximum(ages, -_LONGEST_SPAN) / self._seconds)
 
 
 # The series of FreeBSD's e_exp.c, which the original's language uses too.
@@ -90,12 +90,24 @@ def _power_of_two(x: Floats) -> Floats:
     low = rest * -LN2_LOW
     r = high - low
     square = r * r
-    series = np.full_like(square, _SERIES[0])
+    series = square * _SERIES[0]
     for coefficient in _SERIES[1:]:
-        series *= square
         series += coefficient
-    series *= square
+        series *= square
     c = r - series
-    low -= r * c / (2.0 - c)
+    r *= c
+    r /= 2.0 - c
+    low -= r
     low -= high
-    return np.ldexp(1.0 - low, whole.astype(np.int32))
+    return _scaled(1.0 - low, whole)
+
+
+def _scaled(numbers: Floats, exponents: Floats) -> Floats:
+    """Each number, between one half and two, times a power of two."""
+    if exponents.min(initial=0.0) < _LEAST_NORMAL_EXPONENT:
+        return np.ldexp(numbers, exponents.astype(np.int32))
+    # Powers of two written bit by bit: several times faster than asking the C library for each.
+    powers = exponents.astype(np.int64)
+    powers += _EXPONENT_BIAS
+    powers <<= _MANTISSA_BITS
+    return numbers * powers.view(np.float64)

@@ -24,9 +24,9 @@ from itertools import chain
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trimtab.core import batches, checkpoint
+from trimtab.core import checkpoint
 from trimtab.core.arena import grown
-from trimtab.core.batches import Batch
+from trimtab.core.batches import Batch, make_batch
 from trimtab.core.buckets import BucketScheme, Floats, Ints
 from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.decay import ZERO_TIME, Decay
@@ -46,6 +46,8 @@ class HistogramBank:
         """For this module alone, like the references."""
         self.references: Floats = np.zeros(0)
         self._decay = Decay(half_life)
+        # The percentiles of an empty row are 0.
+        self._ends = np.append(scheme.ends, 0.0)
         self._used = 0
         self._released: list[int] = []
 
@@ -97,39 +99,35 @@ class HistogramBank:
 
     def add(self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike) -> None:
         """Add samples; a single weight or time counts for all of them."""
-        batch = batches.make_batch(
-            self.scheme, rows=rows, values=values, weights=weights, times=times
-        )
-        for part in self._until_none_is_overdue(batch):
-            self.weights.add(part.rows, part.buckets, self._effective_weights(part))
+        batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
+        for chunk in batch.chunks():
+            for part in self._until_none_is_overdue(chunk):
+                self.weights.add(part.rows, part.buckets, self._effective_weights(part))
 
     def subtract(
         self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike
     ) -> None:
         """Take samples away that were added before."""
-        batch = batches.make_batch(
-            self.scheme, rows=rows, values=values, weights=weights, times=times
-        )
-        for part in batches.by_turns(batch):
+        batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
+        for part in batch.turns():
             self._shift_overdue(part)
             self.weights.subtract(part.rows, part.buckets, self._effective_weights(part))
 
     def _until_none_is_overdue(self, batch: Batch) -> Iterator[Batch]:
         """Parts to be added one after the other, references having moved as far as needed."""
         # Additions may be done together; only a moving reference separates earlier from later.
-        while self._overdue(batch).any():
-            first = batches.is_first(batch.rows)
-            part = batch.pick(np.flatnonzero(first))
-            self._shift_overdue(part)
-            yield part
-            batch = batch.pick(np.flatnonzero(~first))
+        while self._decay.overdue(self._ages(batch)).any():
+            first, later = batch.split()
+            self._shift_overdue(first)
+            yield first
+            batch = later
         yield batch
 
-    def _overdue(self, batch: Batch) -> NDArray[np.bool_]:
-        return self._decay.overdue(self.references[batch.rows], batch.times)
+    def _ages(self, batch: Batch) -> Floats:
+        return batch.times - self.references[batch.rows]
 
     def _shift_overdue(self, batch: Batch) -> None:
-        overdue = np.flatnonzero(self._overdue(batch))
+        overdue = np.flatnonzero(self._decay.overdue(self._ages(batch)))
         if len(overdue):
             self._shift(batch.rows[overdue], self._decay.align(batch.times[overdue]))
 
@@ -139,15 +137,12 @@ class HistogramBank:
         self.references[rows] = references
 
     def _effective_weights(self, batch: Batch) -> Floats:
-        return batch.weights * self._decay.factors(self.references[batch.rows], batch.times)
+        return batch.weights * self._decay.factors(self._ages(batch))
 
     def percentiles(self, rows: ArrayLike | None = None) -> Floats:
         """The bank's quantiles (columns) of rows, or of every row, released ones being empty."""
         chosen = np.arange(self._used) if rows is None else _array(rows)
-        thresholds = np.multiply.outer(np.array(self.quantiles), self.weights.totals[chosen])
-        values = self.scheme.ends.take(self.weights.reach(chosen, thresholds))
-        values[:, self.weights.is_empty(chosen)] = 0.0
-        return values.T
+        return self._ends.take(self.weights.reach(chosen, self.quantiles)).T
 
     def percentile(self, row: int, fraction: float) -> float:
         """The end of the bucket where a row's running sum reaches a fraction of its total."""

@@ -1,37 +1,37 @@
-"""Where running sums reach a threshold, for many columns of weights at once."""
+"""Where running sums reach a fraction of a total, for many columns of weights at once."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trimtab.core.buckets import Floats
+from trimtab.core.buckets import Buckets, Floats
 
-# So many sums are kept at a time: one mebibyte, which stays in the processor's second cache.
-_SUMS_AT_ONCE: Final = 1 << 17
+# So many sums are kept at a time: half a mebibyte, which stays in the processor's second cache.
+_SUMS_AT_ONCE: Final = 1 << 16
 
 
-def count_short(weights: Floats, thresholds: Floats) -> NDArray[np.uint8]:
-    """How many of the running sums down each column stay below each threshold.
+def count_short(weights: Floats, totals: Floats, fractions: Sequence[float]) -> Buckets:
+    """How many running sums down each column (columns) stay short of each fraction (lines).
 
-    Weights are lines of slots by columns, thresholds lines of questions by the same columns. The
-    sums are made slot by slot, in the order of a plain walk, and so are rounded like one.
+    The sums are made slot by slot, in the order of a plain walk, and so are rounded like one.
     """
     slots, columns = weights.shape
-    counts = np.zeros(thresholds.shape, np.uint8)
+    counts = np.empty((len(fractions), columns), np.uint8)
     step = max(1, _SUMS_AT_ONCE // slots)
+    # Made once: fresh memory for each step would cost more than the sums.
+    sums, short = np.empty((slots, step)), np.empty((slots, step), np.bool_)
     for start in range(0, columns, step):
-        part = slice(start, start + step)
-        sums = _running_sums(weights[:, part])
-        for line, threshold in zip(counts, thresholds, strict=True):
-            short = np.less(sums, threshold[part]).view(np.uint8)
-            np.add.reduce(short, axis=0, dtype=np.uint8, out=line[part])
+        here = slice(start, min(start + step, columns))
+        there = slice(0, here.stop - start)
+        _fill_sums(sums[:, there], weights[:, here])
+        for count, fraction in zip(counts, fractions, strict=True):
+            np.less(sums[:, there], fraction * totals[here], out=short[:, there])
+            np.add.reduce(short[:, there].view(np.uint8), axis=0, dtype=np.uint8, out=count[here])
     return counts
 
 
-def _running_sums(weights: Floats) -> Floats:
-    sums = np.empty(weights.shape)
+def _fill_sums(sums: Floats, weights: Floats) -> None:
     sums[0] = weights[0]
     for slot in range(1, len(weights)):
         np.add(sums[slot - 1], weights[slot], out=sums[slot])
-    return sums

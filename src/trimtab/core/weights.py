@@ -5,6 +5,8 @@ highest occupied bucket; a row without one is empty. Whatever looks at a row see
 Fainter weight outside stays where it is and counts once the span covers it.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,15 +68,19 @@ class Weights:
         some = weights > 0.0
         if not some.all():
             rows, buckets, weights = rows[some], buckets[some], weights[some]
-        outside = np.flatnonzero(self._arena.outside(rows, buckets))
-        if len(outside):
-            self._reserve(rows[outside], buckets[outside])
-        self._arena.add(rows, buckets, weights)
         beyond = np.flatnonzero((buckets < self.lowest[rows]) | (buckets > self.highest[rows]))
+        if len(beyond):
+            self._reserve(rows[beyond], buckets[beyond])
+        self._arena.add(rows, buckets, weights)
         if len(beyond):
             self._stretch(rows[beyond], buckets[beyond])
 
     def _reserve(self, rows: Ints, buckets: Buckets) -> None:
+        """Make sure that windows hold buckets beyond the spans."""
+        outside = self._arena.outside(rows, buckets)
+        if not outside.any():
+            return
+        rows, buckets = rows[outside], buckets[outside]
         distinct, positions = np.unique(rows, return_inverse=True)
         lowest = np.full(len(distinct), self.bucket_count - 1, np.uint8)
         highest = np.zeros(len(distinct), np.uint8)
@@ -129,48 +135,54 @@ class Weights:
         here, buckets = rows[part.which], part.buckets
         return np.asarray((buckets >= self.lowest[here]) & (buckets <= self.highest[here]))
 
-    def reach(self, rows: Ints, thresholds: Floats) -> Buckets:
-        """The bucket at which the running sum of each row reaches each of its thresholds.
+    def reach(self, rows: Ints, fractions: Sequence[float]) -> Buckets:
+        """The buckets (columns) where the sums of rows reach each fraction (lines) of their totals.
 
-        Thresholds are lines of questions by rows. A sum that never gets there stops at the end of
-        its span; for an empty row the bucket means nothing.
+        A sum that never gets there stops at the end of its span. Empty rows are said to reach the
+        bucket after the last.
         """
-        found = np.zeros(thresholds.shape, np.uint8)
-        for part in self._arena.placed(rows):
-            found[:, part.which] = part.count_short(thresholds[:, part.which]) + part.bases
+        found = np.zeros((len(fractions), len(rows)), np.uint8)
+        self._walk(found, rows, fractions)
         faint = np.flatnonzero(self._has_faint[rows])
         if len(faint):
-            found[:, faint] = self._reach_in_span(rows[faint], thresholds[:, faint])
-        np.maximum(found, self.lowest[rows], out=found)
-        return np.minimum(found, self.highest[rows], out=found)
+            found[:, faint] = self._walk_spans(rows[faint], fractions)
+        lowest, highest = self.lowest[rows], self.highest[rows]
+        np.maximum(found, lowest, out=found)
+        np.minimum(found, highest, out=found)
+        found[:, lowest > highest] = self.bucket_count
+        return found
 
-    def _reach_in_span(self, rows: Ints, thresholds: Floats) -> Buckets:
-        """The same, but nothing outside the span goes into the sums."""
-        found = np.zeros(thresholds.shape, np.uint8)
+    def _walk(self, found: Buckets, rows: Ints, fractions: Sequence[float]) -> None:
+        """Let the running sums of whole windows find their buckets."""
+        totals = self.totals[rows]
+        for part in self._arena.placed(rows):
+            counts = part.count_short(totals[part.which], fractions)
+            for line, count in zip(found, counts, strict=True):
+                line[part.which] = count + part.bases
+
+    def _walk_spans(self, rows: Ints, fractions: Sequence[float]) -> Buckets:
+        """The same for rows with faint weight, which must not go into the sums."""
+        found = np.zeros((len(fractions), len(rows)), np.uint8)
         for part in self._arena.placed(rows):
             weights = np.where(self._in_span(rows, part), part.weights, 0.0)
-            short = running_sums.count_short(weights, thresholds[:, part.which])
+            totals = self.totals[rows[part.which]]
+            short = running_sums.count_short(weights, totals, fractions)
             found[:, part.which] = short + part.bases
         return found
 
     def span(self, row: int) -> Floats:
         """The weights of one row by bucket, zeros outside its span."""
-        rows = np.array([row])
-        weights = np.zeros(self.bucket_count)
-        for part in self._arena.placed(rows):
-            inside = self._in_span(rows, part)
-            weights[part.buckets[inside]] = part.weights[inside]
-        return weights
+        by_bucket = np.zeros(self.bucket_count)
+        for _, buckets, weights in self.spans(np.array([row])):
+            by_bucket[buckets] = weights
+        return by_bucket
 
-    def spans(self, rows: Ints) -> "list[tuple[Ints, Buckets, Floats]]":
-        """What rows hold: positions among the rows asked for, buckets and weights."""
-        found = []
-        for part in self._arena.placed(rows):
-            weights = np.where(self._in_span(rows, part), part.weights, 0.0)
-            slots, places = np.nonzero(weights)
-            buckets = (part.bases[places] + slots).astype(np.uint8)
-            found.append((part.which[places], buckets, weights[slots, places]))
-        return found
+    def spans(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
+        """What the spans of rows hold: positions among the rows, buckets and weights."""
+        for positions, buckets, weights in self._arena.contents(rows):
+            here = rows[positions]
+            inside = (buckets >= self.lowest[here]) & (buckets <= self.highest[here])
+            yield positions[inside], buckets[inside], weights[inside]
 
     def taken(self, rows: Ints) -> "Weights":
         """Copies of rows, numbered from 0 in the order given."""

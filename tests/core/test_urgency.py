@@ -16,12 +16,12 @@ from makers import (
     minutes,
 )
 
+from trimtab.core.annotations import OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, Termination
 from trimtab.core.resources import MAX_AMOUNT, Resources
 from trimtab.core.urgency import (
-    OBSERVED_CONTAINERS,
     Change,
     Thresholds,
     age_of,

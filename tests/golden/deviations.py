@@ -8,6 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
+from golden.disruption_cases import (
+    has_pods_of_other_kinds,
+    requests_finely,
+    requirements_look_at_several,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +93,26 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="a boost never lowers a container, and one that does not raise it is none",
         applies=boosts_in_vain,
         where=BOOST_LINES,
+    ),
+    Deviation(
+        set="priority",
+        decision="0002",
+        reason="a pod cannot have a request finer than a millicore or a byte",
+        applies=requests_finely,
+        where=r"acceptedInOrder: |updateOrder: |priorities\.[^.]+\.outsideRecommendedRange: ",
+    ),
+    Deviation(
+        set="priority",
+        decision="D2",
+        reason="different containers may serve different requirements, a missing request grows",
+        applies=requirements_look_at_several,
+        where="updateOrder: ",
+    ),
+    Deviation(
+        set="eviction_limits",
+        decision="D16",
+        reason="of an owner that does not say how many pods it wants, not all go down at once",
+        applies=has_pods_of_other_kinds,
+        where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",
     ),
 )

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
-
-BOOST_PREFIX: Final = "vpaCpuStartupBoost/"
-"""The annotations of boosted containers start so."""
 
 # Owners that say how many pods they want: where that is not known, or is none, hands off. A job
 # does not say it, and other kinds may not; there the live pods are what is wanted.

@@ -50,6 +50,8 @@ class HoldReason(StrEnum):
     """The node can never fit what was asked for; only a lower target is worth another try."""
     RESIZE_UNSUPPORTED = "ResizeUnsupported"
     """The mode only resizes, and the cluster cannot."""
+    QOS_WOULD_CHANGE = "QosWouldChange"
+    """The mode only resizes, and the API server refuses a resize into another QoS class."""
 
     # Startup boosts.
     BOOST_ACTIVE = "BoostActive"
@@ -74,6 +76,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.NOT_CONVERGING,
         HoldReason.NO_OWNER,
         HoldReason.POD_PENDING,
+        HoldReason.QOS_WOULD_CHANGE,
         HoldReason.REPLICAS_UNKNOWN,
         HoldReason.RESIZE_DEFERRED,
         HoldReason.RESIZE_INFEASIBLE,

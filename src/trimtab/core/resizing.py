@@ -1,12 +1,11 @@
 """Whether a pod that wants a change is resized in place, evicted or left alone for now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias, assert_never
 
-from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Pod, PodPhase, ResizeState
@@ -78,7 +77,7 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     pod = situation.pod
     if pod.phase is PodPhase.PENDING:
         return HoldReason.POD_PENDING
-    if pod.resize is None:
+    if pod.resize is None and not _is_known_infeasible(situation):
         return _decide_resize(situation)
     if pod.resize is ResizeState.ERROR and _differs_from_spec(situation):
         # Another size may succeed where this one failed, and restarts nobody.
@@ -109,25 +108,6 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
 def restarts_containers(pod: Pod) -> bool:
     """Whether a resize of the pod may restart one of its containers."""
     return any(container.restarts_on_resize for container in pod.containers)
-
-
-def targets_of(recommendation: Sequence[ContainerRecommendation]) -> Targets:
-    """The targets by container; of several for one container the first."""
-    return {
-        recommended.container_name: recommended.target for recommended in reversed(recommendation)
-    }
-
-
-def only_growing(pod: Pod, targets: Targets) -> Targets:
-    """The targets with everything that would shrink left as it is."""
-    requests = {container.name: container.current.requests or {} for container in pod.containers}
-    return {
-        name: {
-            resource: max(amount, requests.get(name, {}).get(resource, amount))
-            for resource, amount in target.items()
-        }
-        for name, target in targets.items()
-    }
 
 
 def _decide_resize(situation: Situation) -> Action | HoldReason:

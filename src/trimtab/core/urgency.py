@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
+from trimtab.core.annotations import NAME_SEPARATOR, OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import (
     Autoscaler,
     ContainerMode,
@@ -20,10 +21,6 @@ from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import BOTH, Resource
 
-OBSERVED_CONTAINERS: Final = "vpaObservedContainers"
-"""The annotation with the containers that admission saw; later ones were injected by others."""
-
-_SEPARATOR: Final = ", "
 _CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 # The original compares in thousandths and takes one of them for a request of nothing.
@@ -86,7 +83,7 @@ def observed_containers(annotations: Mapping[str, str]) -> frozenset[str] | None
     value = annotations.get(OBSERVED_CONTAINERS)
     if value is None:
         return None
-    names = value.split(_SEPARATOR) if value else []
+    names = value.split(NAME_SEPARATOR) if value else []
     return frozenset(names) if all(map(_CONTAINER_NAME.fullmatch, names)) else None
 
 

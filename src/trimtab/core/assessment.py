@@ -1,0 +1,278 @@
+"""What each pod wants and whether anything but its workload's budget speaks against it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core import disruption, requirements, urgency
+from trimtab.core.allocations import is_off
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ChangeDirection,
+    ContainerRecommendation,
+    UpdateMode,
+)
+from trimtab.core.boost import MAX_BOOST_DURATION
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
+from trimtab.core.holds import HoldReason
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.outcomes import Hold, Wanted
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.policy import cap_for_pod
+from trimtab.core.snapshot import PodMemory, Snapshot
+from trimtab.core.urgency import Change, Thresholds
+from trimtab.core.wanted import only_growing, wanted_by_autoscaler
+
+DISTRUSTED_CONDITIONS: Final = {
+    "UsageStale": HoldReason.RECOMMENDATION_STALE,
+    "RecommendationSuspicious": HoldReason.RECOMMENDATION_SUSPICIOUS,
+}
+"""Conditions with which a recommender says that its recommendation should not be acted on."""
+
+_NO_TIME: Final = timedelta(0)
+_TRUE: Final = "True"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What an operator may tune about plans; flags of the original have its defaults."""
+
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    max_boost_duration: timedelta | None = MAX_BOOST_DURATION
+    """`--max-boost-duration`; None for no limit."""
+    role_dwell: timedelta = _NO_TIME
+    """How long a pod must have had its autoscaler before that one may shrink it (S39)."""
+    cool_down: timedelta = timedelta(minutes=5)
+    """How long a resized pod is left alone, but for a quick out-of-memory kill."""
+    grow_only_under_requirements: bool = False
+    """Whether requirements that only ask for growth keep a resize from shrinking anything."""
+    infeasible_retry_after: timedelta = timedelta(hours=1)
+    """How long a resize that the node refused is believed to be impossible."""
+    max_misses: int = 3
+    """After so many changes that did not show on a workload's pods, it is left alone."""
+    surge_margin: float = 0.3
+    """By how much the share of pods that want a change may exceed the usual share."""
+    surge_min_pods: int = 50
+    """With fewer pods than this, a share says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that may be changed as soon as its workload's budget allows it."""
+
+    pod: Pod
+    autoscaler: Autoscaler
+    change: Change
+    quick_oom: bool
+    wanted: Wanted
+    standing: disruption.Standing
+    memory: PodMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is the same for all pods of one plan."""
+
+    snapshot: Snapshot
+    settings: PlanSettings
+    groups: dict[WorkloadName, disruption.ReplicaGroup]
+    now: datetime
+
+    def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
+        """The pod's replica group, if it has an owner."""
+        owner = disruption.owner_of(pod)
+        return None if owner is None else self.groups.get(owner)
+
+    def limit_ranges_of(self, pod: Pod) -> Sequence[LimitRangeItem]:
+        """The limit range items of the pod's namespace."""
+        return self.snapshot.limit_ranges.get(pod.namespace, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """One pod, its autoscaler and what follows from the two."""
+
+    pod: Pod
+    autoscaler: Autoscaler
+    workload: WorkloadName | None
+    recommendation: Sequence[ContainerRecommendation]
+    change: Change
+    quick_oom: bool
+    wanted: Wanted
+    memory: PodMemory
+
+
+def assess(
+    pod: Pod, autoscaler: Autoscaler, workload: WorkloadName | None, context: Context
+) -> Candidate | Hold:
+    """The pod as a candidate, or the first reason why it is none."""
+    early = _mode_hold(autoscaler, context.settings.gates) or _trust_hold(autoscaler)
+    if early is not None:
+        return Hold(pod, autoscaler.identity, early)
+    recommendation = _controlled(pod, autoscaler, context)
+    if not recommendation:
+        return Hold(pod, autoscaler.identity, HoldReason.NO_RECOMMENDATION)
+    facts = _facts(pod, autoscaler, workload, recommendation, context=context)
+    for check in _CHECKS:
+        if (reason := check(facts, context)) is not None:
+            return Hold(pod, autoscaler.identity, reason, facts.change)
+    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
+    if isinstance(standing, HoldReason):
+        return Hold(pod, autoscaler.identity, standing, facts.change)
+    return Candidate(
+        pod,
+        autoscaler,
+        change=facts.change,
+        quick_oom=facts.quick_oom,
+        wanted=facts.wanted,
+        standing=standing,
+        memory=facts.memory,
+    )
+
+
+def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
+    match autoscaler.mode:
+        case UpdateMode.OFF:
+            return HoldReason.MODE_OFF
+        case UpdateMode.INITIAL:
+            return HoldReason.MODE_INITIAL
+        case UpdateMode.IN_PLACE if not gates.in_place:
+            return HoldReason.FEATURE_GATE_OFF
+        case UpdateMode.UPSCALE_ONLY if not gates.upscale_only:
+            return HoldReason.FEATURE_GATE_OFF
+        case _:
+            return None
+
+
+def _trust_hold(autoscaler: Autoscaler) -> HoldReason | None:
+    distrusted = (
+        DISTRUSTED_CONDITIONS[condition.type]
+        for condition in autoscaler.conditions
+        if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE
+    )
+    return next(distrusted, None)
+
+
+def _controlled(
+    pod: Pod, autoscaler: Autoscaler, context: Context
+) -> Sequence[ContainerRecommendation]:
+    """The capped recommendation for the pod's containers that are scaled."""
+    if not autoscaler.recommendation:
+        return ()
+    capped = cap_for_pod(
+        autoscaler.recommendation, pod, autoscaler.policies, context.limit_ranges_of(pod)
+    )
+    scaled = {container.name for container in pod.containers if not is_off(autoscaler, container)}
+    return [entry for entry in capped.recommendations if entry.container_name in scaled]
+
+
+def _facts(
+    pod: Pod,
+    autoscaler: Autoscaler,
+    workload: WorkloadName | None,
+    recommendation: Sequence[ContainerRecommendation],
+    *,
+    context: Context,
+) -> _Facts:
+    settings = context.settings
+    threshold = urgency.quick_oom_threshold(
+        autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
+    )
+    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    return _Facts(
+        pod,
+        autoscaler,
+        workload,
+        recommendation,
+        change=urgency.measure_change(pod, recommendation),
+        quick_oom=urgency.is_quick_oom(pod, autoscaler, threshold, context.now),
+        wanted=only_growing(pod, wanted) if _only_grows(autoscaler, settings) else wanted,
+        memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), PodMemory()),
+    )
+
+
+def _only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
+    if autoscaler.mode is UpdateMode.UPSCALE_ONLY:
+        return True
+    return (
+        settings.grow_only_under_requirements
+        and bool(autoscaler.requirements)
+        and all(
+            requirement.direction is ChangeDirection.TARGET_HIGHER
+            for requirement in autoscaler.requirements
+        )
+    )
+
+
+def _sane_targets(facts: _Facts, _: Context) -> HoldReason | None:
+    # A recommender that lost its history has been seen to publish targets of nothing.
+    sane = all(amount > 0 for entry in facts.recommendation for amount in entry.target.values())
+    return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
+
+
+def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
+    return urgency.reason_to_wait(
+        facts.change,
+        quick_oom=facts.quick_oom,
+        age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
+        thresholds=context.settings.thresholds,
+    )
+
+
+def _grows_if_it_must(facts: _Facts, _: Context) -> HoldReason | None:
+    shrinks = facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.change.scale_up
+    return HoldReason.ONLY_SHRINKS if shrinks or not facts.wanted else None
+
+
+def _meets_requirements(facts: _Facts, _: Context) -> HoldReason | None:
+    if not facts.autoscaler.requirements:
+        return None
+    fulfilled = requirements.are_fulfilled(
+        facts.autoscaler.requirements, facts.pod, facts.recommendation
+    )
+    return None if fulfilled else HoldReason.REQUIREMENT_NOT_MET
+
+
+def _role_is_settled(facts: _Facts, context: Context) -> HoldReason | None:
+    since = facts.memory.governed_since
+    if since is None or facts.change.scale_up:
+        return None
+    settled = context.now - since >= context.settings.role_dwell
+    return None if settled else HoldReason.ROLE_DWELL
+
+
+def _has_cooled_down(facts: _Facts, context: Context) -> HoldReason | None:
+    updated = facts.memory.last_updated_at
+    if updated is None or facts.quick_oom:
+        return None
+    cooled = context.now - updated >= context.settings.cool_down
+    return None if cooled else HoldReason.COOL_DOWN
+
+
+def _admission_is_alive(_: _Facts, context: Context) -> HoldReason | None:
+    return None if context.snapshot.admission_alive else HoldReason.ADMISSION_ABSENT
+
+
+def _converges(facts: _Facts, context: Context) -> HoldReason | None:
+    record = None if facts.workload is None else context.snapshot.convergence.get(facts.workload)
+    if record is None:
+        return None
+    hopeless = record.failures >= context.settings.max_misses
+    return HoldReason.NOT_CONVERGING if hopeless or not record.is_due(context.now) else None
+
+
+# What the change is worth comes before what stands in its way: that is what people ask first.
+_CHECKS: Final[tuple[Callable[[_Facts, Context], HoldReason | None], ...]] = (
+    _sane_targets,
+    _worth_it,
+    _grows_if_it_must,
+    _meets_requirements,
+    _role_is_settled,
+    _has_cooled_down,
+    _admission_is_alive,
+    _converges,
+)

@@ -1,0 +1,60 @@
+"""What a plan says about one pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.urgency import Change
+
+Wanted: TypeAlias = Mapping[str, Allocation]
+"""By container the requests and limits to set; what is not named stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """The pod is evicted, so that its successor gets the recommended size."""
+
+    pod: Pod
+    autoscaler: AutoscalerName
+    change: Change
+    quick_oom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """The pod is resized in place."""
+
+    pod: Pod
+    autoscaler: AutoscalerName
+    wanted: Wanted
+    change: Change
+    quick_oom: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unboost:
+    """The startup boost of some containers ends."""
+
+    pod: Pod
+    autoscaler: AutoscalerName | None
+    """None if no autoscaler governs the pod any more."""
+    containers: tuple[str, ...]
+    """The containers whose boost is over: their annotations go."""
+    wanted: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The pod is left as it is."""
+
+    pod: Pod
+    autoscaler: AutoscalerName | None
+    reason: HoldReason
+    change: Change | None = None
+    """What it would change, as far as that was looked at."""
+
+
+Outcome: TypeAlias = Evict | Resize | Unboost | Hold

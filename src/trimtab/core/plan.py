@@ -1,0 +1,259 @@
+"""The updater's plan: for every live pod of every autoscaler what is done with it, or why not.
+
+First each pod is looked at by itself (`assessment.py`); then those that may change are served in
+order of urgency while their workloads' budgets last. Doing it, and doing it slowly enough, is left
+to whoever carries the plan out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from trimtab.core import disruption, resizing, urgency
+from trimtab.core.assessment import Candidate, Context, PlanSettings, assess
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.boost import boosted_containers, expired_boosts
+from trimtab.core.holds import WANTS_CHANGE, HoldReason
+from trimtab.core.matching import (
+    acts_on_running_pods,
+    governing,
+    index_by_workload,
+    match_autoscalers,
+)
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.resize_patch import resize_patch
+from trimtab.core.resizing import Action
+from trimtab.core.snapshot import ObservedPod, PodMemory, Snapshot
+from trimtab.core.wanted import wanted_after_boost, wanted_by_autoscaler
+
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
+# In these a boost that ends brings the other containers up to date as well.
+_SIZING_MODES: Final = (*_RESIZING_MODES, UpdateMode.RECREATE, UpdateMode.AUTO)
+_IDLE: Final = frozenset(
+    {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
+)
+
+
+def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
+    """One outcome for every live pod that an autoscaler governs, the most urgent first.
+
+    Boosts that are over come first, then what else may change in order of urgency, then the pods
+    that were no candidates. The order of the snapshot plays no part.
+    """
+    live = sorted((observed for observed in snapshot.pods if _is_live(observed.pod)), key=_identity)
+    groups = disruption.count_groups(
+        (observed.pod for observed in live), snapshot.configured_replicas
+    )
+    context = Context(snapshot, settings, groups, now)
+    assessments = list(_assess_all(live, context))
+    ends = [each for each in assessments if isinstance(each, _BoostEnd)]
+    candidates = [each for each in assessments if isinstance(each, Candidate)]
+    holds = [each for each in assessments if isinstance(each, Hold)]
+    moving, surging = _split_surge(candidates, holds, context)
+    spent: Counter[WorkloadName] = Counter()
+    return [
+        *(_choose_unboost(end, context, spent) for end in ends),
+        *(_choose(each, context, spent) for each in urgency.most_urgent_first(moving)),
+        *(
+            Hold(each.pod, each.autoscaler.identity, HoldReason.SURGE, each.change)
+            for each in surging
+        ),
+        *holds,
+    ]
+
+
+def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
+    """The share of the pods under an active autoscaler that a plan would change if it could."""
+    active = [each for each in outcomes if not isinstance(each, Unboost)]
+    considered = [each for each in active if not isinstance(each, Hold) or each.reason not in _IDLE]
+    wanting = sum(not isinstance(each, Hold) or each.reason in WANTS_CHANGE for each in considered)
+    return wanting / len(considered) if considered else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _BoostEnd:
+    """A pod with a boost that is over."""
+
+    pod: Pod
+    autoscaler: Autoscaler | None
+    containers: tuple[str, ...]
+    memory: PodMemory
+    is_overdue: bool
+    """Whether it is over because it lasted as long as any boost may."""
+
+
+def _is_live(pod: Pod) -> bool:
+    return not pod.is_deleting and pod.phase not in _ENDED
+
+
+def _identity(observed: ObservedPod) -> tuple[str, str, str]:
+    return observed.pod.namespace, observed.pod.name, observed.pod.uid
+
+
+def _assess_all(
+    live: Iterable[ObservedPod], context: Context
+) -> Iterator[Candidate | _BoostEnd | Hold]:
+    gates = context.settings.gates
+    index = index_by_workload(context.snapshot.autoscalers, selectors_enabled=gates.pod_selector)
+    for observed in live:
+        pod = observed.pod
+        matching = match_autoscalers(index, observed.workload, pod.labels)
+        governor = governing(matching, acts_on_running_pods)
+        autoscaler = None if governor is None else governor.autoscaler
+        if gates.cpu_startup_boost and boosted_containers(pod):
+            yield _assess_boost(pod, autoscaler, context)
+        elif autoscaler is not None:
+            yield assess(pod, autoscaler, observed.workload, context)
+
+
+def _assess_boost(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> _BoostEnd | Hold:
+    settings = context.settings
+    expired = expired_boosts(
+        pod,
+        autoscaler,
+        context.now,
+        gates=settings.gates,
+        max_duration=settings.max_boost_duration,
+    )
+    name = None if autoscaler is None else autoscaler.identity
+    if not expired:
+        return Hold(pod, name, HoldReason.BOOST_ACTIVE)
+    unlimited = expired_boosts(
+        pod, autoscaler, context.now, gates=settings.gates, max_duration=None
+    )
+    memory = context.snapshot.pod_memory.get((pod.uid, name), PodMemory())
+    return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=expired != unlimited)
+
+
+def _split_surge(
+    candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
+) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+    """The candidates that may go on, and those that a sudden surge of changes holds back."""
+    usual, settings = context.snapshot.usual_share, context.settings
+    considered = len(candidates) + sum(hold.reason not in _IDLE for hold in holds)
+    if usual is None or considered < max(settings.surge_min_pods, 1):
+        return candidates, ()
+    wanting = len(candidates) + sum(hold.reason in WANTS_CHANGE for hold in holds)
+    if wanting / considered - usual <= settings.surge_margin:
+        return candidates, ()
+    # A container that dies for want of memory gains nothing from waiting.
+    return (
+        [candidate for candidate in candidates if candidate.quick_oom],
+        [candidate for candidate in candidates if not candidate.quick_oom],
+    )
+
+
+def _choose_unboost(
+    end: _BoostEnd, context: Context, spent: Counter[WorkloadName]
+) -> Unboost | Hold:
+    name = None if end.autoscaler is None else end.autoscaler.identity
+    if (reason := _unboost_hold(end, context, spent)) is not None:
+        return Hold(end.pod, name, reason)
+    _spend(end.pod, spent)
+    limit_ranges = context.limit_ranges_of(end.pod)
+    recommended = (
+        {}
+        if end.autoscaler is None
+        else wanted_by_autoscaler(end.pod, end.autoscaler, limit_ranges)
+    )
+    others = end.autoscaler is not None and end.autoscaler.mode in _SIZING_MODES
+    wanted = wanted_after_boost(end.pod, end.containers, recommended, others=others)
+    return Unboost(end.pod, name, end.containers, wanted)
+
+
+def _unboost_hold(
+    end: _BoostEnd, context: Context, spent: Counter[WorkloadName]
+) -> HoldReason | None:
+    pod = end.pod
+    if pod.phase is PodPhase.PENDING:
+        return HoldReason.POD_PENDING
+    if pod.resize is not None:
+        return HoldReason.RESIZE_IN_PROGRESS
+    if not end.memory.unboost.is_due(context.now):
+        return HoldReason.UNBOOST_DELAYED
+    group = context.group_of(pod)
+    uncounted = group is None or group.configured is None
+    if not resizing.restarts_containers(pod) and (end.is_overdue or uncounted):
+        # Giving CPU back disturbs nobody, and a boost must not last for ever (D8).
+        return None
+    return None if _is_disruptable(pod, context, spent) else HoldReason.BUDGET_SPENT
+
+
+def _choose(
+    candidate: Candidate, context: Context, spent: Counter[WorkloadName]
+) -> Evict | Resize | Hold:
+    pod, name = candidate.pod, candidate.autoscaler.identity
+    chosen = _decide(candidate, context, disruptable=_is_disruptable(pod, context, spent))
+    if isinstance(chosen, HoldReason):
+        return Hold(pod, name, chosen, candidate.change)
+    _spend(pod, spent)
+    match chosen:
+        case Action.EVICT:
+            return Evict(pod, name, candidate.change, quick_oom=candidate.quick_oom)
+        case Action.RESIZE:
+            return Resize(
+                pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom
+            )
+
+
+def _decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
+    settings, mode = context.settings, candidate.autoscaler.mode
+    situation = resizing.Situation(
+        pod=candidate.pod,
+        targets={name: wanted.requests or {} for name, wanted in candidate.wanted.items()},
+        standing=candidate.standing,
+        disruptable=disruptable,
+        memory=candidate.memory.resize,
+        now=context.now,
+        skip_budget=settings.disruption.skip_budget_in_place and mode in _RESIZING_MODES,
+        infeasible_retry_after=settings.infeasible_retry_after,
+    )
+    chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
+    return _confirm_resize(candidate, situation) if chosen is Action.RESIZE else chosen
+
+
+def _decide_by_mode(
+    situation: resizing.Situation, mode: UpdateMode, *, can_resize: bool
+) -> Action | HoldReason:
+    match mode:
+        case UpdateMode.IN_PLACE:
+            if not can_resize:
+                return HoldReason.RESIZE_UNSUPPORTED
+            return resizing.decide_resize_only(situation)
+        case UpdateMode.IN_PLACE_OR_RECREATE if can_resize:
+            return resizing.decide_resize_or_eviction(situation)
+        case UpdateMode.UPSCALE_ONLY if can_resize and situation.pod.phase is not PodPhase.PENDING:
+            return resizing.decide_resize_or_eviction(situation)
+        case _:
+            return resizing.decide_eviction(situation)
+
+
+def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Action | HoldReason:
+    """The resize itself if the API server will take it, else the next best thing."""
+    patch = resize_patch(candidate.pod, candidate.wanted)
+    if patch is None:
+        # The spec already says so, and the kubelet has yet to act on it.
+        return HoldReason.RESIZE_IN_PROGRESS
+    if patch.keeps_qos:
+        return Action.RESIZE
+    if candidate.autoscaler.mode is UpdateMode.IN_PLACE:
+        return HoldReason.QOS_WOULD_CHANGE
+    return resizing.decide_eviction(situation)
+
+
+def _is_disruptable(pod: Pod, context: Context, spent: Counter[WorkloadName]) -> bool:
+    owner, group = disruption.owner_of(pod), context.group_of(pod)
+    if owner is None or group is None:
+        return False
+    return group.is_disruptable(context.settings.disruption.tolerance, spent[owner])
+
+
+def _spend(pod: Pod, spent: Counter[WorkloadName]) -> None:
+    """Count the pod against its group's budget; a pending pod is down already."""
+    owner = disruption.owner_of(pod)
+    if owner is not None and pod.phase is not PodPhase.PENDING:
+        spent[owner] += 1

@@ -1,0 +1,83 @@
+"""What a plan is made from: the cluster as seen at one moment, and what earlier plans led to.
+
+Whoever carries plans out keeps the memory. A decision never reaches back for anything that is not
+here, so the same snapshot gives the same plan.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.resizing import ResizeMemory
+
+MAX_DELAY: Final = timedelta(hours=6)
+"""However often something failed, it is tried again after this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPod:
+    """A pod and the topmost workload that owns it, as far as that is known."""
+
+    pod: Pod
+    workload: WorkloadName | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often something failed in a row, and when it may be tried again."""
+
+    failures: int = 0
+    not_before: datetime | None = None
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the delay is over."""
+        return self.not_before is None or now >= self.not_before
+
+    def after_failure(self, now: datetime, first_delay: timedelta) -> "Retry":
+        """One failure more; each doubles the delay, up to a limit."""
+        # 2 ** 20 first delays are beyond any limit; more would only make large numbers.
+        delay = first_delay * 2 ** min(self.failures, 20)
+        return Retry(self.failures + 1, now + min(delay, MAX_DELAY))
+
+
+@dataclass(frozen=True, slots=True)
+class PodMemory:
+    """What is remembered of one pod under one autoscaler; a new governor starts afresh (S37)."""
+
+    resize: ResizeMemory = field(default_factory=ResizeMemory)
+    last_updated_at: datetime | None = None
+    """When it was last resized."""
+    governed_since: datetime | None = None
+    """When this autoscaler took it over from another; None if it always had it."""
+    unboost: Retry = field(default_factory=Retry)
+
+
+MemoryKey: TypeAlias = tuple[str, AutoscalerName | None]
+"""The uid of a pod and the autoscaler that governs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that a plan depends on, but the time and the settings."""
+
+    pods: Sequence[ObservedPod] = ()
+    """All pods, of autoscalers or not: budgets are counted over whole workloads."""
+    autoscalers: Sequence[ObservedAutoscaler] = ()
+    limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
+    """The items of all limit ranges by namespace."""
+    configured_replicas: Mapping[WorkloadName, int] = field(default_factory=dict)
+    """How many pods each direct owner should have (a DaemonSet: how many it wants scheduled)."""
+    admission_alive: bool = True
+    """Whether an admission controller would give a new pod its size."""
+    resizes_in_place: bool = True
+    """Whether the cluster can resize pods in place."""
+    pod_memory: Mapping[MemoryKey, PodMemory] = field(default_factory=dict)
+    convergence: Mapping[WorkloadName, Retry] = field(default_factory=dict)
+    """By topmost workload: changes in a row that did not show on its pods."""
+    usual_share: float | None = None
+    """The share of pods that wanted to change lately; None just after a start."""

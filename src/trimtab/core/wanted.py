@@ -1,0 +1,72 @@
+"""What a resize asks for: the requests and limits of each container."""
+
+from collections.abc import Mapping, Sequence
+
+from trimtab.core.allocations import is_off, recommended_for_pod
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.boost import annotation_name, parse_original
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Allocation, Pod
+
+
+def wanted_by_autoscaler(
+    pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]
+) -> Wanted:
+    """What the recommendation comes to for the containers that are scaled."""
+    recommended = recommended_for_pod(pod, autoscaler, limit_ranges)
+    return {
+        container.name: Allocation(found.requests, found.limits)
+        for container in pod.containers
+        if (found := recommended.get(container.name)) and not is_off(autoscaler, container)
+    }
+
+
+def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
+    """Of what is wanted only the resources that grow; their limits never shrink."""
+    growing = {
+        container.name: _growing(container.current, wanted[container.name])
+        for container in pod.containers
+        if container.name in wanted
+    }
+    return {name: allocation for name, allocation in growing.items() if allocation.requests}
+
+
+def wanted_after_boost(
+    pod: Pod, expired: Sequence[str], by_autoscaler: Wanted, *, others: bool
+) -> Wanted:
+    """What containers get when their boost ends: the recommendation, else what the spec said.
+
+    With `others` the containers that were never boosted get their recommendation along the way.
+    """
+    ended = {name: by_autoscaler.get(name) or _original(pod.annotations, name) for name in expired}
+    along = {
+        name: allocation
+        for name, allocation in by_autoscaler.items()
+        if others and annotation_name(name) not in pod.annotations
+    }
+    names = {container.name for container in pod.containers}
+    return {
+        name: allocation
+        for name, allocation in (along | ended).items()
+        if allocation is not None and name in names
+    }
+
+
+def _growing(current: Allocation, wanted: Allocation) -> Allocation:
+    own_requests, own_limits = current.requests or NO_AMOUNTS, current.limits or NO_AMOUNTS
+    limits = wanted.limits or NO_AMOUNTS
+    requests = {
+        kind: amount
+        for kind, amount in (wanted.requests or NO_AMOUNTS).items()
+        if kind not in own_requests or amount > own_requests[kind]
+    }
+    return Allocation(
+        requests,
+        {kind: max(limits[kind], own_limits.get(kind, 0)) for kind in requests if kind in limits},
+    )
+
+
+def _original(annotations: Mapping[str, str], name: str) -> Allocation | None:
+    return parse_original(annotations.get(annotation_name(name), ""))

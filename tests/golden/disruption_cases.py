@@ -1,0 +1,51 @@
+"""Which cases of the updater's sets a decision changes, judged by their input."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.core.quantities import is_whole_amount, parse
+from trimtab.core.resources import BOTH
+
+COUNTED_KINDS = {"DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
+
+
+def requests_finely(case: dict[str, Any]) -> bool:
+    """Whether some pod asks for a part of a millicore or of a byte."""
+    return any(
+        not is_whole_amount(resource, parse(requests[resource]))
+        for pod in case["input"]["pods"]
+        for requests in requests_of(pod)
+        for resource in BOTH
+        if resource in requests
+    )
+
+
+def requirements_look_at_several(case: dict[str, Any]) -> bool:
+    """Whether containers may share the requirements, or lack a request."""
+    policy = case["input"]["vpa"]["spec"].get("updatePolicy") or {}
+    count = len(policy.get("evictionRequirements") or ())
+    return count > 0 and any(
+        (count > 1 and len(pod["spec"]["containers"]) > 1)
+        or any(resource not in requests for resource in BOTH)
+        for pod in case["input"]["pods"]
+        for requests in requests_of(pod)
+    )
+
+
+def has_pods_of_other_kinds(case: dict[str, Any]) -> bool:
+    """Whether some pod belongs to an owner of a kind that the original does not know."""
+    return any(
+        owner["kind"] not in COUNTED_KINDS
+        for pod in case["input"]["pods"]
+        for owner in pod["metadata"].get("ownerReferences") or ({"kind": "", "controller": True},)
+        if owner.get("controller")
+    )
+
+
+def requests_of(pod: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """What each container requests, by its spec and by its status."""
+    statuses = pod.get("status", {}).get("containerStatuses") or []
+    reported = (status["resources"] for status in statuses if status.get("resources"))
+    specified = (container.get("resources") or {} for container in pod["spec"]["containers"])
+    for resources in (*specified, *reported):
+        yield resources.get("requests") or {}

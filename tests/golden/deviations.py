@@ -54,6 +54,20 @@ def _is_contradictory(boost: dict[str, Any]) -> bool:
     return boost.get(foreign) is not None or (boost.get("durationSeconds") or 0) < 0
 
 
+def _has_container_without_samples(given: dict[str, Any]) -> bool:
+    """Whether any container name of the selected pods has neither samples nor OOM kills."""
+    selected = [pod for pod in given["pods"] if pod["labels"].get("app") == "web"]
+    fed = {
+        (step["pod"], step["container"])
+        for step in given["steps"]
+        if step["type"] == "oom" or step.get("cpuMillicores") or step.get("memoryBytes")
+    }
+    names = {name for pod in selected for name in pod["containers"]}
+    return not names <= {
+        name for pod in selected for name in pod["containers"] if (pod["name"], name) in fed
+    }
+
+
 DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="quantity",
@@ -114,5 +128,12 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="of an owner that does not say how many pods it wants, not all go down at once",
         applies=has_pods_of_other_kinds,
         where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",
+    ),
+    Deviation(
+        set="recommendation",
+        decision="D11",
+        reason="of a container without samples nothing is known, so nothing is recommended",
+        applies=lambda case: _has_container_without_samples(case["input"]),
+        where=r"recommendation\.[^.]+: no samples != ",
     ),
 )

@@ -1,0 +1,252 @@
+"""Aggregates: the histograms of one container name under one label set of one namespace.
+
+Every aggregate is a row: of a CPU bank, of a memory bank, and of the columns kept here (when it
+was first and last fed, how often, and the overrides that its autoscaler's policy sets). The rows
+of restored checkpoints are aggregates too, without a key. Which containers feed an aggregate is
+known to `containers.py`, which autoscalers learn from it to `links.py`.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
+from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError, check_version
+from trimtab.core.histogram import HistogramBank
+from trimtab.core.peaks import Booleans, Peaks
+from trimtab.core.recommendation import MIB, RecommendationSettings
+from trimtab.core.resources import Resource
+from trimtab.core.rows import Rows
+
+LabelSet: TypeAlias = tuple[tuple[str, str], ...]
+"""Labels in the order of their keys."""
+
+CPU_WEIGHT: Final = 0.1
+MEMORY_WEIGHT: Final = 1.0
+
+_BLANK: Final = np.array(
+    (0, 0, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0),
+    dtype=[
+        ("cpu_row", np.int64),
+        ("memory_row", np.int64),
+        ("first", np.float64),
+        ("last", np.float64),
+        ("count", np.int64),
+        ("last_memory", np.float64),
+        ("created", np.float64),
+        ("feeders", np.int64),
+        ("interval", np.float64),
+        ("lifetime", np.float64),
+        ("bump_ratio", np.float64),
+        ("min_bump", np.float64),
+    ],
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_SAMPLES: Final = 2**53
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSettings:
+    """What an operator may tune about histories; the defaults are the original's flags."""
+
+    cpu_half_life: timedelta = timedelta(days=1)
+    memory_half_life: timedelta = timedelta(days=1)
+    memory_interval: timedelta = timedelta(days=1)
+    memory_interval_count: int = 8
+    """After so many intervals without a sample an aggregate is forgotten."""
+    oom_bump_up_ratio: float = 1.2
+    oom_min_bump_up_bytes: int = 100 * MIB
+    allows_overrides: bool = True
+    """Whether an autoscaler's policy may override the four settings above (gate PerVPAConfig)."""
+
+    def __post_init__(self) -> None:
+        if self.memory_interval <= timedelta(0):
+            raise ValueError(f"memory_interval: {self.memory_interval} is not positive")
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateKey:
+    """What the containers that share an aggregate have in common."""
+
+    namespace: str
+    container_name: str
+    labels: LabelSet
+
+
+class Aggregates:
+    """All aggregates, as rows."""
+
+    def __init__(self, settings: UsageSettings, estimates: RecommendationSettings) -> None:
+        self._settings = settings
+        self.cpu = HistogramBank(CPU_BUCKETS, settings.cpu_half_life, estimates.cpu.percentiles)
+        self.memory = HistogramBank(
+            MEMORY_BUCKETS, settings.memory_half_life, estimates.memory.percentiles
+        )
+        self._rows = Rows(_BLANK)
+        self._by_key: dict[AggregateKey, int] = {}
+        self._keys: dict[int, AggregateKey] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def floats(self, column: str) -> Floats:
+        """A column of numbers or times; it is stale once another aggregate was created."""
+        return self._rows.data[column]
+
+    def ints(self, column: str) -> Ints:
+        """A column of counts or rows; it is stale once another aggregate was created."""
+        return self._rows.data[column]
+
+    def bank(self, resource: Resource) -> HistogramBank:
+        """The histograms of one resource."""
+        return self.cpu if resource is Resource.CPU else self.memory
+
+    def bank_rows(self, resource: Resource, rows: Ints) -> Ints:
+        """Where in that bank the histograms of some aggregates are."""
+        return self.ints("cpu_row" if resource is Resource.CPU else "memory_row")[rows]
+
+    def keyed_rows(self) -> Ints:
+        """The rows of all aggregates that have a key."""
+        return np.fromiter(self._keys, dtype=np.int64, count=len(self._keys))
+
+    def key(self, row: int) -> AggregateKey:
+        """What the containers that feed an aggregate have in common."""
+        return self._keys[row]
+
+    def find(self, key: AggregateKey) -> int | None:
+        """The aggregate of a key, if there is one."""
+        return self._by_key.get(key)
+
+    def create(self, key: AggregateKey, now: datetime) -> int:
+        """A new, empty aggregate under a key that has none."""
+        assert key not in self._by_key
+        row = self._allocate(now)
+        self._by_key[key] = row
+        self._keys[row] = key
+        return row
+
+    def restore(self, checkpoint: AggregateCheckpoint) -> int:
+        """A new aggregate without a key that holds what a checkpoint says."""
+        check_version(checkpoint)
+        row = self._allocate(checkpoint.last_update_time)
+        record = self._rows.data[row]
+        try:
+            self.cpu.decode(int(record["cpu_row"]), checkpoint.cpu_histogram)
+            self.memory.decode(int(record["memory_row"]), checkpoint.memory_histogram)
+        except CheckpointError:
+            self.release(row)
+            raise
+        record["first"] = to_seconds(checkpoint.first_sample_start, missing=np.inf)
+        record["last"] = to_seconds(checkpoint.last_sample_start, missing=-np.inf)
+        record["count"] = np.clip(checkpoint.total_samples_count, 0, _MOST_SAMPLES)
+        return row
+
+    def release(self, row: int) -> None:
+        """Forget an aggregate."""
+        record = self._rows.data[row]
+        self.cpu.release(record["cpu_row"][np.newaxis])
+        self.memory.release(record["memory_row"][np.newaxis])
+        self._rows.release(row)
+        key = self._keys.pop(row, None)
+        if key is not None:
+            del self._by_key[key]
+
+    def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
+        """Let the first policy that sets one of them override the settings of an aggregate."""
+        chosen = tuple(policies) if self._settings.allows_overrides else ()
+        self._write_settings(row, _overridden(self._settings, chosen))
+
+    def add_cpu(self, rows: Ints, cores: Floats, times: Floats) -> None:
+        """Add accepted CPU samples."""
+        data = self._rows.data
+        self.cpu.add(data["cpu_row"][rows], cores, CPU_WEIGHT, times)
+        np.minimum.at(data["first"], rows, times)
+        np.maximum.at(data["last"], rows, times)
+        np.add.at(data["count"], rows, 1)
+
+    def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
+        """Add memory peaks to the aggregates that own their windows."""
+        rows = self._rows.data["memory_row"][owners[peaks.window]]
+        self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+
+    def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:
+        """Subtract memory peaks that larger ones replace."""
+        rows = self._rows.data["memory_row"][owners[peaks.window]]
+        self.memory.subtract(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+
+    def note_memory(self, rows: Ints, times: Floats) -> None:
+        """Remember that memory was read, whether or not that changed a peak."""
+        np.maximum.at(self._rows.data["last_memory"], rows, times)
+
+    def _allocate(self, now: datetime | None) -> int:
+        row = self._rows.allocate()
+        record = self._rows.data[row]
+        record["cpu_row"] = self.cpu.allocate(1)[0]
+        record["memory_row"] = self.memory.allocate(1)[0]
+        record["created"] = to_seconds(now, missing=0.0)
+        self._write_settings(row, self._settings)
+        return row
+
+    def _write_settings(self, row: int, settings: UsageSettings) -> None:
+        record = self._rows.data[row]
+        interval = settings.memory_interval.total_seconds()
+        record["interval"] = interval
+        record["lifetime"] = interval * settings.memory_interval_count
+        record["bump_ratio"] = settings.oom_bump_up_ratio
+        record["min_bump"] = settings.oom_min_bump_up_bytes
+
+
+def expendable(
+    *,
+    idle_seconds: Floats,
+    lifetimes: Floats,
+    sampled: Booleans,
+    live: Booleans,
+    contributive: Booleans,
+) -> Booleans:
+    """Which aggregates may be forgotten.
+
+    That is one that had no sample for its lifetime, or none ever and no pod from which one could
+    still come. A memory reading is a sample like any other, so that what an OOM kill taught
+    survives in containers too short-lived for a CPU sample. What a running container feeds stays.
+    """
+    return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
+
+
+def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> UsageSettings:
+    intervals = [policy.memory_interval for policy in policies if _has_interval(policy)]
+    counts = [policy.memory_interval_count for policy in policies]
+    ratios = [policy.oom_bump_up_ratio for policy in policies]
+    bumps = [policy.oom_min_bump_up_bytes for policy in policies]
+    return replace(
+        settings,
+        memory_interval=_first_set(intervals, settings.memory_interval),
+        memory_interval_count=_first_set(counts, settings.memory_interval_count),
+        oom_bump_up_ratio=_first_set(ratios, settings.oom_bump_up_ratio),
+        oom_min_bump_up_bytes=_first_set(bumps, settings.oom_min_bump_up_bytes),
+    )
+
+
+def _has_interval(policy: ContainerPolicy) -> bool:
+    # Zero would make windows without a length; validation refuses it, an old object may hold it.
+    return policy.memory_interval is not None and policy.memory_interval > timedelta(0)
+
+
+def _first_set(values: Iterable[_Value | None], otherwise: _Value) -> _Value:
+    return next((value for value in values if value is not None), otherwise)
+
+
+def to_seconds(moment: datetime | None, *, missing: float) -> float:
+    """Seconds since the epoch, as all columns of times hold them."""
+    return missing if moment is None else (moment - _EPOCH) / timedelta(seconds=1)
+
+
+def from_seconds(seconds: float) -> datetime | None:
+    """The moment of a column of times; None where it holds none."""
+    return _EPOCH + timedelta(seconds=seconds) if math.isfinite(seconds) else None

@@ -1,0 +1,95 @@
+"""Containers: what is remembered of each running container between two samples.
+
+A container is a row: which aggregate it feeds, when its last samples were taken, and its current
+memory window. A pod whose labels change feeds other aggregates from then on. The window that it
+leaves behind is parked, and goes on if the pod comes back to those labels: a peak is replaced only
+where it was booked.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.buckets import Floats, Ints
+from trimtab.core.peaks import Windows
+from trimtab.core.rows import Rows
+
+_BLANK: Final = np.array(
+    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0),
+    dtype=[
+        ("aggregate", np.int64),
+        ("last_cpu", np.float64),
+        ("last_memory", np.float64),
+        ("window_end", np.float64),
+        ("usage_peak", np.float64),
+        ("oom_peak", np.float64),
+    ],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    """Identity of a pod."""
+
+    namespace: str
+    name: str
+
+
+class Containers:
+    """All tracked containers, as rows."""
+
+    def __init__(self) -> None:
+        self._rows = Rows(_BLANK)
+        self._parked: dict[int, dict[int, Windows]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def floats(self, column: str) -> Floats:
+        """A column of numbers; it is stale once another container was added."""
+        return self._rows.data[column]
+
+    @property
+    def aggregate(self) -> Ints:
+        """Which aggregate each row feeds; -1 for unused rows."""
+        return self._rows.data["aggregate"]
+
+    def add(self, aggregate: int) -> int:
+        """A new container that feeds an aggregate."""
+        row = self._rows.allocate()
+        self.aggregate[row] = aggregate
+        return row
+
+    def move(self, row: int, aggregate: int) -> None:
+        """Let a container feed another aggregate, in the window that it last had there."""
+        here = np.array([row])
+        parked = self._parked.setdefault(row, {})
+        parked[int(self.aggregate[row])] = self.windows(here)
+        self.aggregate[row] = aggregate
+        self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
+
+    def remove(self, row: int) -> None:
+        """Forget a container."""
+        self._rows.release(row)
+        self._parked.pop(row, None)
+
+    def drop_parked(self, aggregate: int) -> None:
+        """Forget the windows parked under an aggregate that is no more."""
+        for parked in self._parked.values():
+            parked.pop(aggregate, None)
+
+    def windows(self, rows: Ints) -> Windows:
+        """The current windows of some containers."""
+        data = self._rows.data
+        return Windows(data["window_end"][rows], data["usage_peak"][rows], data["oom_peak"][rows])
+
+    def put_windows(self, rows: Ints, windows: Windows) -> None:
+        """Make these the current windows of distinct containers."""
+        data = self._rows.data
+        data["window_end"][rows] = windows.end
+        data["usage_peak"][rows] = windows.usage_peak
+        data["oom_peak"][rows] = windows.oom_peak
+
+
+_NO_WINDOW: Final = Windows(np.array([np.nan]), np.zeros(1), np.zeros(1))

@@ -1,0 +1,89 @@
+"""Estimates for many containers at once: from percentiles to amounts, on arrays.
+
+A row is one container of one autoscaler; its three columns are target, lower and upper bound. The
+steps, their order and every truncation between them are the original's: percentile, margin,
+confidence, floor, then rounding.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.buckets import Floats, Ints
+from trimtab.core.recommendation import RecommendationSettings, humanize
+from trimtab.core.resources import Resource
+
+TARGET, LOWER, UPPER = range(3)
+
+MOST: Final = 1e14
+"""The largest estimate: an upper bound without any confidence is this instead of infinite."""
+
+CORE: Final = 1000
+"""Millicores of one core."""
+
+_UNITS: Final = {Resource.CPU: float(CORE), Resource.MEMORY: 1.0}
+_LOWER_MULTIPLIER: Final = 0.001
+_UPPER_MULTIPLIER: Final = 1.0
+_MINUTE: Final = timedelta(minutes=1)
+
+
+def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -> Floats:
+    """How far each history can be trusted: 1 with a sample a minute over the whole interval.
+
+    A row without samples has its first one at +inf and its last one at -inf, and no confidence.
+    """
+    known = np.isfinite(first) & np.isfinite(last) & (counts > 0)
+    lifespan = np.where(known, last, 0.0) - np.where(known, first, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ages = np.maximum(lifespan, 0.0) / interval.total_seconds()
+        confidences: Floats = np.fmin(ages, counts / np.float64(interval / _MINUTE))
+    return confidences
+
+
+def estimate(
+    percentiles: Floats, confidences: Floats, floors: Ints, margin_fraction: float
+) -> Ints:
+    """Target, lower and upper bound of each row, in the percentiles' unit."""
+    base = truncate(percentiles)
+    with_margin = base + truncate(base * margin_fraction)
+    with np.errstate(invalid="ignore"):
+        # Nothing times no confidence is not a number, which ends as the floor.
+        scaled = with_margin * _confidence_factors(confidences)
+    return np.maximum(truncate(scaled), floors[:, np.newaxis]).astype(np.int64)
+
+
+def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
+    """What a bank measures in cores or bytes, in millicores or bytes."""
+    return percentiles * _UNITS[resource]
+
+
+def split_floor(pod_floor: int, live_containers: Ints) -> Ints:
+    """The part of a pod's floor that falls to each of so many containers."""
+    return truncate(pod_floor * (1.0 / np.maximum(live_containers, 1))).astype(np.int64)
+
+
+def round_up(amounts: Ints, multiple: int) -> Ints:
+    """The amounts brought up to a multiple; one that makes no sense leaves them alone."""
+    return amounts if multiple <= 1 else -(-amounts // multiple) * multiple
+
+
+def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) -> Ints:
+    """The amounts as the operator wants them printed."""
+    rounded = round_up(amounts, settings.of(resource).rounding)
+    if resource is Resource.MEMORY and settings.humanize_memory:
+        flat = [humanize(amount) for amount in rounded.ravel().tolist()]
+        return np.array(flat, dtype=np.int64).reshape(rounded.shape)
+    return rounded
+
+
+def truncate(values: Floats) -> Floats:
+    """Whole numbers: cut towards zero, at most `MOST`, and zero for what is not a number."""
+    return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=MOST), 0.0, MOST))
+
+
+def _confidence_factors(confidences: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        lower = 1 + _LOWER_MULTIPLIER / confidences
+        upper = 1 + _UPPER_MULTIPLIER / confidences
+    return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)

@@ -1,0 +1,95 @@
+"""Garbage: which histories nothing will be learned from any more.
+
+Aggregates follow the rule of `aggregates.expendable`. What was restored from a checkpoint follows
+its container: when an autoscaler's pods live on without a container of that name, and no sample of
+it came for a lifetime, the name is history, and so is its checkpoint.
+"""
+
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+
+from trimtab.core.aggregates import expendable, to_seconds
+from trimtab.core.buckets import Ints
+from trimtab.core.containers import PodName
+from trimtab.core.links import Learner
+from trimtab.core.saving import CheckpointKey
+from trimtab.core.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """What was forgotten."""
+
+    aggregates: int = 0
+    checkpoints: tuple[CheckpointKey, ...] = ()
+    """Checkpoints that are of no use any more."""
+
+
+def collect_garbage(
+    usage: Usage, now: datetime, *, ended: AbstractSet[PodName], abandoned: AbstractSet[PodName]
+) -> Garbage:
+    """Forget the histories from which nothing can be learned any more.
+
+    Of the pods, `ended` are those that succeeded or failed, and `abandoned` those among them whose
+    workload is gone too.
+    """
+    seconds = to_seconds(now, missing=0.0)
+    chosen = _expendable_rows(usage, seconds, ended, abandoned)
+    for pod in ended:
+        usage.release_from(pod, chosen)
+    for row in chosen:
+        usage.drop_aggregate(row)
+    ghosts = tuple(_ghosts(usage, seconds))
+    for name, container_name in ghosts:
+        usage.drop_restored(name, container_name)
+    return Garbage(len(chosen), ghosts)
+
+
+def _expendable_rows(
+    usage: Usage, now: float, ended: Iterable[PodName], abandoned: Iterable[PodName]
+) -> set[int]:
+    aggregates = usage.aggregates
+    rows = aggregates.keyed_rows()
+    feeders = aggregates.ints("feeders")
+    activity = np.maximum(aggregates.floats("last"), aggregates.floats("last_memory"))[rows]
+    sampled = np.isfinite(activity)
+    since = np.where(sampled, activity, aggregates.floats("created")[rows])
+    chosen = expendable(
+        idle_seconds=now - since,
+        lifetimes=aggregates.floats("lifetime")[rows],
+        sampled=sampled,
+        live=(feeders - _count_feeders(usage, ended, len(feeders)))[rows] > 0,
+        contributive=(feeders - _count_feeders(usage, abandoned, len(feeders)))[rows] > 0,
+    )
+    return set(rows[chosen].tolist())
+
+
+def _count_feeders(usage: Usage, pods: Iterable[PodName], size: int) -> Ints:
+    """How many containers of some pods feed each aggregate."""
+    containers = [row for pod in pods for row in usage.containers_of(pod).values()]
+    owners = usage.containers.aggregate[np.array(containers, dtype=np.int64)]
+    return np.bincount(owners, minlength=size)
+
+
+def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:
+    for learner in usage.links.learners.values():
+        if learner.restored and _has_live_container(usage, learner):
+            for container_name, row in sorted(learner.restored.items()):
+                if container_name not in learner.linked and _is_past(usage, row, now):
+                    yield learner.name, container_name
+
+
+def _has_live_container(usage: Usage, learner: Learner) -> bool:
+    feeders = usage.aggregates.ints("feeders")
+    return any(feeders[list(rows)].any() for rows in learner.linked.values())
+
+
+def _is_past(usage: Usage, row: int, now: float) -> bool:
+    aggregates = usage.aggregates
+    last = aggregates.floats("last")[row]
+    since = last if np.isfinite(last) else aggregates.floats("created")[row]
+    return bool(now - since >= aggregates.floats("lifetime")[row])

@@ -1,0 +1,153 @@
+"""What is published for one container: its settings, its rounding and its caps.
+
+Arithmetic on records only; the estimates themselves are made for all containers at once, on
+arrays, in `estimates.py`, and end in the same caps (`Caps`) and the same rounding steps.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from fractions import Fraction
+from math import ceil
+from typing import Final
+
+from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation, policy_for
+from trimtab.core.resources import Resource, Resources
+
+MIB: Final = 1024**2
+
+_INTEGER_CPU_PREFIX: Final = "vpa-post-processor.kubernetes.io/"
+_INTEGER_CPU_SUFFIX: Final = "_integerCPU"
+_BINARY_UNITS: Final = (1024**4, 1024**3, 1024**2, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSettings:
+    """How one resource is estimated; the defaults are the original's flags."""
+
+    pod_floor: int
+    """The least that the containers of a pod are given together."""
+    target_percentile: float = 0.9
+    lower_percentile: float = 0.5
+    upper_percentile: float = 0.95
+    confidence_interval: timedelta = timedelta(days=1)
+    rounding: int = 1
+    """Amounts are rounded up to a multiple of this; 1 or less leaves them alone."""
+
+    @property
+    def percentiles(self) -> tuple[float, float, float]:
+        """The fractions of target, lower and upper bound, in the order of all estimates."""
+        return self.target_percentile, self.lower_percentile, self.upper_percentile
+
+
+@dataclass(frozen=True, slots=True)
+class RecommendationSettings:
+    """What an operator may tune about recommendations."""
+
+    cpu: ResourceSettings = ResourceSettings(pod_floor=25)
+    memory: ResourceSettings = ResourceSettings(pod_floor=250 * MIB)
+    margin_fraction: float = 0.15
+    """What is added to every estimate, as a part of it."""
+    humanize_memory: bool = False
+    """Whether memory is brought to two decimals of its binary unit (deprecated)."""
+    integer_cpu: bool = False
+    """Whether autoscalers may ask for whole cores by annotation."""
+    max_allowed: Resources = field(default_factory=dict)
+    """The cap of a container whose policy has none for the resource."""
+
+    def of(self, resource: Resource) -> ResourceSettings:
+        """The settings of one resource."""
+        return self.cpu if resource is Resource.CPU else self.memory
+
+
+class Missing(StrEnum):
+    """Why an autoscaler has no recommendation; the value is the condition's reason."""
+
+    NO_PODS = "NoPodsMatched"
+    NO_SAMPLES = "NoSamples"
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What an autoscaler's status says, and what it cannot say yet."""
+
+    containers: tuple[ContainerRecommendation, ...] = ()
+    """Sorted by container name."""
+    without_samples: tuple[str, ...] = ()
+    """Containers that exist but of which nothing is known: they are left as they are."""
+
+    @property
+    def missing(self) -> Missing | None:
+        """Why there is no recommendation at all, if there is none."""
+        if self.containers:
+            return None
+        return Missing.NO_SAMPLES if self.without_samples else Missing.NO_PODS
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The least and the most that is published; a resource that is not named is not capped."""
+
+    min: Resources
+    max: Resources
+
+    def cap(self, amounts: Resources) -> Resources:
+        """The amounts inside the caps; the upper one wins where the two contradict each other."""
+        return {
+            resource: min(
+                max(amount, self.min.get(resource, amount)), self.max.get(resource, amount)
+            )
+            if resource in self.max
+            else max(amount, self.min.get(resource, amount))
+            for resource, amount in amounts.items()
+        }
+
+
+def caps_for(policy: ContainerPolicy | None, global_max: Resources) -> Caps:
+    """The caps of a container; zero means "no cap", also where it hides the global maximum."""
+    least = {} if policy is None else policy.min_allowed
+    most = dict(global_max) if policy is None else {**global_max, **policy.max_allowed}
+    return Caps(_without_zeros(least), _without_zeros(most))
+
+
+def cap_for_recommender(
+    recommendations: Iterable[ContainerRecommendation],
+    policies: tuple[ContainerPolicy, ...],
+    global_max: Resources,
+) -> tuple[ContainerRecommendation, ...]:
+    """The recommendations inside the resource policy; the uncapped target stays as it is."""
+    return tuple(
+        _cap_container(
+            recommendation,
+            caps_for(policy_for(policies, recommendation.container_name), global_max),
+        )
+        for recommendation in recommendations
+    )
+
+
+def _cap_container(recommendation: ContainerRecommendation, caps: Caps) -> ContainerRecommendation:
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=caps.cap(recommendation.target),
+        lower_bound=None if lower is None else caps.cap(lower),
+        upper_bound=None if upper is None else caps.cap(upper),
+    )
+
+
+def wants_integer_cpu(annotations: Mapping[str, str], container_name: str) -> bool:
+    """Whether the autoscaler asks for whole cores for the container."""
+    return annotations.get(f"{_INTEGER_CPU_PREFIX}{container_name}{_INTEGER_CPU_SUFFIX}") == "true"
+
+
+def humanize(memory_bytes: int) -> int:
+    """The amount that two decimals of its binary unit stand for, in whole bytes."""
+    for unit in _BINARY_UNITS:
+        if memory_bytes >= unit:
+            return ceil(Fraction(f"{memory_bytes / unit:.2f}") * unit)
+    return memory_bytes
+
+
+def _without_zeros(amounts: Resources) -> Resources:
+    return {resource: amount for resource, amount in amounts.items() if amount != 0}

@@ -1,0 +1,36 @@
+"""Numbered rows of one structured array, for state that is kept in columns."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_FIRST_CAPACITY = 64
+
+
+class Rows:
+    """Rows that start as copies of a blank one; released numbers are used again."""
+
+    def __init__(self, blank: NDArray[np.void]) -> None:
+        self._blank = blank
+        self.data = np.full(_FIRST_CAPACITY, blank)
+        """All rows, used or not. The array is replaced when it grows: never keep a column of it."""
+        self._end = 0
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return self._end - len(self._free)
+
+    def allocate(self) -> int:
+        """The number of a blank row that is now in use."""
+        if self._free:
+            row = self._free.pop()
+            self.data[row] = self._blank
+            return row
+        if self._end == len(self.data):
+            self.data = np.concatenate([self.data, np.full(len(self.data), self._blank)])
+        self._end += 1
+        return self._end - 1
+
+    def release(self, row: int) -> None:
+        """Let a row be used again."""
+        self.data[row] = self._blank
+        self._free.append(row)

@@ -1,0 +1,113 @@
+"""Saving: what each autoscaler knows, as checkpoints that outlive a restart.
+
+A checkpoint holds everything that an autoscaler knows of one container name, from live aggregates
+and from the checkpoint before. Left out are the peaks of windows that are still open: after a
+restart the first sample of the same container books them again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import numpy as np
+
+from trimtab.core.aggregates import MEMORY_WEIGHT, from_seconds, to_seconds
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.buckets import Ints
+from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.histogram import HistogramBank
+from trimtab.core.resources import Resource
+from trimtab.core.usage import Usage
+
+CheckpointKey: TypeAlias = tuple[AutoscalerName, str]
+"""An autoscaler and a container name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """Which aggregates are merged into which checkpoint, checkpoint by checkpoint."""
+
+    keys: list[CheckpointKey]
+    rows: Ints
+    group: Ints
+
+
+def encode_checkpoints(
+    usage: Usage, autoscalers: Iterable[AutoscalerName], now: datetime
+) -> dict[CheckpointKey, AggregateCheckpoint]:
+    """One checkpoint for each container name that these autoscalers know anything of."""
+    members = _list_members(usage, autoscalers)
+    memory = _merge(usage, Resource.MEMORY, members)
+    _take_back_open_peaks(memory, usage, members, to_seconds(now, missing=0.0))
+    return _encode(usage, members, memory, now)
+
+
+def encode_histories(
+    usage: Usage, autoscalers: Iterable[AutoscalerName]
+) -> dict[CheckpointKey, AggregateCheckpoint]:
+    """The same with open windows and without a date: all that recommendations are made of."""
+    members = _list_members(usage, autoscalers)
+    return _encode(usage, members, _merge(usage, Resource.MEMORY, members), None)
+
+
+def _list_members(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> _Members:
+    learners = [usage.links.learners[name] for name in autoscalers]
+    rows_by_key = {
+        (learner.name, container_name): learner.rows(container_name)
+        for learner in learners
+        for container_name in sorted(learner.container_names)
+    }
+    sizes = [len(rows) for rows in rows_by_key.values()]
+    return _Members(
+        list(rows_by_key),
+        np.array([row for rows in rows_by_key.values() for row in rows], dtype=np.int64),
+        np.repeat(np.arange(len(sizes)), sizes),
+    )
+
+
+def _merge(usage: Usage, resource: Resource, members: _Members) -> HistogramBank:
+    rows = usage.aggregates.bank_rows(resource, members.rows)
+    return usage.aggregates.bank(resource).merged_by(rows, members.group, len(members.keys))
+
+
+def _take_back_open_peaks(
+    memory: HistogramBank, usage: Usage, members: _Members, now: float
+) -> None:
+    """Subtract each open window's peak from every checkpoint that its aggregate went into."""
+    open_windows = np.flatnonzero(usage.containers.floats("window_end") > now)
+    windows = usage.containers.windows(open_windows)
+    owners = usage.containers.aggregate[open_windows]
+    order = np.argsort(members.rows, kind="stable")
+    first = np.searchsorted(members.rows[order], owners, side="left")
+    counts = np.searchsorted(members.rows[order], owners, side="right") - first
+    starts = np.cumsum(counts) - counts
+    places = np.arange(counts.sum()) - np.repeat(starts - first, counts)
+    memory.subtract(
+        members.group[order][places],
+        np.repeat(windows.peak, counts),
+        MEMORY_WEIGHT,
+        np.repeat(windows.end, counts),
+    )
+
+
+def _encode(
+    usage: Usage, members: _Members, memory: HistogramBank, now: datetime | None
+) -> dict[CheckpointKey, AggregateCheckpoint]:
+    cpu = _merge(usage, Resource.CPU, members)
+    first = np.full(len(members.keys), np.inf)
+    last, counts = -first, np.zeros(len(members.keys), dtype=np.int64)
+    np.minimum.at(first, members.group, usage.aggregates.floats("first")[members.rows])
+    np.maximum.at(last, members.group, usage.aggregates.floats("last")[members.rows])
+    np.add.at(counts, members.group, usage.aggregates.ints("count")[members.rows])
+    return {
+        key: AggregateCheckpoint(
+            cpu_histogram=cpu.encode(row),
+            memory_histogram=memory.encode(row),
+            first_sample_start=from_seconds(float(first[row])),
+            last_sample_start=from_seconds(float(last[row])),
+            total_samples_count=int(counts[row]),
+            last_update_time=now,
+        )
+        for row, key in enumerate(members.keys)
+    }

@@ -1,0 +1,185 @@
+"""Usage: from samples and OOM kills to what each autoscaler knows of its containers.
+
+The one place that knows all parts: pods feed aggregates through their containers, autoscalers
+learn from aggregates through links and from their checkpoints. It is level-based: say what is
+there, as often as you like, and only what changed is work.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from trimtab.core import intake
+from trimtab.core.aggregates import AggregateKey, Aggregates, LabelSet, UsageSettings
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.containers import Containers, PodName
+from trimtab.core.intake import Intake, Samples
+from trimtab.core.links import Learner, Links
+from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.selectors import Selector
+
+_NO_CONTAINERS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracked:
+    """A pod that feeds aggregates, with the rows of its containers."""
+
+    labels: LabelSet
+    containers: dict[str, int]
+
+
+class Usage:
+    """All histories of all containers, and who learns from them."""
+
+    def __init__(self, settings: UsageSettings, recommendations: RecommendationSettings) -> None:
+        self.aggregates = Aggregates(settings, recommendations)
+        self.containers = Containers()
+        self.links = Links()
+        self._pods: dict[PodName, _Tracked] = {}
+
+    # Pods
+
+    def track(
+        self, pod: PodName, labels: Mapping[str, str], container_names: Iterable[str], now: datetime
+    ) -> None:
+        """Let exactly these containers of a pod feed the aggregates of these labels."""
+        label_set = self.links.shared_labels(pod.namespace, tuple(sorted(labels.items())))
+        tracked = self._pods.get(pod, _Tracked(label_set, {}))
+        names = set(container_names)
+        for gone in tracked.containers.keys() - names:
+            self._remove_container(tracked.containers.pop(gone))
+        for name in sorted(names - tracked.containers.keys()):
+            aggregate = self._aggregate(AggregateKey(pod.namespace, name, label_set), now)
+            tracked.containers[name] = self.containers.add(aggregate)
+            self._feed(aggregate, 1)
+        if tracked.labels != label_set:
+            self._relabel(pod, replace(tracked, labels=label_set), now)
+        self._pods[pod] = replace(tracked, labels=label_set)
+
+    def forget(self, pod: PodName) -> None:
+        """Stop tracking a pod; what it taught stays."""
+        tracked = self._pods.pop(pod, None)
+        if tracked is not None:
+            for row in tracked.containers.values():
+                self._remove_container(row)
+
+    def containers_of(self, pod: PodName) -> Mapping[str, int]:
+        """The rows of a pod's containers by their names; none if it is not tracked."""
+        tracked = self._pods.get(pod)
+        return _NO_CONTAINERS if tracked is None else tracked.containers
+
+    # Samples
+
+    def add_cpu(self, samples: Samples) -> Intake:
+        """Add CPU samples, in millicores."""
+        return intake.add_cpu(self.aggregates, self.containers, samples)
+
+    def add_memory(self, samples: Samples) -> Intake:
+        """Add memory samples, in bytes."""
+        return intake.add_memory(self.aggregates, self.containers, samples)
+
+    def add_oom_kills(self, kills: Samples, ceiling_bytes: float = np.inf) -> Intake:
+        """Add OOM kills, with the memory requests of the killed containers in bytes."""
+        return intake.add_oom_kills(self.aggregates, self.containers, kills, ceiling_bytes)
+
+    # Autoscalers
+
+    def learn(self, autoscaler: Autoscaler, selector: Selector | None) -> None:
+        """Let an autoscaler learn from the pods of its namespace that a selector matches.
+
+        The selector is the target's and the autoscaler's own together; None matches no pod. When it
+        changes, what was restored from checkpoints is dropped: it described other pods.
+        """
+        known = self.links.learners.get(autoscaler.identity)
+        if known is None or known.selector != selector:
+            self.unlearn(autoscaler.identity)
+            self.links.add_learner(Learner(autoscaler, selector))
+        elif known.autoscaler is not autoscaler:
+            self.links.update_learner(autoscaler)
+        else:
+            return
+        self._override(self.links.linked_rows(autoscaler.identity))
+
+    def unlearn(self, name: AutoscalerName) -> None:
+        """Forget an autoscaler and what was restored for it; the aggregates stay."""
+        learner = self.links.learners.get(name)
+        if learner is None:
+            return
+        rows = self.links.linked_rows(name)
+        self.links.remove_learner(name)
+        for row in learner.restored.values():
+            self.aggregates.release(row)
+        self._override(rows)
+
+    def restore(
+        self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
+    ) -> None:
+        """Let an autoscaler that learns already know what a checkpoint of its container holds."""
+        row = self.aggregates.restore(checkpoint)
+        self.drop_restored(name, container_name)
+        self.links.put_restored(name, container_name, row)
+
+    def drop_restored(self, name: AutoscalerName, container_name: str) -> None:
+        """Forget what was restored of one container."""
+        row = self.links.learners[name].restored.get(container_name)
+        if row is not None:
+            self.links.put_restored(name, container_name, None)
+            self.aggregates.release(row)
+
+    # Aggregates
+
+    def release_from(self, pod: PodName, aggregates: Container[int]) -> None:
+        """Stop tracking those containers of a pod that feed some aggregates."""
+        tracked = self._pods.get(pod, _Tracked((), {}))
+        for name, row in list(tracked.containers.items()):
+            if int(self.containers.aggregate[row]) in aggregates:
+                self._remove_container(tracked.containers.pop(name))
+
+    def drop_aggregate(self, row: int) -> None:
+        """Forget an aggregate that no container feeds."""
+        assert self.aggregates.ints("feeders")[row] == 0
+        self.links.remove_aggregate(row, self.aggregates.key(row))
+        self.containers.drop_parked(row)
+        self.aggregates.release(row)
+
+    def _aggregate(self, key: AggregateKey, now: datetime) -> int:
+        found = self.aggregates.find(key)
+        if found is not None:
+            return found
+        row = self.aggregates.create(key, now)
+        self.links.add_aggregate(row, key)
+        self._override([row])
+        return row
+
+    def _override(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            policies = self.links.policies(row, self.aggregates.key(row).container_name)
+            self.aggregates.override(row, policies)
+
+    def _relabel(self, pod: PodName, tracked: _Tracked, now: datetime) -> None:
+        for name, row in tracked.containers.items():
+            key = AggregateKey(pod.namespace, name, tracked.labels)
+            aggregate = self._aggregate(key, now)
+            before = int(self.containers.aggregate[row])
+            if aggregate != before:
+                self.containers.move(row, aggregate)
+                self._feed(before, -1)
+                self._feed(aggregate, 1)
+
+    def _remove_container(self, row: int) -> None:
+        self._feed(int(self.containers.aggregate[row]), -1)
+        self.containers.remove(row)
+
+    def _feed(self, aggregate: int, change: int) -> None:
+        feeders = self.aggregates.ints("feeders")
+        was_live = feeders[aggregate] > 0
+        feeders[aggregate] += change
+        if was_live != (feeders[aggregate] > 0):
+            # The pod's floor is split over the containers that live.
+            self.links.touch(aggregate)

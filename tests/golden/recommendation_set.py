@@ -1,0 +1,143 @@
+"""Recommendations: what one autoscaler makes of the samples and OOM kills of a few pods."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import numpy as np
+from golden.capping_set import AMOUNTS, numbers
+
+from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.label_selectors import LabelSelector, convert_selector
+from trimtab.core import quantities
+from trimtab.core.aggregates import UsageSettings
+from trimtab.core.autoscalers import Autoscaler, ContainerMode, policy_for
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.containers import PodName
+from trimtab.core.intake import Intake, Samples
+from trimtab.core.publications import Publications
+from trimtab.core.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.saving import encode_histories
+from trimtab.core.usage import Usage
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def differences(case: dict[str, Any]) -> list[str]:
+    given, theirs = case["input"], case["expected"]
+    autoscaler = decode_autoscaler(json.dumps(given["vpa"]).encode())
+    gates = given.get("featureGates") or ()
+    usage = Usage(UsageSettings(allows_overrides="PerVPAConfig" in gates), RecommendationSettings())
+    fill(usage, given, autoscaler)
+    discarded = [run_step(usage, step).discarded for step in given["steps"]]
+    recommendation = Publications(usage, RecommendationSettings()).refresh()[autoscaler.identity]
+    found = [*recommendation_differences(recommendation, theirs["recommendation"])]
+    found += aggregate_differences(usage, autoscaler, theirs["aggregates"])
+    if discarded != theirs["discardedPerStep"]:
+        found.append(f"discardedPerStep: {discarded} != {theirs['discardedPerStep']}")
+    return found
+
+
+def fill(usage: Usage, given: dict[str, Any], autoscaler: Autoscaler) -> None:
+    for pod in given["pods"]:
+        name = PodName(autoscaler.namespace, pod["name"])
+        usage.track(name, pod["labels"] or {}, pod["containers"], START)
+    wire = msgspec.convert(given["selector"], LabelSelector | None)
+    usage.learn(autoscaler, convert_selector(wire, "selector"))
+
+
+def run_step(usage: Usage, step: dict[str, Any]) -> Intake:
+    containers = usage.containers_of(PodName("default", step["pod"]))
+    row = containers.get(step["container"], -1)
+    if step["type"] == "oom":
+        return usage.add_oom_kills(
+            batch(row, [step["requestedMemoryBytes"]], [seconds(step["time"])])
+        )
+    times = seconds(step["start"]) + step["stepSeconds"] * np.arange(step["count"])
+    cpu, memory = step.get("cpuMillicores") or [], step.get("memoryBytes") or []
+    total = usage.add_cpu(batch(row, np.resize(cpu, len(times)), times)) if cpu else Intake()
+    if memory:
+        total += usage.add_memory(batch(row, np.resize(memory, len(times)), times))
+    return total
+
+
+def batch(row: int, values: Any, times: Any) -> Samples:
+    moments = np.asarray(times, np.float64)
+    return Samples(np.full(len(moments), row), np.asarray(values, np.float64), moments)
+
+
+def seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def recommendation_differences(ours: Recommendation, theirs: dict[str, Any]) -> Iterator[str]:
+    published = {one.container_name: one for one in ours.containers}
+    expected = {one["containerName"]: one for one in theirs.get("containerRecommendations", [])}
+    for name in sorted(published.keys() | expected.keys()):
+        if name not in published:
+            why = "no samples" if name in ours.without_samples else "absent"
+            yield f"recommendation.{name}: {why} != {expected[name]}"
+        elif name not in expected:
+            yield f"recommendation.{name}: {published[name]} != absent"
+        else:
+            for wire_name, attribute in AMOUNTS.items():
+                our_map = numbers(getattr(published[name], attribute))
+                for kind in sorted(our_map.keys() | expected[name].get(wire_name, {}).keys()):
+                    our = our_map.get(kind)
+                    text = expected[name].get(wire_name, {}).get(kind)
+                    their = None if text is None else quantities.parse(text)
+                    if our != their:
+                        yield f"recommendation.{name}.{wire_name}.{kind}: {our} != {their}"
+
+
+def aggregate_differences(
+    usage: Usage, autoscaler: Autoscaler, theirs: dict[str, Any]
+) -> Iterator[str]:
+    known = encode_histories(usage, [autoscaler.identity])
+    ours = {
+        name: checkpoint
+        for (_, name), checkpoint in known.items()
+        if (policy := policy_for(autoscaler.policies, name)) is None
+        or policy.mode is ContainerMode.AUTO
+    }
+    if ours.keys() != theirs.keys():
+        yield f"aggregates: {sorted(ours)} != {sorted(theirs)}"
+    for name in ours.keys() & theirs.keys():
+        yield from checkpoint_differences(f"aggregates.{name}", ours[name], theirs[name])
+
+
+def checkpoint_differences(
+    path: str, ours: AggregateCheckpoint, theirs: dict[str, Any]
+) -> Iterator[str]:
+    plain = {
+        "firstSampleStart": ours.first_sample_start,
+        "lastSampleStart": ours.last_sample_start,
+    }
+    for name, moment in plain.items():
+        if moment != time(theirs[name]):
+            yield f"{path}.{name}: {moment} != {theirs[name]}"
+    if ours.total_samples_count != theirs["totalSamplesCount"]:
+        count = ours.total_samples_count
+        yield f"{path}.totalSamplesCount: {count} != {theirs['totalSamplesCount']}"
+    for name, histogram in (
+        ("cpuHistogram", ours.cpu_histogram),
+        ("memoryHistogram", ours.memory_histogram),
+    ):
+        if not is_same(histogram, theirs[name]):
+            yield f"{path}.{name}: {histogram} != {theirs[name]}"
+
+
+def is_same(ours: HistogramCheckpoint, theirs: dict[str, Any]) -> bool:
+    buckets = {int(bucket): weight for bucket, weight in (theirs["bucketWeights"] or {}).items()}
+    return (
+        dict(ours.bucket_weights) == buckets
+        and ours.reference_time == time(theirs["referenceTimestamp"])
+        and math.isclose(ours.total_weight, theirs["totalWeight"], rel_tol=1e-9)
+    )
+
+
+def time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

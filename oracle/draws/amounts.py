@@ -1,6 +1,7 @@
 """Quantities as people write them on pods, recommendations and policies."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 from oracle.draws.dice import Dice
@@ -21,6 +22,24 @@ def an_amount(dice: Dice, resource: str, *, zero: float = 0.03, finer: float = 0
     if dice.happens(finer):
         return dice.one_of(FINER[resource])
     return _cpu(dice) if resource == "cpu" else _memory(dice)
+
+
+def ascending(dice: Dice, resource: str, *, count: int) -> list[str]:
+    """So many amounts of a resource, the smallest first."""
+    drawn = [an_amount(dice, resource, zero=0.02) for _ in range(count)]
+    return sorted(drawn, key=_value)
+
+
+_SUFFIXES: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+_BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4}
+
+
+def _value(amount: str) -> Decimal:
+    if amount[-2:] in _BINARY:
+        return Decimal(amount[:-2]) * Decimal(1024) ** _BINARY[amount[-2:]]
+    if amount[-1] in _SUFFIXES:
+        return Decimal(amount[:-1]).scaleb(_SUFFIXES[amount[-1]])
+    return Decimal(amount)
 
 
 def _cpu(dice: Dice) -> str:

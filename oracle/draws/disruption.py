@@ -27,7 +27,6 @@ def some_priorities(dice: Dice) -> Json:
     """Pods of one autoscaler at one moment."""
     containers = some_containers(dice)
     with_config = dice.happens(0.15)
-    # Up to twelve elements the original's sort keeps the order of equal ones.
     pods = [_running_pod(dice, f"p{number}", containers) for number in range(dice.between(1, 8))]
     update_policy: Json = {
         "updateMode": dice.one_of(["Recreate", "Recreate", "Auto", "InPlaceOrRecreate"])
@@ -138,7 +137,8 @@ def _status(dice: Dice, name: str) -> Json:
 def some_evictions(dice: Dice) -> Json:
     """Groups of replicas with the updater's flags, and perhaps the order of attempts."""
     groups = [_group(dice, number) for number in range(dice.one_of([1, 1, 1, 2, 3]))]
-    pods = [pod for _, members in groups for pod in members]
+    # Up to twelve elements the original's sort keeps the order of equal ones.
+    pods = [pod for _, members in groups for pod in members][:12]
     if dice.happens(0.3):
         pods = dice.shuffled(pods)
     for number, pod in enumerate(pods):

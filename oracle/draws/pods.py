@@ -127,14 +127,15 @@ def container_resources(dice: Dice) -> Json:
         return {}
     requests, limits = {}, {}
     for resource in amounts.RESOURCES:
-        amount = amounts.an_amount(dice, resource)
+        # The API server refuses a limit below its request.
+        request, limit = amounts.ascending(dice, resource, count=2)
         shape = dice.fraction()
         if shape < 0.85:
-            requests[resource] = amount
-        if shape < 0.2 or shape > 0.93:
-            limits[resource] = amount
-        elif shape < 0.6:
-            limits[resource] = amounts.an_amount(dice, resource)
+            requests[resource] = request
+        if shape < 0.2:
+            limits[resource] = request
+        elif shape < 0.6 or shape > 0.93:
+            limits[resource] = limit
     if dice.happens(0.04):
         requests["example.com/gpu"] = limits["example.com/gpu"] = "1"
     present = {"requests": requests, "limits": limits}
@@ -187,7 +188,7 @@ def _limits(dice: Dice, *, default: bool) -> Json:
 
 
 def _new_pod(dice: Dice, containers: Sequence[str]) -> Json:
-    pod = a_pod(dice, "p", containers, statuses=0.02)
+    pod = a_pod(dice, "p", containers)
     if dice.happens(0.2):
         del pod["metadata"]["name"]
         pod["metadata"]["generateName"] = "web-"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.boost import boosted_containers
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 
@@ -78,11 +78,6 @@ def owner_of(pod: Pod) -> WorkloadName | None:
     return WorkloadName(pod.namespace, pod.owner.kind, pod.owner.name)
 
 
-def has_boost(pod: Pod) -> bool:
-    """Whether some container of the pod is marked as boosted."""
-    return any(key.startswith(BOOST_PREFIX) for key in pod.annotations)
-
-
 def count_groups(
     pods: Iterable[Pod], configured: Mapping[WorkloadName, int]
 ) -> dict[WorkloadName, ReplicaGroup]:
@@ -96,7 +91,7 @@ def count_groups(
             live=len(group),
             pending=sum(pod.phase is PodPhase.PENDING for pod in group),
             configured=_wanted(owner, configured.get(owner), len(group)),
-            has_boosted_pods=any(map(has_boost, group)),
+            has_boosted_pods=any(map(boosted_containers, group)),
         )
         for owner, group in members.items()
     }

@@ -10,13 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Protocol, TypeVar
 
+from trimtab.core.allocations import is_off
 from trimtab.core.annotations import NAME_SEPARATOR, OBSERVED_CONTAINERS
-from trimtab.core.autoscalers import (
-    Autoscaler,
-    ContainerMode,
-    ContainerRecommendation,
-    policy_for,
-)
+from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import BOTH, Resource
@@ -93,7 +89,7 @@ def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: da
     return any(
         _died_quickly(container, threshold, now)
         for container in pod.containers
-        if _is_observed(container, observed) and not _is_off(autoscaler, container)
+        if _is_observed(container, observed) and not is_off(autoscaler, container)
     )
 
 
@@ -182,11 +178,6 @@ def _difference(
 
 def _is_observed(container: Container, observed: Collection[str] | None) -> bool:
     return observed is None or container.name in observed
-
-
-def _is_off(autoscaler: Autoscaler, container: Container) -> bool:
-    policy = policy_for(autoscaler.policies, container.name)
-    return policy is not None and policy.mode is ContainerMode.OFF
 
 
 def _died_quickly(container: Container, threshold: timedelta, now: datetime) -> bool:

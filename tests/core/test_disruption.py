@@ -1,0 +1,213 @@
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import a_pod, an_autoscaler
+
+from trimtab.core.annotations import BOOST_PREFIX
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.disruption import (
+    DisruptionSettings,
+    ReplicaGroup,
+    Standing,
+    count_groups,
+    owner_of,
+    standing,
+)
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import OwnerReference, Pod, PodPhase, WorkloadName
+
+REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")
+
+
+def group(running: int, pending: int = 0, configured: int | None = None) -> ReplicaGroup:
+    wanted = running + pending if configured is None else configured
+    return ReplicaGroup(live=running + pending, pending=pending, configured=wanted)
+
+
+def count_disruptable(counted: ReplicaGroup, tolerance: float = 0.5) -> int:
+    """How many pods of a group may go down in one plan."""
+    disrupted = 0
+    while disrupted < counted.running and counted.is_disruptable(tolerance, disrupted):
+        disrupted += 1
+    return disrupted
+
+
+def owned(kind: str, count: int, labels: Mapping[str, str] | None = None) -> list[Pod]:
+    owner = OwnerReference(kind, "web-1")
+    return [a_pod(name=f"web-{index}", owner=owner, labels=labels) for index in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("counted", "tolerance", "expected"),
+    [
+        pytest.param(group(1), 0.5, 1, id="one of one"),
+        pytest.param(group(2), 0.5, 1, id="two of two"),
+        pytest.param(group(3), 0.5, 1, id="three of three"),
+        pytest.param(group(4), 0.5, 2, id="four of four"),
+        pytest.param(group(2, configured=3), 0.5, 0, id="three wanted, two running"),
+        pytest.param(group(2, pending=1), 0.5, 0, id="it stops while a pod is pending"),
+        pytest.param(group(0, pending=3), 0.5, 0, id="all pending"),
+        pytest.param(group(5, configured=3), 0.5, 3, id="more running than wanted"),
+        pytest.param(group(5), 0.0, 1, id="no tolerance still moves a complete group"),
+        pytest.param(group(4, configured=5), 0.0, 0, id="no tolerance and one missing"),
+        pytest.param(group(5), 0.1, 1, id="a tenth of five is less than one"),
+        pytest.param(group(100), 0.99, 99, id="0.99 of a hundred"),
+        pytest.param(group(5), 1.0, 5, id="full tolerance"),
+    ],
+)
+def test_how_many_pods_of_a_group_may_go_down(
+    counted: ReplicaGroup, tolerance: float, expected: int
+) -> None:
+    assert count_disruptable(counted, tolerance) == expected
+
+
+def test_a_group_of_unknown_size_is_never_disruptable() -> None:
+    assert not ReplicaGroup(live=9, pending=0, configured=None).is_disruptable(1.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "configured", "expected"),
+    [
+        pytest.param("ReplicaSet", 5, 5, id="a replica set says it"),
+        pytest.param("StatefulSet", 5, 5, id="a stateful set says it"),
+        pytest.param("DaemonSet", 5, 5, id="a daemon set says it"),
+        pytest.param("ReplicationController", 5, 5, id="a replication controller says it"),
+        pytest.param("ReplicaSet", None, None, id="a replica set that is not known"),
+        pytest.param("ReplicaSet", 0, None, id="a replica set that wants none"),
+        pytest.param("Job", None, 3, id="a job wants its live pods"),
+        pytest.param("Job", 7, 3, id="whatever it says"),
+        pytest.param("Rollout", 5, 5, id="a custom kind through its scale"),
+        pytest.param("Rollout", None, 3, id="a custom kind without a scale"),
+        pytest.param("Rollout", 0, None, id="a custom kind that wants none"),
+    ],
+)
+def test_how_many_pods_an_owner_wants(
+    kind: str, configured: int | None, expected: int | None
+) -> None:
+    owner = WorkloadName("default", kind, "web-1")
+    known = {} if configured is None else {owner: configured}
+
+    assert count_groups(owned(kind, 3), known)[owner].configured == expected
+
+
+def test_a_group_counts_all_pods_of_its_direct_owner() -> None:
+    pods = [
+        *owned("ReplicaSet", 2, labels={"role": "leader"}),
+        a_pod(name="late", phase=PodPhase.PENDING),
+        a_pod(name="other", owner=OwnerReference("ReplicaSet", "web-2")),
+        a_pod(name="nobody's", owner=None),
+    ]
+
+    groups = count_groups(pods, {REPLICA_SET: 4})
+
+    assert groups[REPLICA_SET] == ReplicaGroup(live=3, pending=1, configured=4)
+    assert groups[REPLICA_SET].running == 2
+    assert len(groups) == 2
+
+
+def test_a_boosted_pod_marks_its_group() -> None:
+    boosted = a_pod(annotations={f"{BOOST_PREFIX}app": "{}"})
+
+    assert count_groups([boosted], {})[REPLICA_SET].has_boosted_pods
+
+
+def test_a_pod_without_an_owner_is_in_no_group() -> None:
+    assert owner_of(a_pod(owner=None)) is None
+
+
+IN_PLACE = UpdateMode.IN_PLACE
+EITHER = UpdateMode.IN_PLACE_OR_RECREATE
+
+
+@pytest.mark.parametrize(
+    ("live", "own_minimum", "expected"),
+    [
+        pytest.param(2, None, Standing.OPEN, id="as many as the flag asks for"),
+        pytest.param(1, None, HoldReason.BELOW_MIN_REPLICAS, id="fewer than the flag asks for"),
+        pytest.param(1, 1, Standing.OPEN, id="the autoscaler asks for fewer"),
+        pytest.param(3, 5, HoldReason.BELOW_MIN_REPLICAS, id="the autoscaler asks for more"),
+        pytest.param(1, 0, Standing.OPEN, id="the autoscaler asks for none"),
+    ],
+)
+def test_a_group_below_the_least_replicas_is_left_alone(
+    live: int, own_minimum: int | None, expected: Standing | HoldReason
+) -> None:
+    autoscaler = an_autoscaler(min_replicas=own_minimum)
+
+    assert standing(group(live), autoscaler, DisruptionSettings()) is expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "skip", "boosted", "expected"),
+    [
+        pytest.param(EITHER, True, False, Standing.RESIZE_ONLY, id="in place or recreate, skipped"),
+        pytest.param(IN_PLACE, True, False, Standing.RESIZE_ONLY, id="in place, skipped"),
+        pytest.param(
+            IN_PLACE, False, False, HoldReason.BELOW_MIN_REPLICAS, id="in place, not skipped"
+        ),
+        pytest.param(
+            UpdateMode.RECREATE,
+            True,
+            False,
+            HoldReason.BELOW_MIN_REPLICAS,
+            id="recreate has nothing to skip",
+        ),
+        pytest.param(
+            UpdateMode.UPSCALE_ONLY,
+            True,
+            False,
+            HoldReason.BELOW_MIN_REPLICAS,
+            id="upscale only keeps the rules of recreate",
+        ),
+        pytest.param(UpdateMode.RECREATE, False, True, Standing.OPEN, id="a boosted pod opens it"),
+        pytest.param(
+            EITHER, True, True, Standing.RESIZE_ONLY, id="a boosted pod beside skipped budgets"
+        ),
+    ],
+)
+def test_what_opens_a_group_that_is_too_small(
+    *, mode: UpdateMode, skip: bool, boosted: bool, expected: Standing | HoldReason
+) -> None:
+    small = ReplicaGroup(live=1, pending=0, configured=1, has_boosted_pods=boosted)
+    settings = DisruptionSettings(skip_budget_in_place=skip)
+
+    assert standing(small, an_autoscaler(mode=mode), settings) is expected
+
+
+@pytest.mark.parametrize(
+    ("counted", "expected"),
+    [
+        pytest.param(None, HoldReason.NO_OWNER, id="no owner"),
+        pytest.param(
+            ReplicaGroup(live=3, pending=0, configured=None),
+            HoldReason.REPLICAS_UNKNOWN,
+            id="an owner of unknown size",
+        ),
+    ],
+)
+def test_a_pod_that_nobody_would_bring_back_is_left_alone(
+    counted: ReplicaGroup | None, expected: HoldReason
+) -> None:
+    assert standing(counted, an_autoscaler(), DisruptionSettings()) is expected
+
+
+@given(
+    running=st.integers(0, 40),
+    pending=st.integers(0, 10),
+    configured=st.integers(1, 50),
+    tolerance=st.floats(0, 1),
+)
+def test_so_many_pods_stay_up_as_the_tolerance_says(
+    running: int, pending: int, configured: int, tolerance: float
+) -> None:
+    counted = group(running, pending, configured)
+    disrupted = count_disruptable(counted, tolerance)
+    must_run = configured - int(configured * tolerance)
+
+    assert (
+        disrupted == 0
+        or counted.running - disrupted >= must_run
+        or (disrupted == 1 and counted.running == configured)
+    )

@@ -1,0 +1,267 @@
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from makers import NOW, a_container, a_pod, amounts, hours, minutes
+
+from trimtab.core.disruption import Standing
+from trimtab.core.holds import HoldReason
+from trimtab.core.pods import Pod, PodPhase, ResizeState
+from trimtab.core.resizing import (
+    Action,
+    InfeasibleAttempt,
+    ResizeMemory,
+    Situation,
+    decide_eviction,
+    decide_resize_only,
+    decide_resize_or_eviction,
+    restarts_containers,
+)
+from trimtab.core.resources import Resources
+
+Decision = Action | HoldReason
+EVICT, RESIZE = Action.EVICT, Action.RESIZE
+SECOND = timedelta(seconds=1)
+SPEC = amounts(100, 100)
+HIGHER, LOWER = amounts(200, 200), amounts(100, 50)
+
+
+def situation(
+    pod: Pod | None = None,
+    *,
+    target: Resources = HIGHER,
+    lasted: timedelta | None = None,
+    refused: Resources | None = None,
+    refused_ago: timedelta = minutes(1),
+    **fields: object,
+) -> Situation:
+    """A pod that asks for 100 of each and wants `target`, in an open group with budget left."""
+    attempt = None if refused is None else InfeasibleAttempt({"app": refused}, NOW - refused_ago)
+    usual: dict[str, object] = {
+        "standing": Standing.OPEN,
+        "disruptable": True,
+        "memory": ResizeMemory(attempt, None if lasted is None else NOW - lasted),
+    }
+    return Situation(
+        pod=a_pod(a_container(requests=SPEC)) if pod is None else pod,
+        targets={"app": target},
+        now=NOW,
+        **(usual | fields),  # type: ignore[arg-type]
+    )
+
+
+def resizing(state: ResizeState) -> Pod:
+    return a_pod(a_container(requests=SPEC), resize=state)
+
+
+def pending() -> Pod:
+    return a_pod(a_container(requests=SPEC), phase=PodPhase.PENDING)
+
+
+def restarting() -> Pod:
+    return a_pod(a_container(requests=SPEC), a_container("b", restarts_on_resize=True))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(situation(), EVICT, id="budget left"),
+        pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
+        pytest.param(
+            situation(pending(), disruptable=False), EVICT, id="pending pods ignore the budget"
+        ),
+        pytest.param(
+            situation(pending(), standing=Standing.RESIZE_ONLY), EVICT, id="even in a small group"
+        ),
+        pytest.param(
+            situation(standing=Standing.RESIZE_ONLY),
+            HoldReason.BELOW_MIN_REPLICAS,
+            id="a group too small to lose a pod",
+        ),
+        pytest.param(
+            situation(resizing(ResizeState.IN_PROGRESS), lasted=minutes(1)),
+            HoldReason.RESIZE_IN_PROGRESS,
+            id="a resize under way is waited for",
+        ),
+        pytest.param(
+            situation(resizing(ResizeState.INFEASIBLE)), EVICT, id="a resize that cannot succeed"
+        ),
+    ],
+)
+def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> None:
+    assert decide_eviction(given) is expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(situation(), RESIZE, id="budget left"),
+        pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
+        pytest.param(situation(pending()), HoldReason.POD_PENDING, id="a pending pod"),
+        pytest.param(
+            situation(disruptable=False, skip_budget=True), RESIZE, id="no budget is needed"
+        ),
+        pytest.param(
+            situation(standing=Standing.RESIZE_ONLY, skip_budget=True), RESIZE, id="a small group"
+        ),
+        pytest.param(
+            situation(refused=HIGHER), EVICT, id="the API server refused the resize before"
+        ),
+        pytest.param(
+            situation(refused=HIGHER, disruptable=False),
+            HoldReason.BUDGET_SPENT,
+            id="refused before, and no budget",
+        ),
+        pytest.param(situation(refused=HIGHER, target=LOWER), RESIZE, id="refused, but lower now"),
+        pytest.param(
+            situation(refused=HIGHER, refused_ago=hours(2)), RESIZE, id="refused long ago"
+        ),
+    ],
+)
+def test_resize_or_evict_without_a_resize_under_way(given: Situation, expected: Decision) -> None:
+    assert decide_resize_or_eviction(given) is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "lasted", "expected"),
+    [
+        pytest.param(ResizeState.INFEASIBLE, None, EVICT, id="infeasible"),
+        pytest.param(ResizeState.DEFERRED, None, HoldReason.RESIZE_DEFERRED, id="just deferred"),
+        pytest.param(
+            ResizeState.DEFERRED, minutes(5), HoldReason.RESIZE_DEFERRED, id="for five minutes"
+        ),
+        pytest.param(ResizeState.DEFERRED, minutes(5) + SECOND, EVICT, id="for longer"),
+        pytest.param(ResizeState.PENDING_UNKNOWN, None, EVICT, id="pending for another reason"),
+        pytest.param(
+            ResizeState.IN_PROGRESS, hours(1), HoldReason.RESIZE_IN_PROGRESS, id="for an hour"
+        ),
+        pytest.param(ResizeState.IN_PROGRESS, hours(1) + SECOND, EVICT, id="for over an hour"),
+        pytest.param(ResizeState.ERROR, None, EVICT, id="failed with this very size"),
+        pytest.param(ResizeState.IN_PROGRESS_UNKNOWN, None, EVICT, id="in progress, oddly"),
+    ],
+)
+def test_a_resize_that_does_not_succeed_ends_in_an_eviction(
+    state: ResizeState, lasted: timedelta | None, expected: Decision
+) -> None:
+    given = situation(resizing(state), target=SPEC, lasted=lasted)
+
+    assert decide_resize_or_eviction(given) is expected
+
+
+@pytest.mark.parametrize("state", list(ResizeState))
+def test_no_resize_ends_in_an_eviction_beyond_the_budget(state: ResizeState) -> None:
+    given = situation(resizing(state), target=SPEC, lasted=hours(2), disruptable=False)
+
+    assert decide_resize_or_eviction(given) is HoldReason.BUDGET_SPENT
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(situation(), RESIZE, id="budget left"),
+        pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
+        pytest.param(situation(pending()), HoldReason.POD_PENDING, id="a pending pod"),
+        pytest.param(
+            situation(disruptable=False, skip_budget=True), RESIZE, id="no budget is needed"
+        ),
+        pytest.param(
+            situation(refused=HIGHER), HoldReason.RESIZE_INFEASIBLE, id="refused the same before"
+        ),
+        pytest.param(
+            situation(refused=amounts(150, 150)),
+            HoldReason.RESIZE_INFEASIBLE,
+            id="refused less before",
+        ),
+        pytest.param(
+            situation(refused=amounts(201, 100)), RESIZE, id="one resource is lower than refused"
+        ),
+        pytest.param(
+            situation(refused=amounts(memory=200)),
+            HoldReason.RESIZE_INFEASIBLE,
+            id="what was not asked for then is not lower now",
+        ),
+    ],
+)
+def test_resize_only_without_a_resize_under_way(given: Situation, expected: Decision) -> None:
+    assert decide_resize_only(given) is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "target", "expected"),
+    [
+        pytest.param(ResizeState.DEFERRED, LOWER, HoldReason.RESIZE_DEFERRED, id="deferred"),
+        pytest.param(
+            ResizeState.PENDING_UNKNOWN, LOWER, HoldReason.RESIZE_DEFERRED, id="pending, oddly"
+        ),
+        pytest.param(
+            ResizeState.IN_PROGRESS, HIGHER, HoldReason.RESIZE_IN_PROGRESS, id="in progress"
+        ),
+        pytest.param(
+            ResizeState.IN_PROGRESS_UNKNOWN,
+            HIGHER,
+            HoldReason.RESIZE_IN_PROGRESS,
+            id="in progress, oddly",
+        ),
+        pytest.param(
+            ResizeState.ERROR, SPEC, HoldReason.RESIZE_IN_PROGRESS, id="failed, retried by itself"
+        ),
+        pytest.param(ResizeState.INFEASIBLE, LOWER, RESIZE, id="infeasible, lower now"),
+        pytest.param(
+            ResizeState.INFEASIBLE, HIGHER, HoldReason.RESIZE_INFEASIBLE, id="infeasible, higher"
+        ),
+        pytest.param(
+            ResizeState.INFEASIBLE, SPEC, HoldReason.RESIZE_INFEASIBLE, id="infeasible, the same"
+        ),
+    ],
+)
+def test_resize_only_respects_a_resize_under_way(
+    state: ResizeState, target: Resources, expected: Decision
+) -> None:
+    given = situation(resizing(state), target=target, lasted=minutes(1))
+
+    assert decide_resize_only(given) is expected
+
+
+@pytest.mark.parametrize("decide", [decide_resize_only, decide_resize_or_eviction])
+def test_f23_a_higher_target_after_a_failed_resize_is_applied_without_a_restart(
+    decide: Callable[[Situation], Decision],
+) -> None:
+    given = situation(resizing(ResizeState.ERROR), target=HIGHER)
+
+    assert decide(given) is RESIZE
+
+
+def test_f23_a_resize_that_was_infeasible_for_a_moment_is_tried_again_later() -> None:
+    soon = situation(resizing(ResizeState.INFEASIBLE), target=HIGHER, lasted=minutes(59))
+    later = situation(resizing(ResizeState.INFEASIBLE), target=HIGHER, lasted=minutes(60))
+
+    assert decide_resize_only(soon) is HoldReason.RESIZE_INFEASIBLE
+    assert decide_resize_only(later) is RESIZE
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            situation(restarting(), skip_budget=True, disruptable=False),
+            HoldReason.BUDGET_SPENT,
+            id="a restart needs budget even where resizes do not",
+        ),
+        pytest.param(situation(restarting(), skip_budget=True), RESIZE, id="there is budget"),
+        pytest.param(
+            situation(restarting(), skip_budget=True, standing=Standing.RESIZE_ONLY),
+            HoldReason.BELOW_MIN_REPLICAS,
+            id="a group too small for a restart",
+        ),
+    ],
+)
+def test_f24_a_resize_that_restarts_containers_counts_as_a_disruption(
+    given: Situation, expected: Decision
+) -> None:
+    assert decide_resize_only(given) is expected
+    assert decide_resize_or_eviction(given) is expected
+
+
+def test_one_restarting_container_makes_the_pod_restart() -> None:
+    assert restarts_containers(restarting())
+    assert not restarts_containers(a_pod())

@@ -80,7 +80,9 @@ class Weights:
         outside = self._arena.outside(rows, buckets)
         if not outside.any():
             return
-        rows, buckets = rows[outside], buckets[outside]
+        # A moved window keeps what it holds, not all it could hold: name every bucket of its row.
+        moving = np.isin(rows, rows[outside])
+        rows, buckets = rows[moving], buckets[moving]
         distinct, positions = np.unique(rows, return_inverse=True)
         lowest = np.full(len(distinct), self.bucket_count - 1, np.uint8)
         highest = np.zeros(len(distinct), np.uint8)

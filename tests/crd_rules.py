@@ -5,6 +5,7 @@ from typing import Any
 
 import celpy
 from celpy.adapter import json_to_cel
+from celpy.celtypes import DurationType, MapType, StringType
 
 from trimtab.api import field_errors
 from trimtab.api.autoscaler_schema import autoscaler_schema
@@ -13,14 +14,14 @@ from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.schema_check import parts, violations
 
 _BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED}
-"""An API server evaluates no rules on an object with such errors."""
+"""An API server evaluates no rules on an object with such errors, nor on a bad duration."""
 
 
 def crd_violations(item: dict[str, Any]) -> list[FieldError]:
     """What the CRD of the autoscaler has against an object."""
     schema = autoscaler_schema()
     found = list(violations(schema, item))
-    if any(error.type in _BLOCKING for error in found):
+    if any(error.type in _BLOCKING or error.path.endswith(".duration") for error in found):
         return found
     return found + list(broken_rules(schema, item, ""))
 
@@ -31,13 +32,18 @@ def broken_rules(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     assert isinstance(rules, list)
     for rule in rules:
         assert isinstance(rule, dict)
-        if not evaluate(str(rule["rule"]), value):
+        if not evaluate(str(rule["rule"]), schema, value):
             yield field_errors.invalid(path, "object", str(rule["message"]))
     for place, part, inner in parts(schema, value, path):
         yield from broken_rules(inner, part, place)
 
 
-def evaluate(rule: str, value: Any) -> bool:
+def evaluate(rule: str, schema: Schema, value: Any) -> bool:
     environment = celpy.Environment()
     program = environment.program(environment.compile(rule))
-    return bool(program.evaluate({"self": json_to_cel(value)}))
+    seen = json_to_cel(value)
+    assert isinstance(seen, MapType)
+    for name, part, inner in parts(schema, value, ""):
+        if inner.get("format") == "duration":
+            seen[StringType(name)] = DurationType(str(part))
+    return bool(program.evaluate({"self": seen}))

@@ -5,6 +5,7 @@ from typing import Final
 from trimtab.api.crd_schema import (
     Schema,
     array,
+    duration,
     integer,
     mapping,
     quantities,
@@ -41,9 +42,13 @@ _MODES: Final = (
 
 _FACTOR_RULE: Final = "factor is required when type is Factor and forbidden otherwise"
 _QUANTITY_RULE: Final = "quantity is required when type is Quantity and forbidden otherwise"
+_TIME_RULE: Final = "duration and durationSeconds must be equal when both are given"
 _BOOST_RULES: Final = {
     _FACTOR_RULE: "(self.type == 'Factor') == has(self.factor)",
     _QUANTITY_RULE: "(self.type == 'Quantity') == has(self.quantity)",
+    # Comparing durations as such would cost more than an API server grants to a rule.
+    _TIME_RULE: "!has(self.duration) || !has(self.durationSeconds)"
+    " || self.duration.getMilliseconds() == self.durationSeconds * 1000",
 }
 
 
@@ -241,7 +246,7 @@ def _startup_boost(description: str) -> Schema:
     cpu = record(
         "How much CPU is added and for how long.",
         {
-            "duration": text(
+            "duration": duration(
                 "How long the boost outlasts the moment when the pod becomes ready, such as 1m30s."
                 " Another spelling of durationSeconds."
             ),

@@ -15,11 +15,20 @@ QUANTITY_PATTERN: Final = (
 )
 """The pattern that Kubernetes itself uses in the schemas of its quantities."""
 
+DURATION_PATTERN: Final = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$"
+"""The format alone would let spellings such as `2 days` pass."""
+
 
 def text(description: str, *, choices: Iterable[str] = ()) -> Schema:
     """A string, possibly out of a closed choice."""
-    listed: list[JSON] = [*choices]
+    listed: list[JSON] = [str(choice) for choice in choices]
     return {"description": description, **({"enum": listed} if listed else {}), "type": "string"}
+
+
+def duration(description: str) -> Schema:
+    """A span of time in Go's spelling, not negative; CEL rules see it as a duration."""
+    form: Schema = {"description": description, "format": "duration"}
+    return {**form, "pattern": DURATION_PATTERN, "type": "string"}
 
 
 def timestamp(description: str, *, nullable: bool = False) -> Schema:

@@ -27,7 +27,10 @@ def violations(schema: Schema, value: JSON, path: str = "") -> Iterator[FieldErr
         return
     wanted = _wanted_types(schema)
     if not any(_is_of_type(value, name) for name in wanted):
-        yield field_errors.invalid(path, _show(value), f"must be of type {' or '.join(wanted)}")
+        detail = f"must be of type {' or '.join(wanted)}"
+        # The classic: an unquoted Off is a truth value to YAML.
+        hint = '; in YAML write "Off" in quotes' if value is False and "string" in wanted else ""
+        yield field_errors.invalid(path, _show(value), detail + hint)
         return
     yield from _scalar_violations(schema, value, path)
     if isinstance(value, dict):

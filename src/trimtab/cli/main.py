@@ -1,0 +1,65 @@
+"""The `trimtab` command: finds the subcommand, and turns every mistake into one line.
+
+Exit codes: 0 for yes, 1 for no (`validate` found errors), 2 for a call that makes no sense. The
+subcommands are modules of their own, imported when they are called: starting must stay quick.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import cyclopts
+
+from trimtab import __version__
+from trimtab.cli.usage import UsageError
+
+_MISUSED: Final = 2
+
+app = cyclopts.App(
+    name="trimtab",
+    help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, and checking"
+    " manifests without a cluster.",
+    version=__version__,
+    version_flags=["--version"],
+    help_flags=["--help", "-h"],
+    help_formatter="plain",
+    result_action="return_value",
+)
+app.command(
+    "trimtab.cli.crds:print_crds",
+    name="crds",
+    help="Print the CustomResourceDefinitions, ready for kubectl apply.",
+)
+app.command(
+    "trimtab.cli.validate:validate_files",
+    name="validate",
+    usage="Usage: trimtab validate [OPTIONS] FILE...",
+    help="""Check manifests of autoscalers as the cluster would, without one.
+
+    Prints every error and warning with its path. Several autoscalers, in one file or in many, are
+    also checked against each other. The exit code is 0 without errors, 1 with any, and 2 if a file
+    cannot be read.
+    """,
+)
+
+
+@app.command
+def version() -> None:
+    """Print the version."""
+    sys.stdout.write(f"{__version__}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of the command that the arguments ask for."""
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except (cyclopts.CycloptsError, UsageError) as error:
+        sys.stderr.write(f"trimtab: {' '.join(str(error).split())}\n")
+        return _MISUSED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; nothing must be flushed to it at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

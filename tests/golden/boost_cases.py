@@ -16,7 +16,7 @@ from trimtab.core.resources import Resource
 
 BOOST_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)(vpaCpuStartupBoost(~1|/)|vpaUpdates: )"
-    r"|patches\./spec/containers/\d+/resources/(requests|limits)(/cpu)?: "
+    r"|patches\./spec/containers/\d+/resources(/(requests|limits)(/cpu)?)?: "
     r"|containers\.[^.]+\.(requests|limits)\.cpu: "
 )
 """What a boost more or less changes in an answer: its mark, CPU, and the words about it."""

@@ -8,7 +8,7 @@ from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.pods import decode_pod
 from trimtab.core import quantities
-from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.notes import format_note
 from trimtab.core.policy import cap_for_pod
 from trimtab.core.recommendation import cap_for_recommender
@@ -33,7 +33,7 @@ def differences(case: dict[str, Any]) -> list[str]:
     )
     notes = {name: list(map(format_note, found)) for name, found in capped.notes.items()}
     found = [*recommendation_differences(capped.recommendations, theirs)]
-    if is_nothing(autoscaler) is not (theirs["recommendation"] is None):
+    if has_nothing_to_say(given["vpa"]) is not (theirs["recommendation"] is None):
         found.append(f"recommendation: {capped.recommendations} != {theirs['recommendation']}")
     if notes != theirs["annotations"]:
         found.append(f"annotations: {notes} != {theirs['annotations']}")
@@ -44,9 +44,10 @@ def encode(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def is_nothing(autoscaler: Autoscaler) -> bool:
-    """Where the original tells "no recommendation" (null) from one that is empty."""
-    return autoscaler.recommendation is None and not autoscaler.policies
+def has_nothing_to_say(vpa: dict[str, Any]) -> bool:
+    """Where the original answers null instead of a recommendation without containers."""
+    recommendation = vpa.get("status", {}).get("recommendation")
+    return recommendation is None and vpa["spec"].get("resourcePolicy") is None
 
 
 def capped_for_recommender(given: dict[str, Any]) -> tuple[ContainerRecommendation, ...]:
@@ -81,12 +82,19 @@ def recommendation_differences(
         return
     for our, their in zip(ours, theirs, strict=True):
         for name, attribute in AMOUNTS.items():
-            our_amounts = numbers(getattr(our, attribute))
-            their_amounts = {
+            amounts = numbers(getattr(our, attribute))
+            expected_amounts = {
                 kind: quantities.parse(text) for kind, text in their.get(name, {}).items()
             }
-            if our_amounts != their_amounts:
-                yield f"{our.container_name}.{name}: {our_amounts} != {their_amounts}"
+            yield from amount_differences(f"{our.container_name}.{name}", amounts, expected_amounts)
+
+
+def amount_differences(
+    where: str, ours: dict[str, quantities.Quantity], theirs: dict[str, quantities.Quantity]
+) -> Iterator[str]:
+    for kind in sorted({*ours, *theirs}):
+        if ours.get(kind) != theirs.get(kind):
+            yield f"{where}.{kind}: {ours.get(kind)} != {theirs.get(kind)}"
 
 
 def numbers(amounts: Resources | None) -> dict[str, quantities.Quantity]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from golden import patch_cases
 from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
 from golden.disruption_cases import (
     has_pods_of_other_kinds,
@@ -99,7 +100,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         decision="D5",
         reason="a container in mode Off is boosted too",
         applies=boosts_a_container_in_mode_off,
-        where=BOOST_LINES,
+        where=rf"{BOOST_LINES}|error: startupBoost\.cpu\.\w+: .* != None$",
     ),
     Deviation(
         set="admission",
@@ -135,5 +136,75 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="of a container without samples nothing is known, so nothing is recommended",
         applies=lambda case: _has_container_without_samples(case["input"]),
         where=r"recommendation\.[^.]+: no samples != ",
+    ),
+    Deviation(
+        set="capping",
+        decision="0004",
+        reason="a pod-type limit range makes up no amount where none is recommended",
+        applies=patch_cases.has_gaps_in_a_pod_range,
+        where=patch_cases.CAPPED_LINES,
+    ),
+    Deviation(
+        set="capping",
+        decision="0004",
+        reason="without a recommendation a pod-type limit range has nothing to work on",
+        applies=patch_cases.has_a_policy_but_no_recommendation,
+        where=r"recommendation: \[\] != |annotations: \{\} != ",
+    ),
+    Deviation(
+        set="capping",
+        decision="0004",
+        reason="resources other than CPU and memory are not recommended",
+        applies=patch_cases.has_other_resources_in_a_pod_range,
+        where=patch_cases.OTHER_RESOURCE_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="a pod-type limit range makes up no amount where none is recommended",
+        applies=patch_cases.has_gaps_in_a_pod_range,
+        where=patch_cases.AMOUNT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="resources other than CPU and memory are not written",
+        applies=patch_cases.has_other_resources_in_a_pod_range,
+        where=patch_cases.OTHER_RESOURCE_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="a limit that comes to zero is not written",
+        applies=patch_cases.has_a_limit_below_its_request,
+        where=patch_cases.LIMIT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="a boost lifts the limit with the request",
+        applies=patch_cases.boosts_over_a_default_limit,
+        where=patch_cases.LIMIT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="the maps that a patch needs are those that the spec lacks",
+        applies=patch_cases.has_a_status,
+        where=patch_cases.AMOUNT_LINES,
+    ),
+    Deviation(
+        set="capping",
+        decision="0004",
+        reason="a share of memory that comes to nothing is zero, not minus one",
+        applies=patch_cases.has_pod_range,
+        where=patch_cases.MINUS_ONE_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="a share of memory that comes to nothing is zero, not minus one",
+        applies=patch_cases.has_pod_range,
+        where=patch_cases.MINUS_ONE_LINES,
     ),
 )

@@ -42,7 +42,7 @@ def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
 def _convert_item(item: _Item, path: str) -> LimitRangeItem:
     return LimitRangeItem(
         type=LimitRangeType(item.type or ""),
-        min=decode_amounts(item.min, f"{path}.min") or {},
-        max=decode_amounts(item.max, f"{path}.max") or {},
+        min=decode_amounts(item.min, f"{path}.min"),
+        max=decode_amounts(item.max, f"{path}.max"),
         default=decode_amounts(item.default, f"{path}.default"),
     )

@@ -121,6 +121,7 @@ def decode_pod(data: bytes) -> Pod:
         resource_version=metadata.resource_version or "",
         labels=text_map(metadata.labels),
         annotations=text_map(metadata.annotations),
+        has_empty_annotations=metadata.annotations == {},
         owner=controlling_owner(metadata),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
         containers=(*_regular_containers(spec, status), *_sidecars(spec, status)),

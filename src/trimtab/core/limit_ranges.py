@@ -1,7 +1,7 @@
 """LimitRanges: what a namespace allows a container or a whole pod to ask for."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.core.resources import BOTH, Resources
@@ -16,19 +16,19 @@ class LimitRangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitRangeItem:
-    """One item of a LimitRange."""
+    """One item of a LimitRange; None where it has no such map."""
 
     type: LimitRangeType
-    min: Resources = field(default_factory=dict)
-    max: Resources = field(default_factory=dict)
+    min: Resources | None = None
+    max: Resources | None = None
     default: Resources | None = None
-    """The limit of a container that names none; None where the item has no such map."""
+    """The limit of a container that names none."""
 
 
 def effective_item(
     items: Iterable[LimitRangeItem], limit_type: LimitRangeType
 ) -> LimitRangeItem | None:
-    """One item that bounds as tightly as all of its type together; None if they bound nothing."""
+    """One item that bounds as tightly as all of its type together; None if there is none."""
     of_type = [item for item in items if item.type is limit_type]
     defaults = [item.default for item in of_type if item.default is not None]
     effective = LimitRangeItem(
@@ -40,7 +40,11 @@ def effective_item(
     return None if effective == LimitRangeItem(limit_type) else effective
 
 
-def _tightest(bounds: Iterable[Resources], choose: Callable[[list[int]], int]) -> Resources:
-    all_bounds = list(bounds)
-    found = {kind: [bound[kind] for bound in all_bounds if kind in bound] for kind in BOTH}
+def _tightest(
+    bounds: Iterable[Resources | None], choose: Callable[[list[int]], int]
+) -> Resources | None:
+    given = [bound for bound in bounds if bound is not None]
+    if not given:
+        return None
+    found = {kind: [bound[kind] for bound in given if kind in bound] for kind in BOTH}
     return {kind: choose(amounts) for kind, amounts in found.items() if amounts}

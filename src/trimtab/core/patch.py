@@ -103,7 +103,7 @@ def _raise_cpu(recommended: Allotment, request: int, limit: int | None) -> Allot
 
 
 def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iterator[Operation]:
-    if not pod.annotations:
+    if not (pod.annotations or pod.has_empty_annotations):
         yield Add(pointer("metadata", "annotations"), {})
     updates = []
     for wish in wishes:

@@ -75,7 +75,8 @@ def _factors(amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> Mapping[R
 def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> _Factor:
     """How the amounts of all containers must change; not at all if the pod fits."""
     total, total_limit = _totals(kind, amounts, pod, item.default)
-    minimum, maximum = item.min.get(kind, 0), item.max.get(kind, 0)
+    minimum = (item.min or NO_AMOUNTS).get(kind, 0)
+    maximum = (item.max or NO_AMOUNTS).get(kind, 0)
     if total_limit == 0:
         return _Factor()
     if minimum > total:

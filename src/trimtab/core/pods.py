@@ -122,6 +122,8 @@ class Pod:
     resource_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    has_empty_annotations: bool = False
+    """The map of annotations is there, but empty: a patch need not make it."""
     owner: OwnerReference | None = None
     phase: PodPhase = PodPhase.UNKNOWN
     containers: tuple[Container, ...] = ()

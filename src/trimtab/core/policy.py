@@ -40,15 +40,18 @@ def cap_for_pod(
     policies: tuple[ContainerPolicy, ...] = (),
     limit_ranges: Sequence[LimitRangeItem] = (),
 ) -> Capped:
-    """The recommendation for the containers of the pod, inside policies and limit ranges."""
-    if recommendations is None and not policies:
+    """The recommendation for the containers of the pod, inside policies and limit ranges.
+
+    Without a recommendation there is nothing to cap, whatever policies and limit ranges say.
+    """
+    if recommendations is None:
         return Capped()
     pod_item = effective_item(limit_ranges, LimitRangeType.POD)
     container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     containers = {container.name: container for container in reversed(pod.containers)}
     capped = []
     notes = {}
-    for recommendation in fit_pod(recommendations or (), pod, pod_item):
+    for recommendation in fit_pod(recommendations, pod, pod_item):
         container = containers.get(recommendation.container_name)
         if container is not None:
             policy = policy_for(policies, container.name) or _NO_POLICY
@@ -93,12 +96,13 @@ def _bounds(
 
 def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_Bound]:
     for kind in BOTH:
-        lowest = item.min.get(kind, 0)
+        lowest = (item.min or NO_AMOUNTS).get(kind, 0)
+        highest = (item.max or NO_AMOUNTS).get(kind, 0)
         # A minimum holds for the limit and for the request itself.
         minimum = max(lowest, request_for_limit(kind, current, lowest, item.default) or 0)
         if minimum:
             yield _Bound(kind, NoteKind.LIMIT_RANGE_MIN, minimum, is_minimum=True)
-        if maximum := request_for_limit(kind, current, item.max.get(kind, 0), item.default):
+        if maximum := request_for_limit(kind, current, highest, item.default):
             yield _Bound(kind, NoteKind.LIMIT_RANGE_MAX, maximum)
 
 

@@ -97,7 +97,7 @@ def _other_than(present: Resources | None, wanted: Resources | None) -> Resource
 
 
 def _metadata(pod: Pod, ended_boosts: Iterable[str], *, is_resized: bool) -> Iterator[Operation]:
-    if is_resized and not pod.annotations:
+    if is_resized and not (pod.annotations or pod.has_empty_annotations):
         yield Add(pointer("metadata", "annotations"), {})
     if is_resized and pod.annotations.get(IN_PLACE_UPDATED) != _TRUE:
         yield Add(pointer("metadata", "annotations", IN_PLACE_UPDATED), _TRUE)

@@ -1,0 +1,134 @@
+"""Which cases decision 0004 concerns (no invented amounts, no invalid pods), by their input."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trimtab.core import quantities
+
+RESOURCES = ("cpu", "memory")
+ZERO = quantities.parse("0")
+
+CAPPED_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): (None|0) != |annotations: "
+"""In a capped recommendation: an amount that the original made up, and the notes about it."""
+
+MINUS_ONE_LINES = (
+    r"[^.]+\.(target|lowerBound|upperBound)\.memory: 0 != -1$"
+    r"|patches\./spec/containers/\d+/resources/requests/memory: "
+    r"\('add', Quantity\(mantissa=0, .* != \('add', Quantity\(mantissa=-1, "
+    r"|containers\.[^.]+\.requests\.memory: 0 != -1$"
+)
+"""The original rounds a share of memory that comes to nothing down to minus one byte."""
+
+AMOUNT_LINES = (
+    r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
+    r"|patches\./spec/containers/\d+/resources(/(requests|limits)(/(cpu|memory))?)?: "
+    r"|containers\.[^.]+\.(requests|limits)\.(cpu|memory): "
+)
+"""In the answer to a pod: amounts, the maps that hold them, and the words about them."""
+
+LIMIT_LINES = (
+    r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
+    r"|patches\./spec/containers/\d+/resources/limits: None != "
+    r"|patches\./spec/containers/\d+/resources/limits/(cpu|memory): "
+    r"|containers\.[^.]+\.limits\.(cpu|memory): "
+)
+
+OTHER_RESOURCE_LINES = (
+    r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
+    r"|patches\./spec/containers/\d+/resources/requests/(?!(cpu|memory): )[^:]+: None != "
+    r"|[^.]+\.target\.(?!(cpu|memory): )[^:]+: None != |recommendation: \["
+)
+
+
+def has_gaps_in_a_pod_range(case: dict[str, Any]) -> bool:
+    """A pod-type limit range meets an amount that is missing or zero."""
+    entries = recommendations(case) or []
+    known = {entry["containerName"] for entry in entries}
+    amounts = [
+        entry[name]
+        for entry in entries
+        for name in ("target", "lowerBound", "upperBound")
+        if name in entry
+    ]
+    requests = [
+        resources.get("requests") or {}
+        for name, resources in allocations(case)
+        if name not in known
+    ]
+    return has_pod_range(case) and any(
+        is_nothing(given.get(kind)) for given in [*amounts, *requests] for kind in RESOURCES
+    )
+
+
+def has_a_policy_but_no_recommendation(case: dict[str, Any]) -> bool:
+    policy = case["input"].get("vpa", {}).get("spec", {}).get("resourcePolicy")
+    return has_pod_range(case) and policy is not None and recommendations(case) is None
+
+
+def has_other_resources_in_a_pod_range(case: dict[str, Any]) -> bool:
+    """A container with other resources than CPU and memory has no recommendation of its own."""
+    known = {entry["containerName"] for entry in recommendations(case) or []}
+    return has_pod_range(case) and any(
+        set(resources.get("requests") or {}) - set(RESOURCES)
+        for name, resources in allocations(case)
+        if name not in known
+    )
+
+
+def has_a_limit_below_its_request(case: dict[str, Any]) -> bool:
+    return any(
+        ZERO < limit < quantities.parse(request)
+        for _, resources in allocations(case)
+        for kind, request in (resources.get("requests") or {}).items()
+        for limit in limits(case, resources, kind)
+    )
+
+
+def boosts_over_a_default_limit(case: dict[str, Any]) -> bool:
+    """A boosted container has no CPU limit of its own, but its namespace has one for it."""
+    gates = case["input"]["featureGates"]
+    defaults = [item["default"] for item in items(case) if (item.get("default") or {}).get("cpu")]
+    own = [(resources.get("limits") or {}).get("cpu") for _, resources in allocations(case)]
+    return bool(gates.get("CPUStartupBoost") and defaults and any(map(is_nothing, own)))
+
+
+def has_a_status(case: dict[str, Any]) -> bool:
+    """A pod that is being created brings the resources of a status along."""
+    statuses = case["input"]["pod"].get("status", {}).get("containerStatuses", [])
+    return any(status.get("resources") is not None for status in statuses)
+
+
+def recommendations(case: dict[str, Any]) -> list[dict[str, Any]] | None:
+    recommendation = case["input"].get("vpa", {}).get("status", {}).get("recommendation")
+    if recommendation is None:
+        return None
+    entries: list[dict[str, Any]] = recommendation.get("containerRecommendations") or []
+    return entries
+
+
+def items(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for limit_range in case["input"].get("limitRanges") or []:
+        yield from limit_range["spec"].get("limits") or []
+
+
+def has_pod_range(case: dict[str, Any]) -> bool:
+    return any(item["type"] == "Pod" for item in items(case))
+
+
+def allocations(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The resources of each container: of its spec, and of its status if there is one."""
+    pod = case["input"].get("pod", {"spec": {}})
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    for container in [*pod["spec"].get("containers", []), *statuses]:
+        yield container["name"], container.get("resources") or {}
+
+
+def limits(
+    case: dict[str, Any], resources: dict[str, Any], kind: str
+) -> Iterator[quantities.Quantity]:
+    found = [resources.get("limits"), *(item.get("default") for item in items(case))]
+    yield from (quantities.parse(given[kind]) for given in found if given and kind in given)
+
+
+def is_nothing(text: str | None) -> bool:
+    return text is None or quantities.parse(text) == ZERO

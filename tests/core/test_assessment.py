@@ -1,0 +1,463 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
+
+from trimtab.core.assessment import Candidate, Context, PlanSettings, assess
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ChangeDirection,
+    Condition,
+    ContainerMode,
+    ContainerPolicy,
+    ContainerRecommendation,
+    ControlledValues,
+    EvictionRequirement,
+    UpdateMode,
+)
+from trimtab.core.disruption import Standing, count_groups
+from trimtab.core.gates import FeatureGates
+from trimtab.core.holds import HoldReason
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.outcomes import Hold
+from trimtab.core.pods import Allocation, Pod, Termination, WorkloadName
+from trimtab.core.resources import BOTH, Resource
+from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+
+WEB = WorkloadName("default", "Deployment", "web")
+REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")
+KEY = ("uid-web-0", an_autoscaler().identity)
+
+UP = a_recommendation(
+    target=amounts(500, 500 * MIB),
+    lower=amounts(400, 400 * MIB),
+    upper=amounts(600, 600 * MIB),
+)
+DOWN = a_recommendation(target=amounts(50, 50 * MIB), upper=amounts(90, 90 * MIB))
+MIXED = a_recommendation(
+    target=amounts(500, 50 * MIB), lower=amounts(400), upper=amounts(memory=90 * MIB)
+)
+UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+
+HIGHER = ChangeDirection.TARGET_HIGHER
+EITHER_GROWS = (EvictionRequirement(BOTH, HIGHER),)
+BOTH_GROW = (
+    EvictionRequirement((Resource.CPU,), HIGHER),
+    EvictionRequirement((Resource.MEMORY,), HIGHER),
+)
+
+
+def assessed(
+    autoscaler: Autoscaler,
+    pod: Pod | None = None,
+    *,
+    settings: PlanSettings | None = None,
+    **fields: object,
+) -> Candidate | Hold:
+    """What comes of a pod of 100m and 100Mi, by default one of two replicas and an hour old."""
+    pod = a_pod() if pod is None else pod
+    snapshot = Snapshot(configured_replicas={REPLICA_SET: 2}, **fields)  # type: ignore[arg-type]
+    groups = count_groups([pod, a_pod(name="web-1")], snapshot.configured_replicas)
+    return assess(pod, autoscaler, WEB, Context(snapshot, settings or PlanSettings(), groups, NOW))
+
+
+def reason(found: Candidate | Hold) -> HoldReason | None:
+    return found.reason if isinstance(found, Hold) else None
+
+
+def oom_killed() -> Pod:
+    last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    return a_pod(a_container(requests=amounts(100, 100 * MIB), last_termination=last))
+
+
+def test_a_pod_outside_its_bounds_is_a_candidate() -> None:
+    found = assessed(an_autoscaler(UP))
+
+    assert isinstance(found, Candidate)
+    assert found.change.scale_up
+    assert found.standing is Standing.OPEN
+    assert found.wanted == {"app": Allocation(amounts(500, 500 * MIB), {})}
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "expected"),
+    [
+        pytest.param(an_autoscaler(UP, mode=UpdateMode.OFF), HoldReason.MODE_OFF, id="off"),
+        pytest.param(
+            an_autoscaler(UP, mode=UpdateMode.INITIAL), HoldReason.MODE_INITIAL, id="initial"
+        ),
+        pytest.param(an_autoscaler(UP, mode=UpdateMode.AUTO), None, id="auto"),
+        pytest.param(an_autoscaler(), HoldReason.NO_RECOMMENDATION, id="no recommendation"),
+        pytest.param(
+            an_autoscaler(a_recommendation("other", target=amounts(1))),
+            HoldReason.NO_RECOMMENDATION,
+            id="a recommendation for a container that is gone",
+        ),
+        pytest.param(
+            an_autoscaler(UP, policies=(ContainerPolicy("app", mode=ContainerMode.OFF),)),
+            HoldReason.NO_RECOMMENDATION,
+            id="the only container is not scaled",
+        ),
+        pytest.param(
+            an_autoscaler(UP, conditions=(Condition("UsageStale", "True"),)),
+            HoldReason.RECOMMENDATION_STALE,
+            id="the recommender has seen no usage",
+        ),
+        pytest.param(
+            an_autoscaler(UP, conditions=(Condition("RecommendationSuspicious", "True"),)),
+            HoldReason.RECOMMENDATION_SUSPICIOUS,
+            id="the recommender distrusts itself",
+        ),
+        pytest.param(
+            an_autoscaler(UP, conditions=(Condition("UsageStale", "False"),)), None, id="not stale"
+        ),
+        pytest.param(
+            an_autoscaler(UP, conditions=(Condition("LowConfidence", "True"),)),
+            None,
+            id="low confidence is in the bounds already",
+        ),
+        pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(500, 0))),
+            HoldReason.RECOMMENDATION_SUSPICIOUS,
+            id="a target of nothing",
+        ),
+    ],
+)
+def test_what_the_autoscaler_says_comes_first(
+    autoscaler: Autoscaler, expected: HoldReason | None
+) -> None:
+    assert reason(assessed(autoscaler)) is expected
+
+
+@pytest.mark.parametrize(
+    ("mode", "gates", "expected"),
+    [
+        pytest.param(
+            UpdateMode.IN_PLACE,
+            FeatureGates(in_place=False),
+            HoldReason.FEATURE_GATE_OFF,
+            id="in place",
+        ),
+        pytest.param(
+            UPSCALE_ONLY,
+            FeatureGates(upscale_only=False),
+            HoldReason.FEATURE_GATE_OFF,
+            id="upscale only",
+        ),
+        pytest.param(
+            UpdateMode.IN_PLACE_OR_RECREATE,
+            FeatureGates(in_place=False),
+            None,
+            id="in place or recreate has no gate any more",
+        ),
+    ],
+)
+def test_a_mode_whose_gate_is_off_does_nothing(
+    mode: UpdateMode, gates: FeatureGates, expected: HoldReason | None
+) -> None:
+    found = assessed(an_autoscaler(UP, mode=mode), settings=PlanSettings(gates=gates))
+
+    assert reason(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "pod", "expected"),
+    [
+        pytest.param(
+            a_recommendation(target=amounts(190, 100 * MIB)),
+            a_pod(age=hours(1)),
+            HoldReason.TOO_YOUNG,
+            id="inside its bounds and an hour old",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(190, 100 * MIB)),
+            a_pod(age=hours(13)),
+            None,
+            id="inside its bounds and thirteen hours old",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(105, 100 * MIB)),
+            a_pod(age=hours(13)),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="too small a change",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(100, 100 * MIB)),
+            a_pod(age=hours(13)),
+            HoldReason.INSIDE_BOUNDS,
+            id="nothing to change",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(101, 100 * MIB)), oom_killed(), None, id="a quick oom"
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(100, 100 * MIB)),
+            oom_killed(),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="a quick oom with the same target",
+        ),
+    ],
+)
+def test_what_the_change_is_worth(
+    recommendation: ContainerRecommendation, pod: Pod, expected: HoldReason | None
+) -> None:
+    assert reason(assessed(an_autoscaler(recommendation), pod)) is expected
+
+
+def test_an_autoscaler_may_have_its_own_idea_of_a_quick_oom() -> None:
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(101, 100 * MIB)), quick_oom_threshold=timedelta(0)
+    )
+    gates_off = PlanSettings(gates=FeatureGates(per_vpa_config=False))
+
+    assert reason(assessed(autoscaler, oom_killed())) is HoldReason.CHANGE_TOO_SMALL
+    assert reason(assessed(autoscaler, oom_killed(), settings=gates_off)) is None
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "expected"),
+    [
+        pytest.param(an_autoscaler(UP, mode=UPSCALE_ONLY), None, id="it grows"),
+        pytest.param(
+            an_autoscaler(DOWN, mode=UPSCALE_ONLY), HoldReason.ONLY_SHRINKS, id="it shrinks"
+        ),
+        pytest.param(an_autoscaler(MIXED, mode=UPSCALE_ONLY), None, id="a mixed change grows"),
+        pytest.param(
+            an_autoscaler(DOWN, mode=UpdateMode.RECREATE), None, id="switched to recreate"
+        ),
+        pytest.param(
+            an_autoscaler(
+                UP,
+                mode=UPSCALE_ONLY,
+                policies=(ContainerPolicy("app", max_allowed=amounts(50, 50 * MIB)),),
+            ),
+            HoldReason.ONLY_SHRINKS,
+            id="maxAllowed lowered below the request",
+        ),
+        pytest.param(
+            an_autoscaler(
+                DOWN,
+                mode=UPSCALE_ONLY,
+                policies=(ContainerPolicy("app", min_allowed=amounts(200)),),
+            ),
+            None,
+            id="minAllowed raised above the request",
+        ),
+        pytest.param(
+            an_autoscaler(
+                a_recommendation(target=amounts(memory=50 * MIB), upper=amounts(memory=90 * MIB)),
+                mode=UPSCALE_ONLY,
+            ),
+            HoldReason.ONLY_SHRINKS,
+            id="only memory is controlled, and it shrinks",
+        ),
+        pytest.param(
+            an_autoscaler(MIXED, mode=UPSCALE_ONLY, requirements=BOTH_GROW),
+            HoldReason.REQUIREMENT_NOT_MET,
+            id="requirements must hold as well",
+        ),
+    ],
+)
+def test_upscale_only_changes_what_grows(
+    autoscaler: Autoscaler, expected: HoldReason | None
+) -> None:
+    assert reason(assessed(autoscaler)) is expected
+
+
+def test_upscale_only_wants_only_the_resources_that_grow() -> None:
+    found = assessed(an_autoscaler(MIXED, mode=UPSCALE_ONLY))
+
+    assert isinstance(found, Candidate)
+    assert found.wanted == {"app": Allocation(amounts(500), {})}
+
+
+def test_upscale_only_takes_a_missing_request_for_growth() -> None:
+    pod = a_pod(a_container(requests=amounts(100)))
+
+    assert reason(assessed(an_autoscaler(DOWN, mode=UPSCALE_ONLY), pod)) is None
+
+
+def test_upscale_only_ignores_an_injected_sidecar() -> None:
+    pod = a_pod(
+        a_container("app", requests=amounts(100, 100 * MIB)),
+        a_container("proxy", requests=amounts(1, MIB)),
+        annotations={"vpaObservedContainers": "app"},
+    )
+    proxy = replace(UP, container_name="proxy")
+
+    found = assessed(an_autoscaler(DOWN, proxy, mode=UPSCALE_ONLY), pod)
+
+    assert reason(found) is HoldReason.ONLY_SHRINKS
+
+
+def test_upscale_only_with_a_target_capped_to_the_limit_does_not_grow() -> None:
+    pod = a_pod(a_container(requests=amounts(100), limits=amounts(100)), age=hours(13))
+    policy = ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY)
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(500), lower=amounts(400)),
+        mode=UPSCALE_ONLY,
+        policies=(policy,),
+    )
+
+    assert reason(assessed(autoscaler, pod)) is HoldReason.INSIDE_BOUNDS
+
+
+def test_a_limit_range_that_caps_the_target_leaves_nothing_to_grow() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(100, 100 * MIB))
+    pod = a_pod(a_container(requests=amounts(100, 100 * MIB), limits=amounts(100, 100 * MIB)))
+
+    found = assessed(an_autoscaler(UP, mode=UPSCALE_ONLY), pod, limit_ranges={"default": (item,)})
+
+    assert reason(found) is HoldReason.INSIDE_BOUNDS
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "requirements", "expected"),
+    [
+        pytest.param(UP, EITHER_GROWS, None, id="it grows"),
+        pytest.param(DOWN, EITHER_GROWS, HoldReason.REQUIREMENT_NOT_MET, id="it shrinks"),
+        pytest.param(MIXED, EITHER_GROWS, None, id="one of them grows"),
+        pytest.param(MIXED, BOTH_GROW, HoldReason.REQUIREMENT_NOT_MET, id="both should grow"),
+        pytest.param(DOWN, (), None, id="no requirement"),
+    ],
+)
+def test_requirements_hold_pods_back(
+    recommendation: ContainerRecommendation,
+    requirements: tuple[EvictionRequirement, ...],
+    expected: HoldReason | None,
+) -> None:
+    autoscaler = an_autoscaler(recommendation, requirements=requirements)
+
+    assert reason(assessed(autoscaler)) is expected
+
+
+@pytest.mark.parametrize(
+    ("requirements", "expected"),
+    [
+        pytest.param(EITHER_GROWS, amounts(500), id="only what grows"),
+        pytest.param((), amounts(500, 50 * MIB), id="without requirements everything"),
+        pytest.param(
+            (EvictionRequirement(BOTH, ChangeDirection.TARGET_LOWER),),
+            amounts(500, 50 * MIB),
+            id="a requirement to shrink does not forbid it",
+        ),
+    ],
+)
+def test_requirements_can_be_made_to_keep_a_resize_from_shrinking(
+    requirements: tuple[EvictionRequirement, ...], expected: dict[Resource, int]
+) -> None:
+    found = assessed(
+        an_autoscaler(MIXED, mode=UpdateMode.IN_PLACE, requirements=requirements),
+        settings=PlanSettings(grow_only_under_requirements=True),
+    )
+
+    assert isinstance(found, Candidate)
+    assert found.wanted["app"].requests == expected
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "ago", "expected"),
+    [
+        pytest.param(DOWN, minutes(9), HoldReason.ROLE_DWELL, id="shrinking waits"),
+        pytest.param(DOWN, minutes(10), None, id="shrinking after the dwell time"),
+        pytest.param(UP, minutes(1), None, id="growing is immediate"),
+    ],
+)
+def test_a_pod_that_changed_its_role_shrinks_only_after_a_while(
+    recommendation: ContainerRecommendation, ago: timedelta, expected: HoldReason | None
+) -> None:
+    found = assessed(
+        an_autoscaler(recommendation),
+        settings=PlanSettings(role_dwell=minutes(10)),
+        pod_memory={KEY: PodMemory(governed_since=NOW - ago)},
+    )
+
+    assert reason(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "ago", "expected"),
+    [
+        pytest.param(a_pod(), minutes(4), HoldReason.COOL_DOWN, id="changed a moment ago"),
+        pytest.param(a_pod(), minutes(5), None, id="cooled down"),
+        pytest.param(oom_killed(), minutes(1), None, id="a quick oom does not wait"),
+    ],
+)
+def test_f19_a_pod_is_changed_at_most_once_in_its_cool_down(
+    pod: Pod, ago: timedelta, expected: HoldReason | None
+) -> None:
+    found = assessed(an_autoscaler(UP), pod, pod_memory={KEY: PodMemory(last_updated_at=NOW - ago)})
+
+    assert reason(found) is expected
+
+
+def test_f19_a_target_that_swings_inside_the_bounds_waits_for_twelve_hours_again() -> None:
+    autoscaler = an_autoscaler(a_recommendation(target=amounts(190, 100 * MIB)))
+
+    found = assessed(
+        autoscaler,
+        a_pod(age=hours(48)),
+        pod_memory={KEY: PodMemory(last_updated_at=NOW - hours(11))},
+    )
+
+    assert reason(found) is HoldReason.TOO_YOUNG
+
+
+def test_memory_of_another_autoscaler_does_not_count() -> None:
+    memory = {("uid-web-0", an_autoscaler(name="other").identity): PodMemory(last_updated_at=NOW)}
+
+    assert reason(assessed(an_autoscaler(UP), pod_memory=memory)) is None
+
+
+def test_without_an_admission_controller_nothing_is_changed() -> None:
+    found = assessed(an_autoscaler(UP), admission_alive=False)
+
+    assert reason(found) is HoldReason.ADMISSION_ABSENT
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param(Retry(), None, id="no miss"),
+        pytest.param(Retry(1, NOW + minutes(1)), HoldReason.NOT_CONVERGING, id="backing off"),
+        pytest.param(Retry(2, NOW), None, id="the next try is due"),
+        pytest.param(Retry(3, NOW), HoldReason.NOT_CONVERGING, id="three misses are enough"),
+    ],
+)
+def test_f16_a_workload_whose_pods_do_not_follow_is_left_alone(
+    record: Retry, expected: HoldReason | None
+) -> None:
+    found = assessed(an_autoscaler(UP), convergence={WEB: record})
+
+    assert reason(found) is expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(a_pod(owner=None), HoldReason.NO_OWNER, id="nobody would bring it back"),
+        pytest.param(a_pod(), None, id="its group is large enough"),
+    ],
+)
+def test_the_workload_has_the_last_word(pod: Pod, expected: HoldReason | None) -> None:
+    assert reason(assessed(an_autoscaler(UP), pod)) is expected
+
+
+def test_a_hold_tells_the_change_that_it_holds_back() -> None:
+    found = assessed(an_autoscaler(UP, min_replicas=5))
+
+    assert isinstance(found, Hold)
+    assert found.reason is HoldReason.BELOW_MIN_REPLICAS
+    assert found.change is not None
+    assert found.change.outside_bounds

@@ -116,6 +116,12 @@ def test_a_missing_request_grows_whatever_it_becomes() -> None:
         pytest.param({"app": RECOMMENDED}, False, {"app": RECOMMENDED}, id="the recommendation"),
         pytest.param({}, False, {"app": ORIGINAL}, id="without one what the spec said"),
         pytest.param(
+            {"app": Allocation(amounts(memory=2 * MIB), amounts(memory=3 * MIB))},
+            False,
+            {"app": Allocation(amounts(100, 2 * MIB), amounts(200, 3 * MIB))},
+            id="the spec's cpu where only memory is recommended",
+        ),
+        pytest.param(
             {"app": RECOMMENDED, "side": RECOMMENDED},
             True,
             {"app": RECOMMENDED, "side": RECOMMENDED},

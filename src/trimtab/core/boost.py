@@ -21,6 +21,9 @@ from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)
 """`--max-boost-duration`: how long after its start a pod may stay boosted (D8)."""
 
+_LEAST_MILLICORES: Final = 1
+"""A request cannot be taken away in place, and zero might change the pod's QoS class."""
+
 _NO_TIME: Final = timedelta()
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -157,6 +160,17 @@ def parse_original(text: str) -> Allocation | None:
         return Allocation(_parse_amounts(written.requests), _parse_amounts(written.limits))
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
+
+
+def before_boost(pod: Pod, container_name: str) -> Allocation | None:
+    """What a boosted container goes back to if nothing else is wanted; None if nobody knows."""
+    original = parse_original(pod.annotations.get(annotation_name(container_name), ""))
+    if original is None:
+        return None
+    requests, limits = original.requests or NO_AMOUNTS, original.limits or NO_AMOUNTS
+    # A limit without a request stands for both.
+    cpu = requests.get(Resource.CPU) or limits.get(Resource.CPU) or _LEAST_MILLICORES
+    return Allocation({**requests, Resource.CPU: cpu}, limits)
 
 
 @dataclass(frozen=True, slots=True)

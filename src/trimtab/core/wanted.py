@@ -1,14 +1,15 @@
 """What a resize asks for: the requests and limits of each container."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from trimtab.core.allocations import is_off, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.boost import annotation_name, parse_original
+from trimtab.core.boost import annotation_name, before_boost
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.resources import Resource, Resources
 
 
 def wanted_by_autoscaler(
@@ -40,7 +41,7 @@ def wanted_after_boost(
 
     With `others` the containers that were never boosted get their recommendation along the way.
     """
-    ended = {name: by_autoscaler.get(name) or _original(pod.annotations, name) for name in expired}
+    ended = {name: _after_boost(pod, name, by_autoscaler.get(name)) for name in expired}
     along = {
         name: allocation
         for name, allocation in by_autoscaler.items()
@@ -68,5 +69,18 @@ def _growing(current: Allocation, wanted: Allocation) -> Allocation:
     )
 
 
-def _original(annotations: Mapping[str, str], name: str) -> Allocation | None:
-    return parse_original(annotations.get(annotation_name(name), ""))
+def _after_boost(pod: Pod, name: str, recommended: Allocation | None) -> Allocation | None:
+    original = before_boost(pod, name)
+    if recommended is None or original is None:
+        return recommended or original
+    if Resource.CPU in (recommended.requests or NO_AMOUNTS):
+        return recommended
+    # Where CPU is not controlled, the boost would otherwise stay for good.
+    return Allocation(
+        {**_only_cpu(original.requests), **(recommended.requests or NO_AMOUNTS)},
+        {**_only_cpu(original.limits), **(recommended.limits or NO_AMOUNTS)},
+    )
+
+
+def _only_cpu(amounts: Resources | None) -> Resources:
+    return {kind: amount for kind, amount in (amounts or {}).items() if kind is Resource.CPU}

@@ -6,7 +6,7 @@ SEED ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format golden parity crds bench lock
+.PHONY: help test check format golden parity crds cluster e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed -E 's/^([a-z0-9]+):.*## /\1\t/' | expand -t 10
@@ -28,6 +28,12 @@ parity: .venv/ready ## draw fresh cases, ask the original, check our answers (ne
 
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml
+
+cluster: .venv/ready ## a real control plane on loopback until Ctrl-C (needs Go, or one installed)
+	$(BIN)/python -m rig
+
+e2e: .venv/ready ## the tests that need a real control plane
+	$(BIN)/pytest -m e2e
 
 bench: .venv/ready ## measure the core beside the original, as ratios
 	$(BIN)/python bench/core.py

@@ -1,0 +1,1 @@
+"""The rig: a real Kubernetes control plane on loopback, for tests and for trying things out."""

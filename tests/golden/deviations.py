@@ -14,6 +14,11 @@ from golden.disruption_cases import (
     requests_finely,
     requirements_look_at_several,
 )
+from golden.usage_cases import (
+    allows_less_than_the_floor,
+    has_container_without_samples,
+    has_reading_of_zero_bytes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +58,6 @@ def _boosts(spec: dict[str, Any]) -> list[dict[str, Any]]:
 def _is_contradictory(boost: dict[str, Any]) -> bool:
     foreign = {"Factor": "quantity", "Quantity": "factor"}.get(boost.get("type", ""), "")
     return boost.get(foreign) is not None or (boost.get("durationSeconds") or 0) < 0
-
-
-def _has_container_without_samples(given: dict[str, Any]) -> bool:
-    """Whether any container name of the selected pods has neither samples nor OOM kills."""
-    selected = [pod for pod in given["pods"] if pod["labels"].get("app") == "web"]
-    fed = {
-        (step["pod"], step["container"])
-        for step in given["steps"]
-        if step["type"] == "oom" or step.get("cpuMillicores") or step.get("memoryBytes")
-    }
-    names = {name for pod in selected for name in pod["containers"]}
-    return not names <= {
-        name for pod in selected for name in pod["containers"] if (pod["name"], name) in fed
-    }
 
 
 DEVIATIONS: Final[tuple[Deviation, ...]] = (
@@ -134,7 +125,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         set="recommendation",
         decision="D11",
         reason="of a container without samples nothing is known, so nothing is recommended",
-        applies=lambda case: _has_container_without_samples(case["input"]),
+        applies=has_container_without_samples,
         where=r"recommendation\.[^.]+: no samples != ",
     ),
     Deviation(
@@ -206,5 +197,19 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="a share of memory that comes to nothing is zero, not minus one",
         applies=patch_cases.has_pod_range,
         where=patch_cases.MINUS_ONE_LINES,
+    ),
+    Deviation(
+        set="recommendation",
+        decision="D15",
+        reason="a user who allows less than the pod's floor gets it",
+        applies=allows_less_than_the_floor,
+        where=r"recommendation\.[^.]+\.\w+\.(cpu|memory): ",
+    ),
+    Deviation(
+        set="recommendation",
+        decision="D16",
+        reason="a window that begins with zero bytes is not blind to what follows",
+        applies=has_reading_of_zero_bytes,
+        where=r"aggregates\.[^.]+\.memoryHistogram: |recommendation\.[^.]+\.\w+\.memory: ",
     ),
 )

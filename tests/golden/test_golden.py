@@ -1,7 +1,8 @@
 """Every recorded answer of the original, case by case, against ours.
 
-A set `NAME.json` is checked by `NAME_set.differences(case)`, which lists where our answer differs
-as lines `path: ours != theirs`. A difference is a failure unless the table of deviations covers it.
+The cases of the set NAME, whatever their file, are checked by `NAME_set.differences(case)`, which
+lists where our answer differs as lines `path: ours != theirs`. A difference is a failure unless the
+table of deviations covers it.
 """
 
 import importlib
@@ -18,11 +19,9 @@ OWN_DIR = Path(__file__).parent
 
 def load(directory: Path) -> list[tuple[str, dict[str, Any]]]:
     """All cases of all sets of a directory, with the name of their set."""
-    files = sorted(directory.glob("*.json"))
+    texts = [path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.json"))]
     return [
-        (path.stem, case)
-        for path in files
-        for case in json.loads(path.read_text(encoding="utf-8"))["cases"]
+        (content["set"], case) for content in map(json.loads, texts) for case in content["cases"]
     ]
 
 

@@ -4,6 +4,7 @@ A number such as 0.1 must never pass through a float, so quantities stay raw unt
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -41,8 +42,8 @@ def quantity_text(raw: msgspec.Raw, path: str) -> str:
 def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
     """Millicores or bytes of one quantity, rounded up."""
     try:
-        return quantities.parse_amount(resource, quantity_text(raw, path))
-    except quantities.QuantityError as error:
+        return _amount(resource, bytes(raw))
+    except (DecodeError, quantities.QuantityError) as error:
         raise DecodeError(path, str(error)) from error
 
 
@@ -75,6 +76,12 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
         if raw is not NOT_GIVEN:
             amounts[resource] = decode_amount(resource, raw, f"{path}[{resource}]")
     return amounts
+
+
+# Few different quantities make up a whole cluster.
+@lru_cache(maxsize=16_384)
+def _amount(resource: Resource, raw: bytes) -> int:
+    return quantities.parse_amount(resource, _text(raw))
 
 
 def _text(raw: bytes) -> str:

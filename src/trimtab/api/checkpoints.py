@@ -54,7 +54,7 @@ class _Checkpoint(Wire, frozen=True, kw_only=True):
 class _WrittenHistogram(Written, frozen=True, kw_only=True):
     reference_timestamp: str | None
     bucket_weights: dict[int, int] = msgspec.field(default_factory=dict)
-    total_weight: float = 0.0
+    total_weight: float | None = None
 
 
 class _WrittenStatus(Written, frozen=True, kw_only=True):
@@ -203,7 +203,7 @@ def _write_histogram(histogram: HistogramCheckpoint) -> _WrittenHistogram:
     return _WrittenHistogram(
         reference_timestamp=_write_time(histogram.reference_time),
         bucket_weights=dict(histogram.bucket_weights),
-        total_weight=histogram.total_weight,
+        total_weight=histogram.total_weight or None,
     )
 
 

@@ -34,8 +34,8 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        problem, _, path = str(error).partition(" - at `$")
-        raise DecodeError(path.strip(".`"), problem) from error
+        problem, _, place = str(error).partition(" - at ")
+        raise DecodeError(place.rpartition("$")[2].strip(".`"), problem) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError("", f"not valid JSON: {error}") from error
 

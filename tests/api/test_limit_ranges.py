@@ -1,0 +1,49 @@
+import pytest
+from makers import MIB, amounts
+from wire_examples import Json, encoded
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.limit_ranges import decode_limit_range
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+
+
+def decoded(*items: Json) -> tuple[LimitRangeItem, ...]:
+    return decode_limit_range(encoded({"spec": {"limits": list(items)}}))
+
+
+def test_bounds_and_default_of_an_item_are_decoded() -> None:
+    item = {
+        "type": "Container",
+        "min": {"cpu": "50m"},
+        "max": {"cpu": 1, "memory": "1Mi"},
+        "default": {"memory": "2Mi"},
+        "defaultRequest": {"memory": "not looked at"},
+    }
+
+    assert decoded(item) == (
+        LimitRangeItem(
+            LimitRangeType.CONTAINER, amounts(50), amounts(1000, MIB), amounts(memory=2 * MIB)
+        ),
+    )
+
+
+def test_items_for_anything_but_pods_and_containers_are_left_out() -> None:
+    items = decoded({"type": "PersistentVolumeClaim", "min": {"cpu": "bad"}}, {"type": "Pod"}, {})
+
+    assert items == (LimitRangeItem(LimitRangeType.POD),)
+
+
+def test_an_empty_default_is_not_an_absent_one() -> None:
+    assert decoded({"type": "Pod", "default": {}})[0].default == {}
+
+
+@pytest.mark.parametrize("data", [b"{}", b'{"spec": null}', b'{"spec": {"limits": null}}'])
+def test_a_limit_range_without_items_bounds_nothing(data: bytes) -> None:
+    assert decode_limit_range(data) == ()
+
+
+def test_a_bad_bound_is_named_by_its_path() -> None:
+    with pytest.raises(DecodeError) as caught:
+        decoded({"type": "Other"}, {"type": "Pod", "max": {"memory": "x"}})
+
+    assert caught.value.path == "spec.limits[1].max[memory]"

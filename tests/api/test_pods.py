@@ -1,0 +1,344 @@
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from makers import MIB, amounts
+from wire_examples import POD, Json, encoded
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.pods import decode_pod
+from trimtab.api.times import ZERO_TIME
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+)
+
+START = datetime(2026, 8, 1, tzinfo=UTC)
+OOM_KILL = Termination("OOMKilled", START, START.replace(minute=1))
+
+
+def a_wire_pod(*conditions: Json, **status: Json) -> bytes:
+    return encoded({"status": {"conditions": list(conditions), **status}})
+
+
+def condition(kind: str, status: str = "True", **fields: str) -> Json:
+    return {"type": kind, "status": status, **fields}
+
+
+def a_container(**fields: Json) -> Container:
+    """The only container of a decoded pod."""
+    return decode_pod(encoded({"spec": {"containers": [{"name": "app", **fields}]}})).containers[0]
+
+
+def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
+    assert decode_pod(encoded(POD)) == Pod(
+        namespace="default",
+        name="web",
+        uid="u-1",
+        resource_version="7",
+        labels={"app": "web"},
+        annotations={"note": "kept"},
+        owner=OwnerReference("ReplicaSet", "web-1", "apps/v1", "y"),
+        phase=PodPhase.RUNNING,
+        containers=(
+            Container(
+                name="app",
+                spec=Allocation(amounts(100, 128 * MIB), amounts(200)),
+                status=Allocation(amounts(90)),
+                restart_count=2,
+                is_running=True,
+                last_termination=OOM_KILL,
+            ),
+            Container(
+                name="proxy",
+                index=1,
+                kind=ContainerKind.SIDECAR,
+                restarts_on_resize=True,
+                termination=OOM_KILL,
+            ),
+        ),
+        created_at=START,
+        started_at=START.replace(second=5),
+        ready_since=START.replace(second=9),
+        resize=ResizeState.IN_PROGRESS,
+        node_name="node-1",
+    )
+
+
+def test_an_empty_object_is_a_pod_of_which_nothing_is_known() -> None:
+    assert decode_pod(b"{}") == Pod(namespace="", name="%")
+
+
+def test_a_pod_that_has_no_name_yet_is_named_after_its_prefix() -> None:
+    assert decode_pod(b'{"metadata": {"generateName": "web-"}}').name == "web-%"
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        pytest.param("Pending", PodPhase.PENDING, id="a known phase"),
+        pytest.param("Melting", PodPhase.UNKNOWN, id="a phase of the future"),
+        pytest.param(None, PodPhase.UNKNOWN, id="no phase"),
+    ],
+)
+def test_a_phase_that_is_not_known_is_unknown(phase: str | None, expected: PodPhase) -> None:
+    assert decode_pod(encoded({"status": {"phase": phase}})).phase is expected
+
+
+def test_a_pod_with_a_deletion_time_is_being_deleted() -> None:
+    data = encoded({"metadata": {"deletionTimestamp": "2026-08-01T00:00:00Z"}})
+
+    assert decode_pod(data).is_deleting
+
+
+@pytest.mark.parametrize(
+    ("references", "name"),
+    [
+        pytest.param([], None, id="no owner"),
+        pytest.param([{"kind": "A", "name": "a"}], None, id="an owner that does not say"),
+        pytest.param([{"name": "a", "controller": False}], None, id="an owner that denies it"),
+        pytest.param(
+            [{"name": "a", "controller": True}, {"name": "b"}], "a", id="one of two controls"
+        ),
+        pytest.param(
+            [{"name": "a", "controller": True}, {"name": "b", "controller": True}],
+            "b",
+            id="of two the last controls",
+        ),
+    ],
+)
+def test_the_last_controlling_owner_is_the_owner(references: Json, name: str | None) -> None:
+    owner = decode_pod(encoded({"metadata": {"ownerReferences": references}})).owner
+
+    assert (owner.name if owner else None) == name
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        pytest.param(None, Allocation(), id="no resources"),
+        pytest.param({}, Allocation(), id="empty resources"),
+        pytest.param({"requests": {}}, Allocation({}), id="an empty map is there"),
+        pytest.param(
+            {"limits": {"nvidia.com/gpu": 1}}, Allocation(None, {}), id="extended resources only"
+        ),
+        pytest.param(
+            {"requests": {"cpu": 0.5, "memory": 1e3}},
+            Allocation(amounts(500, 1000)),
+            id="numbers instead of text",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "0.0001", "memory": "0.5"}},
+            Allocation(amounts(1, 1)),
+            id="crumbs are rounded up",
+        ),
+    ],
+)
+def test_absent_and_empty_maps_of_resources_differ(resources: Json, expected: Allocation) -> None:
+    assert a_container(resources=resources).spec == expected
+
+
+def test_what_the_kubelet_says_counts_even_if_it_is_empty() -> None:
+    pod = {
+        "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": 1}}}]},
+        "status": {"containerStatuses": [{"name": "app", "resources": {}}]},
+    }
+
+    assert decode_pod(encoded(pod)).containers[0].current == Allocation()
+
+
+def test_of_two_statuses_with_one_name_the_first_counts() -> None:
+    statuses = [{"name": "app", "restartCount": 1}, {"name": "app", "restartCount": 2}]
+    pod = {
+        "spec": {"containers": [{"name": "app"}]},
+        "status": {"containerStatuses": statuses},
+    }
+
+    assert decode_pod(encoded(pod)).containers[0].restart_count == 1
+
+
+def test_f28_a_status_of_a_container_that_the_spec_lacks_is_ignored() -> None:
+    assert decode_pod(a_wire_pod(containerStatuses=[{"name": "ghost"}])).containers == ()
+
+
+def test_ordinary_init_containers_are_left_out_but_keep_their_place() -> None:
+    spec = {"initContainers": [{"name": "a"}, {"name": "b", "restartPolicy": "Always"}]}
+    (sidecar,) = decode_pod(encoded({"spec": spec})).containers
+
+    assert (sidecar.name, sidecar.index, sidecar.kind) == ("b", 1, ContainerKind.SIDECAR)
+
+
+def test_a_sidecar_takes_its_status_from_the_init_containers() -> None:
+    pod = {
+        "spec": {"initContainers": [{"name": "b", "restartPolicy": "Always"}]},
+        "status": {
+            "containerStatuses": [{"name": "b", "restartCount": 7}],
+            "initContainerStatuses": [{"name": "b", "restartCount": 3}],
+        },
+    }
+
+    assert decode_pod(encoded(pod)).containers[0].restart_count == 3
+
+
+@pytest.mark.parametrize(
+    ("policies", "restarts"),
+    [
+        pytest.param(None, False, id="no policy"),
+        pytest.param([{"restartPolicy": "NotRequired"}], False, id="no restart required"),
+        pytest.param(
+            [{"restartPolicy": "NotRequired"}, {"restartPolicy": "RestartContainer"}],
+            True,
+            id="a restart for one resource",
+        ),
+    ],
+)
+def test_any_resize_policy_that_restarts_makes_the_container_restart(
+    policies: Json, *, restarts: bool
+) -> None:
+    assert a_container(resizePolicy=policies).restarts_on_resize is restarts
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        pytest.param([], None, id="no conditions"),
+        pytest.param([condition("Ready")], None, id="other conditions"),
+        pytest.param(
+            [condition("PodResizePending", reason="Deferred")],
+            ResizeState.DEFERRED,
+            id="pending and deferred",
+        ),
+        pytest.param(
+            [condition("PodResizePending", reason="Infeasible")],
+            ResizeState.INFEASIBLE,
+            id="pending and infeasible",
+        ),
+        pytest.param(
+            [condition("PodResizePending", reason="Moonphase")],
+            ResizeState.PENDING_UNKNOWN,
+            id="pending for another reason",
+        ),
+        pytest.param(
+            [condition("PodResizePending")], ResizeState.PENDING_UNKNOWN, id="pending for no reason"
+        ),
+        pytest.param([condition("PodResizeInProgress")], ResizeState.IN_PROGRESS, id="in progress"),
+        pytest.param(
+            [condition("PodResizeInProgress", reason="Error", message="no")],
+            ResizeState.ERROR,
+            id="in error",
+        ),
+        pytest.param(
+            [condition("PodResizeInProgress", message="slow")],
+            ResizeState.IN_PROGRESS_UNKNOWN,
+            id="in progress with a message",
+        ),
+        pytest.param(
+            [condition("PodResizeInProgress", reason="Slow")],
+            ResizeState.IN_PROGRESS_UNKNOWN,
+            id="in progress for a reason",
+        ),
+        pytest.param(
+            [condition("PodResizeInProgress"), condition("PodResizePending", reason="Deferred")],
+            ResizeState.DEFERRED,
+            id="pending counts before in progress",
+        ),
+        pytest.param(
+            [condition("PodResizePending", "False", reason="Deferred")], None, id="no longer"
+        ),
+        pytest.param(
+            [condition("PodResizePending", "False"), condition("PodResizeInProgress")],
+            None,
+            id="the first of them decides whether there is a resize",
+        ),
+    ],
+)
+def test_resize_conditions_tell_how_far_a_resize_got(
+    conditions: list[Json], expected: ResizeState | None
+) -> None:
+    assert decode_pod(a_wire_pod(*conditions)).resize is expected
+
+
+@pytest.mark.parametrize(
+    ("conditions", "since"),
+    [
+        pytest.param([], None, id="no condition"),
+        pytest.param([condition("Ready", "False")], None, id="not ready"),
+        pytest.param(
+            [condition("Ready", lastTransitionTime="2026-08-01T00:00:00Z")], START, id="ready"
+        ),
+        pytest.param([condition("Ready")], ZERO_TIME, id="ready for ever"),
+    ],
+)
+def test_readiness_is_the_time_of_its_last_change(
+    conditions: list[Json], since: datetime | None
+) -> None:
+    assert decode_pod(a_wire_pod(*conditions)).ready_since == since
+
+
+@pytest.mark.parametrize(
+    ("pod", "path"),
+    [
+        pytest.param(
+            {"spec": {"containers": [{}, {"resources": {"limits": {"memory": "1Gb"}}}]}},
+            "spec.containers[1].resources.limits[memory]",
+            id="a bad quantity in the spec",
+        ),
+        pytest.param(
+            {
+                "spec": {"initContainers": [{"name": "b", "restartPolicy": "Always"}]},
+                "status": {
+                    "initContainerStatuses": [
+                        {"name": "a"},
+                        {"name": "b", "resources": {"requests": {"cpu": []}}},
+                    ]
+                },
+            },
+            "status.initContainerStatuses[1].resources.requests[cpu]",
+            id="a bad quantity in a status",
+        ),
+        pytest.param(
+            {
+                "spec": {"containers": [{"name": "a"}]},
+                "status": {
+                    "containerStatuses": [
+                        {"name": "a", "lastState": {"terminated": {"finishedAt": "now"}}}
+                    ]
+                },
+            },
+            "status.containerStatuses[0].lastState.terminated.finishedAt",
+            id="a bad time in a status",
+        ),
+        pytest.param(
+            {"status": {"conditions": [condition("Ready", lastTransitionTime="now")]}},
+            "status.conditions[0].lastTransitionTime",
+            id="a bad time in a condition",
+        ),
+        pytest.param(
+            {"spec": {"containers": [{"name": 7}]}}, "spec.containers[0].name", id="a wrong type"
+        ),
+    ],
+)
+def test_a_pod_that_cannot_be_read_names_the_field(pod: Json, path: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_pod(encoded(pod))
+
+    assert caught.value.path == path
+
+
+def test_pods_share_the_strings_of_their_labels() -> None:
+    first, second = decode_pod(encoded(POD)), decode_pod(encoded(POD))
+    (key, value) = next(iter(first.labels.items()))
+
+    assert key is next(iter(second.labels))
+    assert value is second.labels["app"]
+    assert first.containers[0].name is sys.intern("app")
+
+
+def test_a_label_without_a_value_is_empty_text() -> None:
+    assert decode_pod(b'{"metadata": {"labels": {"a": null}}}').labels == {"a": ""}

@@ -1,0 +1,105 @@
+import pytest
+from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.workloads import WELL_KNOWN_KINDS, decode_scale, decode_workload
+from trimtab.core.pods import OwnerReference, WorkloadName
+from trimtab.core.selectors import Selector, equality
+from trimtab.core.workloads import Workload
+
+WEB = Selector((equality("app", "web"),))
+OWNER = OwnerReference("ReplicaSet", "web-1", "apps/v1", "y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas"),
+    [
+        pytest.param("Deployment", 3, id="a deployment asks for replicas"),
+        pytest.param("ReplicaSet", 3, id="a replica set asks for replicas"),
+        pytest.param("StatefulSet", 3, id="a stateful set asks for replicas"),
+        pytest.param("DaemonSet", 5, id="a daemon set wants as many as it should schedule"),
+    ],
+)
+def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
+    kind: str, replicas: int
+) -> None:
+    workload = decode_workload(kind, encoded(DEPLOYMENT))
+
+    assert workload == Workload(WorkloadName("default", kind, "web"), OWNER, WEB, replicas)
+
+
+def test_a_replication_controller_selects_by_plain_labels() -> None:
+    workload = decode_workload("ReplicationController", encoded(REPLICATION_CONTROLLER))
+
+    assert workload.selector == WEB
+    assert workload.replicas == 2
+
+
+def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:
+    workload = decode_workload("CronJob", encoded(CRON_JOB))
+
+    assert workload.selector == Selector((equality("job", "nightly"),))
+    assert workload.replicas is None
+
+
+@pytest.mark.parametrize("kind", WELL_KNOWN_KINDS)
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(None, id="no spec"),
+        pytest.param({}, id="an empty spec"),
+        pytest.param({"selector": None, "jobTemplate": {}, "replicas": None}, id="nulls in it"),
+    ],
+)
+def test_a_workload_that_says_nothing_selects_no_pods(kind: str, spec: Json) -> None:
+    workload = decode_workload(kind, encoded({"spec": spec}))
+
+    assert workload == Workload(WorkloadName("", kind, ""))
+
+
+def test_any_other_kind_is_known_by_its_scale_without_a_count() -> None:
+    workload = decode_scale("Rollout", encoded(SCALE))
+
+    assert workload.name == WorkloadName("default", "Rollout", "web")
+    assert workload.owner == OWNER
+    assert workload.selector is not None
+    assert workload.selector.matches({"app": "web"})
+    assert not workload.selector.matches({"app": "web", "old": ""})
+    assert workload.replicas is None
+
+
+@pytest.mark.parametrize("status", [None, {}, {"selector": ""}])
+def test_a_scale_without_a_selector_selects_no_pods(status: Json) -> None:
+    assert decode_scale("Rollout", encoded({"status": status})).selector is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "path"),
+    [
+        pytest.param(
+            "Deployment",
+            {"spec": {"selector": {"matchLabels": {"a b": "c"}}}},
+            "spec.selector",
+            id="a bad label",
+        ),
+        pytest.param(
+            "Deployment", {"spec": {"replicas": "3"}}, "spec.replicas", id="replicas as text"
+        ),
+        pytest.param(
+            "CronJob",
+            {"spec": {"jobTemplate": {"spec": {"template": {"metadata": {"labels": {"": "c"}}}}}}},
+            "spec.jobTemplate.spec.template.metadata.labels",
+            id="a bad template label",
+        ),
+    ],
+)
+def test_a_workload_that_cannot_be_read_names_the_field(kind: str, data: Json, path: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_workload(kind, encoded(data))
+
+    assert caught.value.path == path
+
+
+def test_a_scale_with_a_bad_selector_names_the_field() -> None:
+    with pytest.raises(DecodeError, match=r"status\.selector"):
+        decode_scale("Rollout", encoded({"status": {"selector": "app in"}}))

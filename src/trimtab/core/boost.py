@@ -19,7 +19,7 @@ from trimtab.core.quantities import format_amount, parse_amount
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)
-"""`--max-boost-duration`: how long after its start a pod may stay boosted (D8)."""
+"""`--max-boost-duration`: how long after its start a pod may stay boosted; 0 for ever (D8)."""
 
 _LEAST_MILLICORES: Final = 1
 """A request cannot be taken away in place, and zero might change the pod's QoS class."""
@@ -137,7 +137,7 @@ def boost_ends(
     ends = []
     if pod.ready_since is not None:
         ends.append(_later(pod.ready_since, max(duration, _NO_TIME)))
-    if started is not None and max_duration is not None:
+    if started is not None and max_duration:
         ends.append(_later(started, max_duration))
     return min(ends, default=None)
 

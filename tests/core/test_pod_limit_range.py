@@ -1,0 +1,186 @@
+import pytest
+from drawn import pod, recommendation
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import a_container, a_pod, a_recommendation, amounts
+
+from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.pod_limit_range import fit_pod
+from trimtab.core.pods import Container, Pod
+from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+
+CPU = Resource.CPU
+
+
+def a_range(
+    minimum: Resources | None = None,
+    maximum: Resources | None = None,
+    default: Resources | None = None,
+) -> LimitRangeItem:
+    return LimitRangeItem(LimitRangeType.POD, minimum, maximum, default)
+
+
+def equal_containers(count: int) -> list[Container]:
+    same = amounts(100, 100)
+    return [a_container(f"c{place}", requests=same, limits=same) for place in range(count)]
+
+
+def advice(*targets: Resources) -> list[ContainerRecommendation]:
+    return [a_recommendation(f"c{place}", target=target) for place, target in enumerate(targets)]
+
+
+@pytest.mark.parametrize(
+    ("targets", "item", "expected"),
+    [
+        pytest.param([4, 21, 90], a_range(amounts(150)), [6, 28, 118], id="a minimum rounds up"),
+        pytest.param(
+            [4, 21, 90], a_range(maximum=amounts(80)), [2, 14, 62], id="a maximum rounds down"
+        ),
+        pytest.param([4, 21, 90], a_range(amounts(115), amounts(115)), [4, 21, 90], id="it fits"),
+        pytest.param([4, 21, 90], a_range({}, {}), [4, 21, 90], id="nothing is bound"),
+        pytest.param(
+            [100, 100], a_range(amounts(900), amounts(100)), [450, 450], id="minimum before maximum"
+        ),
+        pytest.param(
+            [MAX_AMOUNT, 1], a_range(amounts(3 * MAX_AMOUNT)), [MAX_AMOUNT, 3], id="64 bits"
+        ),
+    ],
+)
+def test_cpu_of_all_containers_is_scaled_alike(
+    targets: list[int], item: LimitRangeItem, expected: list[int]
+) -> None:
+    fitted = fit_pod(advice(*map(amounts, targets)), a_pod(*equal_containers(len(targets))), item)
+
+    assert [one.target[CPU] for one in fitted] == expected
+
+
+def test_memory_is_rounded_down_even_towards_a_minimum() -> None:
+    fitted = fit_pod(
+        advice(amounts(memory=1), amounts(memory=2)),
+        a_pod(*equal_containers(2)),
+        a_range(amounts(memory=100)),
+    )
+
+    assert [one.target for one in fitted] == [amounts(memory=33), amounts(memory=66)]
+
+
+@pytest.mark.parametrize(
+    ("container", "item", "expected"),
+    [
+        pytest.param(
+            a_container("c0", requests=amounts(100), limits=amounts(150)),
+            a_range(maximum=amounts(300)),
+            200,
+            id="the maximum bounds the sum of limits",
+        ),
+        pytest.param(
+            a_container("c0", requests=amounts(100)),
+            a_range(maximum=amounts(300), default=amounts(200)),
+            150,
+            id="the default limit counts",
+        ),
+        pytest.param(
+            a_container("c0", requests=amounts(100)),
+            a_range(maximum=amounts(300)),
+            250,
+            id="without limits nothing is bound",
+        ),
+        pytest.param(
+            a_container("c0", requests=amounts(100)),
+            a_range(amounts(900)),
+            250,
+            id="without limits not even the minimum",
+        ),
+        pytest.param(
+            a_container("c0", requests=amounts(200), limits=amounts(100)),
+            a_range(amounts(200)),
+            400,
+            id="the minimum bounds the sum of limits too",
+        ),
+    ],
+)
+def test_limits_decide_whether_a_pod_fits(
+    container: Container, item: LimitRangeItem, expected: int
+) -> None:
+    assert fit_pod(advice(amounts(250)), a_pod(container), item)[0].target == amounts(expected)
+
+
+def test_a_container_without_a_recommendation_takes_part_with_its_requests() -> None:
+    containers = (
+        a_container("c0", requests=amounts(400), limits=amounts(400)),
+        a_container("other", requests=amounts(400), limits=amounts(400)),
+        a_container("bare"),
+    )
+
+    fitted = fit_pod(advice(amounts(400)), a_pod(*containers), a_range(maximum=amounts(400)))
+
+    assert fitted == (
+        ContainerRecommendation("c0", amounts(200), uncapped_target=amounts(400)),
+        ContainerRecommendation("other", amounts(200)),
+    )
+
+
+def test_target_and_bounds_are_scaled_each_for_itself() -> None:
+    one = a_recommendation("c0", target=amounts(100), lower=amounts(50), upper=amounts(400))
+
+    fitted = fit_pod([one], a_pod(*equal_containers(1)), a_range(amounts(80), amounts(200)))
+
+    assert fitted[0].target == amounts(100)
+    assert fitted[0].lower_bound == amounts(80)
+    assert fitted[0].upper_bound == amounts(200)
+    assert fitted[0].uncapped_target == amounts(100)
+
+
+def test_what_is_not_recommended_stays_so() -> None:
+    fitted = fit_pod(
+        advice(amounts(100, 100), amounts(100)),
+        a_pod(*equal_containers(2)),
+        a_range(maximum=amounts(100, 50)),
+    )
+
+    assert [one.target for one in fitted] == [amounts(50, 50), amounts(50)]
+    assert fitted[0].lower_bound is None
+
+
+def test_of_two_recommendations_for_one_container_the_first_decides() -> None:
+    twice = [a_recommendation("c0", target=amounts(100)), a_recommendation("c0", target=amounts(7))]
+
+    fitted = fit_pod(twice, a_pod(*equal_containers(1)), a_range(maximum=amounts(50)))
+
+    assert fitted[0].target == amounts(50)
+
+
+@given(entries=st.lists(recommendation, max_size=4), pod=pod())
+def test_without_an_item_nothing_changes(entries: list[ContainerRecommendation], pod: Pod) -> None:
+    assert fit_pod(entries, pod, None) == tuple(entries)
+
+
+@given(
+    targets=st.lists(st.integers(0, 10**6), min_size=1, max_size=4),
+    maximum=st.integers(1, 10**6),
+)
+def test_a_pod_that_was_too_large_fits_afterwards(targets: list[int], maximum: int) -> None:
+    fitted = fit_pod(
+        advice(*map(amounts, targets)),
+        a_pod(*equal_containers(len(targets))),
+        a_range(maximum=amounts(maximum)),
+    )
+
+    assert sum(one.target[CPU] for one in fitted) <= maximum
+
+
+@given(
+    targets=st.lists(st.integers(0, 10**6), min_size=1, max_size=4).filter(any),
+    minimum=st.integers(1, 10**6),
+)
+def test_a_pod_that_was_too_small_has_enough_cpu_afterwards(
+    targets: list[int], minimum: int
+) -> None:
+    fitted = fit_pod(
+        advice(*map(amounts, targets)),
+        a_pod(*equal_containers(len(targets))),
+        a_range(amounts(minimum)),
+    )
+
+    assert sum(one.target[CPU] for one in fitted) >= minimum

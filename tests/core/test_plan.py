@@ -1,0 +1,238 @@
+from dataclasses import replace
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from plan_makers import (
+    DOWN,
+    SMALL,
+    UP,
+    boosted,
+    boosting,
+    by_pod,
+    planned,
+    several,
+    snapshot_of,
+    told,
+)
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Evict, Resize
+from trimtab.core.plan import share_wanting_change
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
+from trimtab.core.snapshot import PodMemory, Snapshot
+
+IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
+UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(UpdateMode.RECREATE, "Evict", id="recreate"),
+        pytest.param(UpdateMode.AUTO, "Evict", id="auto"),
+        pytest.param(EITHER, "Resize", id="in place or recreate"),
+        pytest.param(IN_PLACE, "Resize", id="in place"),
+        pytest.param(UPSCALE_ONLY, "Resize", id="upscale only"),
+        pytest.param(UpdateMode.OFF, "ModeOff", id="off"),
+        pytest.param(UpdateMode.INITIAL, "ModeInitial", id="initial"),
+    ],
+)
+def test_the_mode_says_how_a_pod_is_changed(mode: UpdateMode, expected: str) -> None:
+    snapshot = snapshot_of([a_pod()], an_autoscaler(UP, mode=mode, min_replicas=1))
+
+    assert told(planned(snapshot)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(EITHER, "Evict", id="in place or recreate"),
+        pytest.param(UPSCALE_ONLY, "Evict", id="upscale only"),
+        pytest.param(IN_PLACE, "ResizeUnsupported", id="in place"),
+    ],
+)
+def test_where_the_cluster_cannot_resize_pods_are_evicted_if_they_may(
+    mode: UpdateMode, expected: str
+) -> None:
+    autoscaler = an_autoscaler(UP, mode=mode, min_replicas=1)
+    snapshot = snapshot_of([a_pod()], autoscaler, resizes_in_place=False)
+
+    assert told(planned(snapshot)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(UpdateMode.RECREATE, "Evict", id="recreate"),
+        pytest.param(UPSCALE_ONLY, "Evict", id="upscale only"),
+        pytest.param(EITHER, "PodPending", id="in place or recreate"),
+        pytest.param(IN_PLACE, "PodPending", id="in place"),
+    ],
+)
+def test_a_pending_pod_can_only_be_evicted(mode: UpdateMode, expected: str) -> None:
+    autoscaler = an_autoscaler(UP, mode=mode, min_replicas=1)
+
+    assert told(planned(snapshot_of(several(3, phase=PodPhase.PENDING), autoscaler))) == (
+        [expected] * 3
+    )
+
+
+def test_a_resize_says_what_every_container_shall_have() -> None:
+    pod = a_pod(a_container(requests=SMALL, limits=amounts(200)))
+    autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
+
+    (outcome,) = planned(snapshot_of([pod], autoscaler))
+
+    assert isinstance(outcome, Resize)
+    assert outcome.wanted == {"app": Allocation(amounts(500, 500 * MIB), amounts(1000))}
+    assert outcome.autoscaler == autoscaler.identity
+
+
+def test_upscale_only_leaves_a_smaller_target_to_the_next_pod() -> None:
+    pods = several(2)
+
+    assert told(planned(snapshot_of(pods, an_autoscaler(DOWN, mode=UPSCALE_ONLY)))) == [
+        "OnlyShrinks",
+        "OnlyShrinks",
+    ]
+    assert told(planned(snapshot_of(pods, an_autoscaler(DOWN)))) == ["Evict", "BudgetSpent"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(EITHER, "Evict", id="evicted"),
+        pytest.param(IN_PLACE, "QosWouldChange", id="held"),
+    ],
+)
+def test_a_resize_into_another_qos_class_is_not_tried(mode: UpdateMode, expected: str) -> None:
+    guaranteed = a_pod(a_container(requests=amounts(100, MIB), limits=amounts(100, MIB)))
+    best_effort = replace(guaranteed, containers=(a_container(),))
+    autoscaler = an_autoscaler(UP, mode=mode, min_replicas=1)
+
+    assert told(planned(snapshot_of([best_effort], autoscaler))) == [expected]
+    assert told(planned(snapshot_of([guaranteed], autoscaler))) == ["Resize"]
+
+
+def test_a_resize_that_the_spec_already_asks_for_is_not_asked_for_again() -> None:
+    asked = a_container(requests=amounts(500, 500 * MIB), status=Allocation(SMALL))
+    autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
+
+    assert told(planned(snapshot_of([a_pod(asked)], autoscaler))) == ["ResizeInProgress"]
+
+
+def test_a_resize_that_was_refused_is_remembered_per_autoscaler() -> None:
+    autoscaler = an_autoscaler(UP, mode=IN_PLACE, min_replicas=1)
+    attempt = InfeasibleAttempt({"app": UP.target}, NOW - minutes(1))
+    memory = PodMemory(ResizeMemory(infeasible=attempt))
+    mine, others = ("uid-web-0", autoscaler.identity), ("uid-web-0", None)
+
+    held = planned(snapshot_of([a_pod()], autoscaler, pod_memory={mine: memory}))
+    tried = planned(snapshot_of([a_pod()], autoscaler, pod_memory={others: memory}))
+
+    assert told(held) == ["ResizeInfeasible"]
+    assert told(tried) == ["Resize"]
+
+
+def test_a_stuck_resize_is_timed_from_when_it_was_first_seen() -> None:
+    autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
+    pod = a_pod(a_container(requests=UP.target, status=Allocation(SMALL)))
+    stuck = replace(pod, resize=ResizeState.DEFERRED)
+    key = (pod.uid, autoscaler.identity)
+    since = PodMemory(ResizeMemory(resize_since=NOW - minutes(6)))
+
+    assert told(planned(snapshot_of([stuck], autoscaler))) == ["ResizeDeferred"]
+    assert told(planned(snapshot_of([stuck], autoscaler, pod_memory={key: since}))) == ["Evict"]
+
+
+def crowd(count: int, **fields: object) -> Snapshot:
+    return snapshot_of(several(count), an_autoscaler(UP), **fields)
+
+
+@pytest.mark.parametrize(
+    ("snapshot_fields", "settings", "evicted"),
+    [
+        pytest.param({"usual_share": 0.1}, PlanSettings(), 0, id="all at once want a change"),
+        pytest.param({"usual_share": 0.8}, PlanSettings(), 30, id="nearly all usually do"),
+        pytest.param({"usual_share": None}, PlanSettings(), 30, id="just started"),
+        pytest.param(
+            {"usual_share": 0.0}, PlanSettings(surge_min_pods=61), 30, id="too few pods to tell"
+        ),
+        pytest.param({"usual_share": 0.0}, PlanSettings(surge_margin=1.0), 30, id="switched off"),
+    ],
+)
+def test_a_sudden_wish_of_many_pods_is_not_followed(
+    snapshot_fields: dict[str, object], settings: PlanSettings, evicted: int
+) -> None:
+    outcomes = planned(crowd(60, **snapshot_fields), settings)
+
+    assert len([each for each in outcomes if isinstance(each, Evict)]) == evicted
+    assert len(outcomes) == 60
+
+
+def test_a_pod_that_dies_for_want_of_memory_is_helped_in_a_surge() -> None:
+    last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    dying = a_pod(a_container(requests=SMALL, last_termination=last), name="web-59")
+    pods = [*several(59), dying]
+
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), usual_share=0.0))
+
+    assert by_pod(outcomes)["web-59"] == "Evict"
+    assert told(outcomes).count("Surge") == 59
+
+
+def test_the_share_of_a_plan_is_the_same_in_a_surge_and_without() -> None:
+    without, surging = planned(crowd(60)), planned(crowd(60, usual_share=0.0))
+
+    assert share_wanting_change(without) == share_wanting_change(surging) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "expected"),
+    [
+        pytest.param(an_autoscaler(UP), 1.0, id="everybody"),
+        pytest.param(an_autoscaler(a_recommendation(target=SMALL)), 0.0, id="nobody"),
+        pytest.param(an_autoscaler(UP, mode=UpdateMode.OFF), 0.0, id="nobody is asked"),
+    ],
+)
+def test_the_share_of_pods_that_want_a_change(autoscaler: Autoscaler, expected: float) -> None:
+    assert share_wanting_change(planned(snapshot_of(several(4), autoscaler))) == expected
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(a_pod(is_deleting=True), id="being deleted"),
+        pytest.param(a_pod(phase=PodPhase.SUCCEEDED), id="succeeded"),
+        pytest.param(a_pod(phase=PodPhase.FAILED), id="failed"),
+    ],
+)
+def test_a_pod_that_is_not_live_is_neither_planned_nor_counted(pod: Pod) -> None:
+    snapshot = snapshot_of([pod, a_pod(name="web-1")], an_autoscaler(UP))
+
+    assert by_pod(planned(snapshot)) == {"web-1": "BelowMinReplicas"}
+
+
+def test_a_pod_of_no_workload_has_no_entry() -> None:
+    snapshot = snapshot_of(several(2), an_autoscaler(UP))
+    orphans = replace(snapshot, pods=[replace(each, workload=None) for each in snapshot.pods])
+
+    assert planned(orphans) == []
+
+
+def test_what_changes_comes_before_what_is_held() -> None:
+    content = a_pod(a_container(requests=amounts(500, 500 * MIB)), name="a-content")
+    pods = [content, *several(2), boosted(ready=minutes(2), name="z-boosted")]
+
+    outcomes = planned(snapshot_of(pods, boosting(UP, mode=UpdateMode.RECREATE)))
+
+    assert told(outcomes) == ["Unboost", "Evict", "BudgetSpent", "InsideBounds"]
+
+
+def test_f16_without_an_admission_controller_nobody_is_evicted() -> None:
+    snapshot = snapshot_of(several(4), an_autoscaler(UP), admission_alive=False)
+
+    assert told(planned(snapshot)) == [HoldReason.ADMISSION_ABSENT.value] * 4

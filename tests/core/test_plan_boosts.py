@@ -1,0 +1,153 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, hours, minutes
+from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.gates import FeatureGates
+from trimtab.core.outcomes import Unboost
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.snapshot import PodMemory, Retry
+
+IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
+UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+
+
+@pytest.mark.parametrize(
+    "ready", [pytest.param(None, id="not ready"), pytest.param(minutes(0.5), id="just ready")]
+)
+def test_a_boosted_pod_is_left_alone(ready: timedelta | None) -> None:
+    snapshot = snapshot_of([boosted(ready=ready)], boosting(UP))
+
+    assert told(planned(snapshot)) == ["BoostActive"]
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "wanted"),
+    [
+        pytest.param(
+            boosting(UP), Allocation(amounts(500, 500 * MIB), {}), id="to the recommendation"
+        ),
+        pytest.param(
+            boosting(UP, mode=UpdateMode.INITIAL),
+            Allocation(amounts(500, 500 * MIB), {}),
+            id="in mode initial too",
+        ),
+        pytest.param(
+            boosting(DOWN, mode=UPSCALE_ONLY),
+            Allocation(amounts(50, 50 * MIB), {}),
+            id="in mode upscale only too",
+        ),
+        pytest.param(
+            boosting(UP, mode=UpdateMode.OFF),
+            Allocation(SMALL, {}),
+            id="in mode off to what the spec said",
+        ),
+        pytest.param(boosting(), Allocation(SMALL, {}), id="without a recommendation too"),
+    ],
+)
+def test_a_boost_that_is_over_goes_back(autoscaler: Autoscaler, wanted: Allocation) -> None:
+    pod = boosted(ready=minutes(2))
+
+    assert planned(snapshot_of([pod], autoscaler)) == [
+        Unboost(pod, autoscaler.identity, ("app",), {"app": wanted})
+    ]
+
+
+def test_f25_a_boost_ends_when_its_autoscaler_is_gone() -> None:
+    pod = boosted(ready=minutes(0))
+
+    assert planned(snapshot_of([pod])) == [
+        Unboost(pod, None, ("app",), {"app": Allocation(SMALL, {})})
+    ]
+
+
+def test_f25_a_boost_ends_when_its_autoscaler_boosts_no_more() -> None:
+    snapshot = snapshot_of([boosted(ready=minutes(0))], an_autoscaler(UP))
+
+    assert told(planned(snapshot)) == ["Unboost"]
+
+
+@pytest.mark.parametrize(
+    ("age", "limit", "expected"),
+    [
+        pytest.param(minutes(29), minutes(30), "BoostActive", id="before the limit"),
+        pytest.param(minutes(31), minutes(30), "Unboost", id="past the limit"),
+        pytest.param(hours(9), None, "BoostActive", id="no limit"),
+    ],
+)
+def test_f25_a_pod_that_never_gets_ready_is_unboosted_at_the_hard_limit(
+    age: timedelta, limit: timedelta | None, expected: str
+) -> None:
+    snapshot = snapshot_of([boosted(age=age)], boosting(UP))
+
+    assert told(planned(snapshot, PlanSettings(max_boost_duration=limit))) == [expected]
+
+
+def test_d9_a_failed_unboost_waits_and_never_evicts() -> None:
+    pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
+    memory = {(pod.uid, autoscaler.identity): PodMemory(unboost=Retry(4, NOW + minutes(8)))}
+
+    outcomes = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
+
+    assert told(outcomes) == ["UnboostDelayed"]
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(boosted(ready=minutes(2), phase=PodPhase.PENDING), "PodPending", id="pending"),
+        pytest.param(
+            boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
+            "ResizeInProgress",
+            id="another resize is under way",
+        ),
+        pytest.param(boosted(ready=minutes(2), owner=None), "Unboost", id="a pod that nobody owns"),
+    ],
+)
+def test_what_the_end_of_a_boost_waits_for(pod: Pod, expected: str) -> None:
+    assert told(planned(snapshot_of([pod], boosting(UP)))) == [expected]
+
+
+def test_the_ends_of_boosts_keep_to_the_budget() -> None:
+    pods = [boosted(ready=minutes(2), name=f"web-{index}") for index in range(4)]
+
+    outcomes = planned(snapshot_of(pods, boosting(UP)))
+
+    assert told(outcomes) == ["Unboost"] * 2 + ["BudgetSpent"] * 2
+
+
+def test_past_the_hard_limit_no_budget_keeps_a_boost() -> None:
+    pods = [boosted(age=hours(1), name=f"web-{index}") for index in range(4)]
+
+    assert told(planned(snapshot_of(pods, boosting(UP)))) == ["Unboost"] * 4
+
+
+def test_f24_a_restart_at_the_end_of_a_boost_needs_budget_at_any_time() -> None:
+    container = a_container(requests=SMALL, restarts_on_resize=True)
+    pods = [
+        replace(boosted(age=hours(1), name=f"web-{index}"), containers=(container,))
+        for index in range(4)
+    ]
+
+    outcomes = planned(snapshot_of(pods, boosting(UP)))
+
+    assert told(outcomes) == ["Unboost"] * 2 + ["BudgetSpent"] * 2
+
+
+def test_a_boost_ends_without_an_admission_controller() -> None:
+    snapshot = snapshot_of([boosted(ready=minutes(2))], boosting(UP), admission_alive=False)
+
+    assert told(planned(snapshot)) == ["Unboost"]
+
+
+def test_with_the_gate_off_a_boosted_pod_is_like_any_other() -> None:
+    settings = PlanSettings(gates=FeatureGates(cpu_startup_boost=False))
+    pods = [boosted(ready=minutes(2)), a_pod(name="web-1")]
+
+    outcomes = planned(snapshot_of(pods, boosting(UP)), settings)
+
+    assert sorted(told(outcomes)) == ["BudgetSpent", "Resize"]

@@ -1,0 +1,176 @@
+from dataclasses import replace
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
+from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, several, snapshot_of, told
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
+from trimtab.core.pods import OwnerReference, Pod, PodPhase
+from trimtab.core.selectors import LabelRequirement, Operator, Selector
+
+IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
+UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+
+
+def selecting(role: str) -> Selector:
+    return Selector((LabelRequirement("role", Operator.IN, (role,)),))
+
+
+@pytest.mark.parametrize(
+    ("mode", "changed"),
+    [
+        pytest.param(UpdateMode.RECREATE, "Evict", id="evictions"),
+        pytest.param(IN_PLACE, "Resize", id="resizes"),
+    ],
+)
+def test_half_of_a_group_is_changed_at_once(mode: UpdateMode, changed: str) -> None:
+    outcomes = planned(snapshot_of(several(5), an_autoscaler(UP, mode=mode)))
+
+    assert told(outcomes) == [changed] * 2 + ["BudgetSpent"] * 3
+
+
+def test_resizes_need_no_budget_where_the_operator_says_so() -> None:
+    settings = PlanSettings(disruption=DisruptionSettings(skip_budget_in_place=True))
+
+    outcomes = planned(snapshot_of(several(5), an_autoscaler(UP, mode=IN_PLACE)), settings)
+
+    assert told(outcomes) == ["Resize"] * 5
+
+
+def test_f24_resizes_that_restart_containers_keep_to_the_budget() -> None:
+    settings = PlanSettings(disruption=DisruptionSettings(skip_budget_in_place=True))
+    restarting = a_container(requests=SMALL, restarts_on_resize=True)
+    pods = [a_pod(restarting, name=f"web-{index}") for index in range(4)]
+
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE)), settings)
+
+    assert told(outcomes) == ["Resize"] * 2 + ["BudgetSpent"] * 2
+
+
+def test_the_most_urgent_pod_is_served_first() -> None:
+    pods = [
+        a_pod(a_container(requests=amounts(cpu, 100 * MIB)), name=f"web-{cpu}")
+        for cpu in (300, 100, 200)
+    ]
+
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP)))
+
+    assert list(by_pod(outcomes).items()) == [
+        ("web-100", "Evict"),
+        ("web-200", "BudgetSpent"),
+        ("web-300", "BudgetSpent"),
+    ]
+
+
+def test_a_pod_that_is_evicted_while_pending_costs_nothing() -> None:
+    pods = [*several(4), a_pod(name="late", phase=PodPhase.PENDING)]
+    snapshot = snapshot_of(pods, an_autoscaler(UP), configured_replicas={REPLICA_SET: 4})
+
+    assert sorted(told(planned(snapshot))) == ["BudgetSpent"] * 2 + ["Evict"] * 3
+
+
+def test_groups_of_one_autoscaler_have_their_own_budgets() -> None:
+    old = OwnerReference("ReplicaSet", "web-0")
+    pods = [
+        *several(2),
+        *(replace(pod, owner=old, name=f"old-{pod.name}") for pod in several(2)),
+    ]
+    counts = {REPLICA_SET: 2, replace(REPLICA_SET, name="web-0"): 2}
+
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), configured_replicas=counts))
+
+    assert by_pod(outcomes) == {
+        "old-web-0": "Evict",
+        "old-web-1": "BudgetSpent",
+        "web-0": "Evict",
+        "web-1": "BudgetSpent",
+    }
+
+
+def test_a_custom_workload_without_a_scale_is_not_emptied() -> None:
+    rollout = OwnerReference("Rollout", "web")
+    pods = [replace(pod, owner=rollout) for pod in several(4)]
+
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), configured_replicas={}))
+
+    assert told(outcomes) == ["Evict"] * 2 + ["BudgetSpent"] * 2
+
+
+def leader_and_followers() -> list[Pod]:
+    return [
+        a_pod(name="web-0", labels={"role": "leader"}),
+        a_pod(name="web-1", labels={"role": "follower"}),
+        a_pod(name="web-2", labels={"role": "follower"}),
+    ]
+
+
+def test_an_unlabelled_pod_is_unmanaged_but_counts_as_a_replica() -> None:
+    pods = [a_pod(name="web-0", labels={"role": "leader"}), a_pod(name="web-1", labels={})]
+    autoscaler = an_autoscaler(UP, selector=selecting("leader"))
+
+    assert by_pod(planned(snapshot_of(pods, autoscaler))) == {"web-0": "Evict"}
+
+
+def test_a_single_leader_of_three_replicas_is_acted_on() -> None:
+    autoscaler = an_autoscaler(UP, selector=selecting("leader"))
+
+    outcomes = planned(snapshot_of(leader_and_followers(), autoscaler))
+
+    assert by_pod(outcomes) == {"web-0": "Evict"}
+
+
+def test_a_leader_without_other_replicas_is_left_alone() -> None:
+    autoscaler = an_autoscaler(UP, selector=selecting("leader"))
+    snapshot = snapshot_of(leader_and_followers()[:1], autoscaler)
+
+    assert told(planned(snapshot)) == ["BelowMinReplicas"]
+
+
+def test_autoscalers_of_one_workload_share_its_budget() -> None:
+    leader = an_autoscaler(UP, name="leader", selector=selecting("leader"))
+    follower = an_autoscaler(UP, name="follower", selector=selecting("follower"))
+
+    outcomes = planned(snapshot_of(leader_and_followers(), leader, follower))
+
+    assert sorted(told(outcomes)) == ["BudgetSpent", "BudgetSpent", "Evict"]
+
+
+def test_a_pod_that_changes_its_role_is_judged_by_the_other_autoscaler_at_once() -> None:
+    leader = an_autoscaler(UP, name="leader", selector=selecting("leader"), mode=IN_PLACE)
+    follower = an_autoscaler(
+        a_recommendation(target=SMALL), name="follower", selector=selecting("follower")
+    )
+    pods = leader_and_followers()
+    promoted = replace(pods[1], labels={"role": "leader"})
+
+    before = by_pod(planned(snapshot_of(pods, leader, follower)))
+    after = by_pod(planned(snapshot_of([pods[0], promoted, pods[2]], leader, follower)))
+
+    assert before["web-1"] == "InsideBounds"
+    assert after == {"web-0": "Resize", "web-1": "BudgetSpent", "web-2": "InsideBounds"}
+
+
+def test_with_the_gate_off_an_autoscaler_with_a_selector_is_inert() -> None:
+    autoscaler = an_autoscaler(UP, selector=Selector())
+    settings = PlanSettings(gates=FeatureGates(pod_selector=False))
+
+    assert planned(snapshot_of(several(2), autoscaler), settings) == []
+
+
+def test_f45_of_two_autoscalers_on_one_pod_the_older_acts() -> None:
+    older = an_autoscaler(UP, name="z", created_at=NOW - hours(2))
+    younger = an_autoscaler(DOWN, name="a", created_at=NOW - hours(1))
+
+    outcomes = planned(snapshot_of(several(2), younger, older))
+
+    assert {each.autoscaler for each in outcomes} == {older.identity}
+
+
+def test_f45_an_autoscaler_that_is_off_does_not_stop_one_that_acts() -> None:
+    off = an_autoscaler(UP, name="a", mode=UpdateMode.OFF)
+    acting = an_autoscaler(UP, name="b")
+
+    assert told(planned(snapshot_of(several(2), off, acting))) == ["Evict", "BudgetSpent"]

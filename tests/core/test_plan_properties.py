@@ -1,0 +1,259 @@
+"""What holds for every plan, whatever the cluster looks like."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, NOW, amounts, an_autoscaler, minutes
+
+from trimtab.core import disruption
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ChangeDirection,
+    ContainerRecommendation,
+    CpuBoost,
+    EvictionRequirement,
+    UpdateMode,
+)
+from trimtab.core.boost import annotation_name
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
+from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.outcomes import Evict, Outcome, Resize, Unboost
+from trimtab.core.plan import plan, share_wanting_change
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
+from trimtab.core.resources import BOTH, MAX_AMOUNT
+from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+
+WEB = WorkloadName("default", "Deployment", "web")
+OWNERS = [OwnerReference("ReplicaSet", "a"), OwnerReference("Job", "b"), OwnerReference("X", "c")]
+TARGETS = [Selector(), Selector(), Selector(), None]
+ACTING = (
+    UpdateMode.RECREATE,
+    UpdateMode.IN_PLACE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.UPSCALE_ONLY,
+)
+
+ODD_MAPS = [None, {}, amounts(0, 0), amounts(memory=MAX_AMOUNT), amounts(1)]
+SIZES = [amounts(100, 100 * MIB), amounts(900, 900 * MIB), amounts(100, 900 * MIB)]
+MOMENTS = [None, NOW, NOW - minutes(1), NOW - minutes(9), NOW - minutes(2000)]
+KILLS = [
+    None,
+    Termination("OOMKilled"),
+    Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1)),
+]
+BOOSTS = [
+    {},
+    {},
+    {},
+    {annotation_name("app"): '{"requests":{"cpu":"100m"}}'},
+    {annotation_name("gone"): "}{"},
+    {"vpaObservedContainers": "app"},
+]
+CONTAINERS = [
+    Container(name, spec=Allocation(requests, limits), restarts_on_resize=restarts)
+    for name in ("app", "side")
+    for restarts in (False, True)
+    for requests, limits in (
+        *((size, None) for size in SIZES),
+        *((size, size) for size in SIZES),
+        *((odd, odd) for odd in ODD_MAPS),
+    )
+]
+RECOMMENDATIONS = [
+    ContainerRecommendation(name, target, lower, upper)
+    for name in ("app", "app", "side", "gone")
+    for target, lower, upper in (
+        (amounts(500, 500 * MIB), amounts(400, 400 * MIB), amounts(600, 600 * MIB)),
+        (amounts(500, 500 * MIB), None, None),
+        (amounts(50), amounts(50), amounts(50)),
+        (amounts(500, 0), {}, {}),
+        (amounts(MAX_AMOUNT, MAX_AMOUNT), None, amounts(memory=0)),
+        ({}, None, None),
+    )
+]
+REQUIREMENTS = [
+    (),
+    (),
+    (EvictionRequirement(BOTH, ChangeDirection.TARGET_HIGHER),),
+    (EvictionRequirement(BOTH[:1], ChangeDirection.TARGET_LOWER),),
+    (EvictionRequirement((), None),),
+]
+SELECTORS = [None, Selector(), Selector((LabelRequirement("role", Operator.IN, ("leader",)),))]
+MEMORIES = [
+    PodMemory(),
+    PodMemory(ResizeMemory(InfeasibleAttempt({"app": amounts(100, MIB)}, NOW - minutes(1)))),
+    PodMemory(ResizeMemory(resize_since=NOW - minutes(70))),
+    PodMemory(last_updated_at=NOW - minutes(1), unboost=Retry(2, NOW + minutes(1))),
+    PodMemory(governed_since=NOW - minutes(1)),
+]
+
+
+def a_pod(dice: Random, name: str) -> Pod:
+    last, status = dice.choice(KILLS), dice.choice([None, None, Allocation(SIZES[0]), Allocation()])
+    first = replace(dice.choice(CONTAINERS), status=status, last_termination=last)
+    return Pod(
+        "default",
+        name,
+        uid=f"uid-{name}",
+        labels=dice.choice([{}, {"role": "leader"}]),
+        annotations=dice.choice(BOOSTS),
+        owner=dice.choice([None, *OWNERS, *OWNERS]),
+        phase=dice.choice([*[PodPhase.RUNNING] * 8, *PodPhase]),
+        containers=(first, *dice.sample(CONTAINERS, dice.choice([0, 0, 1]))),
+        started_at=dice.choice(MOMENTS),
+        ready_since=dice.choice(MOMENTS),
+        resize=dice.choice([*[None] * 8, *ResizeState]),
+        is_deleting=dice.random() < 0.1,
+    )
+
+
+def an_odd_autoscaler(dice: Random, name: str) -> Autoscaler:
+    sensible, odd = RECOMMENDATIONS[:1], dice.sample(RECOMMENDATIONS, 2)
+    return an_autoscaler(
+        name=name,
+        mode=dice.choice([*UpdateMode, *ACTING]),
+        selector=dice.choice(SELECTORS),
+        min_replicas=dice.choice([None, 0, 1, 3]),
+        requirements=dice.choice(REQUIREMENTS),
+        boost=dice.choice([None, CpuBoost(factor=2)]),
+        recommendation=dice.choice([None, (), *[tuple(sensible)] * 8, *[tuple(odd)] * 4]),
+    )
+
+
+def a_snapshot(dice: Random) -> Snapshot:
+    found = [a_pod(dice, f"web-{number}") for number in range(dice.randint(0, 12))]
+    governors = [an_odd_autoscaler(dice, name) for name in ("one", "two")]
+    return Snapshot(
+        pods=[ObservedPod(pod, dice.choice([None, *[WEB] * 8])) for pod in found],
+        autoscalers=[ObservedAutoscaler(each, dice.choice(TARGETS)) for each in governors],
+        configured_replicas={
+            WorkloadName("default", owner.kind, owner.name): dice.randint(0, 6)
+            for owner in dice.sample(OWNERS, 2)
+        },
+        admission_alive=dice.random() < 0.9,
+        resizes_in_place=dice.random() < 0.8,
+        pod_memory={
+            (pod.uid, dice.choice(governors).identity): dice.choice(MEMORIES) for pod in found
+        },
+        convergence=dice.choice([{}, {}, {}, {WEB: Retry(1, NOW)}, {WEB: Retry(3)}]),
+        usual_share=dice.choice([None, 0.0, 0.9]),
+    )
+
+
+def some_settings(dice: Random) -> PlanSettings:
+    return PlanSettings(
+        disruption=DisruptionSettings(
+            min_replicas=dice.randint(0, 3),
+            tolerance=dice.choice([0.0, 0.3, 0.5, 1.0]),
+            skip_budget_in_place=dice.random() < 0.3,
+        ),
+        gates=FeatureGates(*(dice.random() < 0.9 for _ in range(5))),
+        max_boost_duration=dice.choice([None, minutes(30)]),
+        role_dwell=dice.choice([minutes(0), minutes(5)]),
+        grow_only_under_requirements=dice.random() < 0.5,
+        surge_min_pods=dice.choice([0, 50]),
+    )
+
+
+# A seed rather than a strategy: a cluster is hundreds of choices, and a seed replays them at once.
+seeds = st.integers(0, 2**32).map(Random)
+
+
+def pods_named(outcomes: list[Outcome]) -> Counter[str]:
+    return Counter(each.pod.name for each in outcomes)
+
+
+@given(seeds)
+def test_f28_every_live_pod_of_an_autoscaler_has_exactly_one_entry(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    outcomes = plan(snapshot, settings, NOW)
+    ended = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    live = {
+        observed.pod.name: observed
+        for observed in snapshot.pods
+        if not observed.pod.is_deleting and observed.pod.phase not in ended
+    }
+    # An autoscaler without a selector matches every pod of its workload.
+    catches_all = any(
+        each.autoscaler.selector is None and each.target_selector is not None
+        for each in snapshot.autoscalers
+    )
+    governed = {name for name, each in live.items() if each.workload == WEB and catches_all}
+
+    assert set(pods_named(outcomes).values()) <= {1}
+    assert governed <= set(pods_named(outcomes)) <= set(live)
+    assert 0.0 <= share_wanting_change(outcomes) <= 1.0
+
+
+@given(seeds)
+def test_the_order_of_the_snapshot_does_not_change_the_plan(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    shuffled = replace(
+        snapshot,
+        pods=dice.sample(snapshot.pods, len(snapshot.pods)),
+        autoscalers=snapshot.autoscalers[::-1],
+    )
+
+    assert plan(shuffled, settings, NOW) == plan(snapshot, settings, NOW)
+
+
+@given(seeds)
+def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    outcomes = plan(snapshot, settings, NOW)
+    live = [
+        observed.pod
+        for observed in snapshot.pods
+        if not observed.pod.is_deleting
+        and observed.pod.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    ]
+    groups = disruption.count_groups(live, snapshot.configured_replicas)
+    restarted = Counter(
+        disruption.owner_of(each.pod)
+        for each in outcomes
+        if each.pod.phase is not PodPhase.PENDING
+        and (
+            isinstance(each, Evict)
+            or (
+                isinstance(each, Resize | Unboost)
+                and any(container.restarts_on_resize for container in each.pod.containers)
+            )
+        )
+    )
+
+    for owner, count in restarted.items():
+        assert owner is not None
+        assert groups[owner].is_disruptable(settings.disruption.tolerance, count - 1)
+
+
+@given(seeds)
+def test_a_plan_does_nothing_that_the_mode_forbids(
+    dice: Random,
+) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    modes = {each.autoscaler.identity: each.autoscaler.mode for each in snapshot.autoscalers}
+    changed = {
+        (type(each), modes[each.autoscaler])
+        for each in plan(snapshot, settings, NOW)
+        if isinstance(each, Evict | Resize)
+    }
+
+    assert (Evict, UpdateMode.IN_PLACE) not in changed
+    assert not {mode for _, mode in changed} & {UpdateMode.OFF, UpdateMode.INITIAL}
+    assert (Resize, UpdateMode.RECREATE) not in changed

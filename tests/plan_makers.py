@@ -1,0 +1,76 @@
+"""Makers of snapshots and readers of plans, for the tests of plans."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ContainerRecommendation,
+    CpuBoost,
+    UpdateMode,
+)
+from trimtab.core.boost import annotation_name, format_original
+from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.outcomes import Hold, Outcome
+from trimtab.core.plan import plan
+from trimtab.core.pods import Allocation, Pod, WorkloadName
+from trimtab.core.selectors import Selector
+from trimtab.core.snapshot import ObservedPod, Snapshot
+
+WEB = WorkloadName("default", "Deployment", "web")
+REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")
+SMALL = amounts(100, 100 * MIB)
+UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))
+DOWN = a_recommendation(target=amounts(50, 50 * MIB), upper=amounts(90, 90 * MIB))
+
+
+def several(count: int, **fields: object) -> list[Pod]:
+    return [a_pod(name=f"web-{index}", **fields) for index in range(count)]  # type: ignore[arg-type]
+
+
+def snapshot_of(pods: Sequence[Pod], *autoscalers: Autoscaler, **fields: object) -> Snapshot:
+    """Pods of one Deployment, whose ReplicaSet wants as many as there are."""
+    usual: dict[str, object] = {
+        "pods": [ObservedPod(pod, WEB) for pod in pods],
+        "autoscalers": [ObservedAutoscaler(each, Selector()) for each in autoscalers],
+        "configured_replicas": {REPLICA_SET: len(pods)},
+    }
+    return Snapshot(**(usual | fields))  # type: ignore[arg-type]
+
+
+def planned(snapshot: Snapshot, settings: PlanSettings | None = None) -> list[Outcome]:
+    return plan(snapshot, settings or PlanSettings(), NOW)
+
+
+def told(outcomes: Sequence[Outcome]) -> list[str]:
+    """Each outcome in a word: the reason of a hold, else what is done."""
+    return [
+        each.reason.value if isinstance(each, Hold) else type(each).__name__ for each in outcomes
+    ]
+
+
+def by_pod(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    return {each.pod.name: word for each, word in zip(outcomes, told(outcomes), strict=True)}
+
+
+def boosted(
+    *, ready: timedelta | None = None, age: timedelta = minutes(5), **fields: object
+) -> Pod:
+    """A pod that was boosted to four times its CPU, `ready` so long ago."""
+    return a_pod(
+        a_container(requests=amounts(400, 100 * MIB)),
+        age=age,
+        annotations={annotation_name("app"): format_original(Allocation(SMALL))},
+        ready_since=None if ready is None else NOW - ready,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def boosting(
+    *recommendations: ContainerRecommendation, mode: UpdateMode = UpdateMode.IN_PLACE_OR_RECREATE
+) -> Autoscaler:
+    """An autoscaler whose boosts outlast readiness by a minute."""
+    return an_autoscaler(*recommendations, mode=mode, boost=CpuBoost(factor=4, duration=minutes(1)))

@@ -16,12 +16,18 @@ from plan_makers import (
 )
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ChangeDirection,
+    EvictionRequirement,
+    UpdateMode,
+)
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.plan import share_wanting_change
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
+from trimtab.core.resources import Resource
 from trimtab.core.snapshot import PodMemory, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
@@ -236,3 +242,16 @@ def test_f16_without_an_admission_controller_nobody_is_evicted() -> None:
     snapshot = snapshot_of(several(4), an_autoscaler(UP), admission_alive=False)
 
     assert told(planned(snapshot)) == [HoldReason.ADMISSION_ABSENT.value] * 4
+
+
+def test_a_resize_that_may_shrink_nothing_and_grows_nothing_is_not_made() -> None:
+    # The memory request that is missing counts as growing, but nobody recommends one.
+    pod = a_pod(a_container(requests=amounts(100)))
+    shrinking = a_recommendation(target=amounts(50), upper=amounts(90))
+    requirement = EvictionRequirement((Resource.MEMORY,), ChangeDirection.TARGET_HIGHER)
+    autoscaler = an_autoscaler(
+        shrinking, mode=IN_PLACE, min_replicas=1, requirements=(requirement,)
+    )
+    settings = PlanSettings(grow_only_under_requirements=True)
+
+    assert told(planned(snapshot_of([pod], autoscaler), settings)) == ["OnlyShrinks"]

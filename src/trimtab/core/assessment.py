@@ -102,7 +102,6 @@ class _Facts:
     recommendation: Sequence[ContainerRecommendation]
     change: Change
     quick_oom: bool
-    wanted: Wanted
     memory: PodMemory
 
 
@@ -123,12 +122,13 @@ def assess(
     standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
     if isinstance(standing, HoldReason):
         return Hold(pod, autoscaler.identity, standing, facts.change)
+    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     return Candidate(
         pod,
         autoscaler,
         change=facts.change,
         quick_oom=facts.quick_oom,
-        wanted=facts.wanted,
+        wanted=only_growing(pod, wanted) if _only_grows(autoscaler, context.settings) else wanted,
         standing=standing,
         memory=facts.memory,
     )
@@ -182,7 +182,6 @@ def _facts(
     threshold = urgency.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
     )
-    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     return _Facts(
         pod,
         autoscaler,
@@ -190,7 +189,6 @@ def _facts(
         recommendation,
         change=urgency.measure_change(pod, recommendation),
         quick_oom=urgency.is_quick_oom(pod, autoscaler, threshold, context.now),
-        wanted=only_growing(pod, wanted) if _only_grows(autoscaler, settings) else wanted,
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), PodMemory()),
     )
 
@@ -225,7 +223,7 @@ def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
 
 def _grows_if_it_must(facts: _Facts, _: Context) -> HoldReason | None:
     shrinks = facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.change.scale_up
-    return HoldReason.ONLY_SHRINKS if shrinks or not facts.wanted else None
+    return HoldReason.ONLY_SHRINKS if shrinks else None
 
 
 def _meets_requirements(facts: _Facts, _: Context) -> HoldReason | None:

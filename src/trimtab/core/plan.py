@@ -191,13 +191,9 @@ def _choose(
     if isinstance(chosen, HoldReason):
         return Hold(pod, name, chosen, candidate.change)
     _spend(pod, spent)
-    match chosen:
-        case Action.EVICT:
-            return Evict(pod, name, candidate.change, quick_oom=candidate.quick_oom)
-        case Action.RESIZE:
-            return Resize(
-                pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom
-            )
+    if chosen is Action.EVICT:
+        return Evict(pod, name, candidate.change, quick_oom=candidate.quick_oom)
+    return Resize(pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom)
 
 
 def _decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
@@ -234,6 +230,8 @@ def _decide_by_mode(
 
 def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
+    if not candidate.wanted:
+        return HoldReason.ONLY_SHRINKS
     patch = resize_patch(candidate.pod, candidate.wanted)
     if patch is None:
         # The spec already says so, and the kubelet has yet to act on it.

@@ -13,7 +13,7 @@ from trimtab.api.crd_schema import Schema
 from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.schema_check import parts, violations
 
-_BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED}
+_BLOCKING = {ErrorType.REQUIRED, ErrorType.NOT_SUPPORTED, ErrorType.TYPE_INVALID}
 """An API server evaluates no rules on an object with such errors, nor on a bad duration."""
 
 

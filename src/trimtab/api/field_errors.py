@@ -24,6 +24,7 @@ class ErrorType(StrEnum):
 
     REQUIRED = "FieldValueRequired"
     INVALID = "FieldValueInvalid"
+    TYPE_INVALID = "FieldValueTypeInvalid"
     NOT_SUPPORTED = "FieldValueNotSupported"
     FORBIDDEN = "FieldValueForbidden"
     TOO_MANY = "FieldValueTooMany"
@@ -33,6 +34,7 @@ class ErrorType(StrEnum):
 _WORDS: Final = {
     ErrorType.REQUIRED: "Required value",
     ErrorType.INVALID: "Invalid value",
+    ErrorType.TYPE_INVALID: "Invalid value",
     ErrorType.NOT_SUPPORTED: "Unsupported value",
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_MANY: "Too many",
@@ -73,6 +75,11 @@ def required(path: str, detail: str = "") -> FieldError:
 def invalid(path: str, value: Shown, detail: str) -> FieldError:
     """A value that breaks a rule."""
     return FieldError(ErrorType.INVALID, path, format_value(value), detail)
+
+
+def type_invalid(path: str, value: Shown, detail: str) -> FieldError:
+    """A value of the wrong JSON type."""
+    return FieldError(ErrorType.TYPE_INVALID, path, format_value(value), detail)
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:

@@ -1,6 +1,7 @@
 """Validation of `spec.resourcePolicy.containerPolicies`."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 import msgspec
 
@@ -17,11 +18,11 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.quantities import Quantity
 from trimtab.core.resources import BOTH, Resource
 
-_PATH = "spec.resourcePolicy.containerPolicies"
-_THOUSANDTHS = 1000
+_PATH: Final = "spec.resourcePolicy.containerPolicies"
+_THOUSANDTHS: Final = 1000
 """The original takes the bump-up ratio in thousandths, rounded up."""
-_UNITS = {Resource.CPU: "milli CPUs", Resource.MEMORY: "bytes"}
-GATE_IS_OFF = "not supported when feature flag PerVPAConfig is disabled"
+_UNITS: Final = {Resource.CPU: "milli CPUs", Resource.MEMORY: "bytes"}
+GATE_IS_OFF: Final = "not supported when feature flag PerVPAConfig is disabled"
 
 
 def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[FieldError]:

@@ -30,7 +30,7 @@ def violations(schema: Schema, value: JSON, path: str = "") -> Iterator[FieldErr
         detail = f"must be of type {' or '.join(wanted)}"
         # The classic: an unquoted Off is a truth value to YAML.
         hint = '; in YAML write "Off" in quotes' if value is False and "string" in wanted else ""
-        yield field_errors.invalid(path, _show(value), detail + hint)
+        yield field_errors.type_invalid(path, _show(value), detail + hint)
         return
     yield from _scalar_violations(schema, value, path)
     if isinstance(value, dict):
@@ -76,10 +76,13 @@ def _wanted_types(schema: Schema) -> list[str]:
 
 
 def _is_of_type(value: JSON, name: str) -> bool:
-    # To Python a truth value is a number.
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, _TYPES[name])
+    match value:
+        case bool():  # to Python a number
+            return False
+        case float() if name == "integer":
+            return value.is_integer()
+        case _:
+            return isinstance(value, _TYPES[name])
 
 
 def _scalar_violations(schema: Schema, value: JSON, path: str) -> Iterator[FieldError]:

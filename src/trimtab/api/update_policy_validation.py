@@ -1,6 +1,7 @@
 """Validation of `spec.updatePolicy`: the mode, its numbers and the eviction requirements."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
@@ -10,8 +11,8 @@ from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import BOTH
 
-_PATH = "spec.updatePolicy"
-_REQUIREMENTS = "evictionRequirements"
+_PATH: Final = "spec.updatePolicy"
+_REQUIREMENTS: Final = "evictionRequirements"
 
 
 def update_policy_errors(

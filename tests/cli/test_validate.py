@@ -1,0 +1,215 @@
+"""`trimtab validate`: what it says about files, and how it ends."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+import yaml
+from wire_makers import a_manifest, with_boost
+
+from trimtab.cli.main import main
+
+
+@dataclass(frozen=True)
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Validate: TypeAlias = Callable[..., Run]
+
+
+@pytest.fixture
+def validate(capsys: pytest.CaptureFixture[str]) -> Validate:
+    """The command inside this process: starting it once per case would take long."""
+
+    def run(*arguments: str | Path) -> Run:
+        code = main(["validate", *map(str, arguments)])
+        return Run(code, *capsys.readouterr())
+
+    return run
+
+
+def test_the_started_command_ends_with_the_code_of_its_verdict(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(a_manifest(updatePolicy={"updateMode": "Never"})))
+
+    command = [str(Path(sys.executable).parent / "trimtab"), "validate", str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert run.returncode == 1
+    assert "spec.updatePolicy.updateMode: Unsupported value" in run.stdout
+    assert run.stderr == ""
+
+
+def test_a_good_manifest_ends_with_0(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(a_manifest()))
+
+    run = validate(file)
+
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == "1 autoscaler, 0 errors, 0 warnings\n"
+
+
+def test_json_is_read_as_well(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.json"
+    file.write_text(json.dumps({"kind": "List", "items": [a_manifest("a")]}, indent=2))
+
+    assert validate(file).stdout == "1 autoscaler, 0 errors, 0 warnings\n"
+
+
+def test_errors_and_warnings_are_printed_with_file_object_and_path(
+    validate: Validate, tmp_path: Path
+) -> None:
+    file = tmp_path / "web.yaml"
+    policy = {"updateMode": "Auto", "minReplicas": 0}
+    file.write_text(yaml.safe_dump(a_manifest(updatePolicy=policy)))
+
+    run = validate(file)
+
+    assert run.returncode == 1
+    error, warning, summary = run.stdout.splitlines()
+    assert error == (
+        f'{file}: VerticalPodAutoscaler "default/web": error: '
+        "spec.updatePolicy.minReplicas: Invalid value: 0: minReplicas has to be positive"
+    )
+    assert warning.startswith(
+        f'{file}: VerticalPodAutoscaler "default/web": warning: spec.updatePolicy: "Auto" mode'
+    )
+    assert summary == "1 autoscaler, 1 error, 1 warning"
+
+
+def test_warnings_alone_end_with_0(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(a_manifest(updatePolicy={"updateMode": "Auto"})))
+
+    assert validate(file).returncode == 0
+
+
+def test_autoscalers_of_different_files_are_checked_against_each_other(
+    validate: Validate, tmp_path: Path
+) -> None:
+    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for file in files:
+        file.write_text(yaml.safe_dump(a_manifest(file.stem)))
+
+    refused = validate(*files)
+    allowed = validate(*files, "--allow-overlapping-autoscalers")
+
+    assert refused.returncode == 1
+    assert 'b.yaml: VerticalPodAutoscaler "default/b": error: spec.selector:' in refused.stdout
+    assert allowed.returncode == 0
+    assert 'b.yaml: VerticalPodAutoscaler "default/b": warning: spec.selector:' in allowed.stdout
+
+
+def test_other_documents_of_a_file_are_skipped(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    documents = [{"kind": "Deployment", "spec": {"replicas": 0}}, None, a_manifest()]
+    file.write_text(yaml.safe_dump_all(documents))
+
+    assert validate(file).stdout == "1 autoscaler, 0 errors, 0 warnings\n"
+
+
+def test_an_unquoted_off_is_explained(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(
+        yaml.safe_dump(a_manifest(updatePolicy={"updateMode": "Off"})).replace("'Off'", "Off")
+    )
+
+    run = validate(file)
+
+    assert run.returncode == 1
+    assert 'in YAML write "Off" in quotes' in run.stdout
+
+
+def test_a_timestamp_in_the_manifest_stays_text(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    manifest = a_manifest()
+    manifest["metadata"]["creationTimestamp"] = "STAMP"
+    file.write_text(yaml.safe_dump(manifest).replace("STAMP", "2024-01-01T00:00:00Z"))
+
+    assert validate(file).returncode == 0
+
+
+def test_feature_gates_are_those_of_the_admission_controller(
+    validate: Validate, tmp_path: Path
+) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(a_manifest(**with_boost(type="Factor", factor=2))))
+
+    run = validate(file, "--feature-gates=CPUStartupBoost=false")
+
+    assert run.returncode == 1
+    assert "enable feature gate CPUStartupBoost" in run.stdout
+
+
+def test_f46_an_unknown_feature_gate_is_a_warning(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(a_manifest()))
+
+    run = validate(file, "--feature-gates=InPlaceOrRecreate=true")
+
+    assert run.returncode == 0
+    assert run.stderr == (
+        "trimtab: feature gate InPlaceOrRecreate is unknown or retired and is ignored\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        pytest.param(b"a: b: c", "line 1, column 5", id="no YAML"),
+        pytest.param(b"a: [", "line 2, column 1", id="an unfinished list"),
+        pytest.param(b"\xff\xfe\xfa", "codec", id="no text"),
+        pytest.param(b"a: .nan", "not valid YAML or JSON", id="not a number"),
+        pytest.param(b"a: !!set {b}", "not valid YAML or JSON", id="what JSON has no word for"),
+        pytest.param(b"a: !!python/none x", "tag", id="a foreign tag"),
+        pytest.param(b"just text", "not a Kubernetes object", id="a bare word"),
+        pytest.param(b"- a\n- b", "not a Kubernetes object", id="a bare list"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_one_line_and_code_2(
+    validate: Validate, tmp_path: Path, content: bytes, named: str
+) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_bytes(content)
+
+    run = validate(file)
+
+    assert run.returncode == 2
+    assert run.stdout == ""
+    assert len(run.stderr.splitlines()) == 1
+    assert str(file) in run.stderr
+    assert named in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("missing.yaml", "No such file or directory", id="a missing file"),
+        pytest.param(".", "Is a directory", id="a directory"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line_and_code_2(
+    validate: Validate, tmp_path: Path, name: str, reason: str
+) -> None:
+    run = validate(tmp_path / name)
+
+    assert run.returncode == 2
+    assert run.stderr == f"trimtab: cannot read {tmp_path / name}: {reason}\n"
+
+
+def test_a_file_without_autoscalers_is_no_error(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "empty.yaml"
+    file.write_text("")
+
+    run = validate(file)
+
+    assert (run.returncode, run.stdout) == (0, "0 autoscalers, 0 errors, 0 warnings\n")

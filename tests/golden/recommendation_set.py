@@ -29,8 +29,9 @@ START = datetime(2024, 1, 1, tzinfo=UTC)
 def differences(case: dict[str, Any]) -> list[str]:
     given, theirs = case["input"], case["expected"]
     autoscaler = decode_autoscaler(json.dumps(given["vpa"]).encode())
-    gates = given.get("featureGates") or ()
-    usage = Usage(UsageSettings(allows_overrides="PerVPAConfig" in gates), RecommendationSettings())
+    gates = given.get("featureGates") or {}
+    settings = UsageSettings(allows_overrides=gates.get("PerVPAConfig", False))
+    usage = Usage(settings, RecommendationSettings())
     fill(usage, given, autoscaler)
     discarded = [run_step(usage, step).discarded for step in given["steps"]]
     recommendation = Publications(usage, RecommendationSettings()).refresh()[autoscaler.identity]

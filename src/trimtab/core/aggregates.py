@@ -30,10 +30,11 @@ CPU_WEIGHT: Final = 0.1
 MEMORY_WEIGHT: Final = 1.0
 
 _BLANK: Final = np.array(
-    (0, 0, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0),
+    (0, 0, False, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0),
     dtype=[
         ("cpu_row", np.int64),
         ("memory_row", np.int64),
+        ("fed", np.bool_),
         ("first", np.float64),
         ("last", np.float64),
         ("count", np.int64),
@@ -169,11 +170,13 @@ class Aggregates:
         np.minimum.at(data["first"], rows, times)
         np.maximum.at(data["last"], rows, times)
         np.add.at(data["count"], rows, 1)
+        data["fed"][rows] = True
 
     def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
         """Add memory peaks to the aggregates that own their windows."""
         rows = self._rows.data["memory_row"][owners[peaks.window]]
         self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+        self._rows.data["fed"][owners[peaks.window]] = True
 
     def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:
         """Subtract memory peaks that larger ones replace."""
@@ -183,6 +186,12 @@ class Aggregates:
     def note_memory(self, rows: Ints, times: Floats) -> None:
         """Remember that memory was read, whether or not that changed a peak."""
         np.maximum.at(self._rows.data["last_memory"], rows, times)
+
+    def drain_fed(self) -> Booleans:
+        """Which rows got anything new since the last time."""
+        fed: Booleans = self._rows.data["fed"].copy()
+        self._rows.data["fed"] = False
+        return fed
 
     def _allocate(self, now: datetime | None) -> int:
         row = self._rows.allocate()
@@ -220,6 +229,8 @@ def expendable(
 
 
 def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> UsageSettings:
+    if not any(map(_overrides, policies)):
+        return settings
     intervals = [policy.memory_interval for policy in policies if _has_interval(policy)]
     counts = [policy.memory_interval_count for policy in policies]
     ratios = [policy.oom_bump_up_ratio for policy in policies]
@@ -231,6 +242,12 @@ def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) 
         oom_bump_up_ratio=_first_set(ratios, settings.oom_bump_up_ratio),
         oom_min_bump_up_bytes=_first_set(bumps, settings.oom_min_bump_up_bytes),
     )
+
+
+def _overrides(policy: ContainerPolicy) -> bool:
+    windows = (policy.memory_interval, policy.memory_interval_count)
+    bumps = (policy.oom_bump_up_ratio, policy.oom_min_bump_up_bytes)
+    return any(value is not None for value in (*windows, *bumps))
 
 
 def _has_interval(policy: ContainerPolicy) -> bool:

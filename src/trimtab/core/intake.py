@@ -130,7 +130,9 @@ def _fold(
 ) -> None:
     if not len(fresh):
         return
-    rows, positions = np.unique(fresh.containers, return_inverse=True)
+    starts = peaks.run_starts(fresh.containers)
+    rows = fresh.containers[starts]
+    positions = np.repeat(np.arange(len(rows)), np.diff(starts, append=len(fresh)))
     owners = containers.aggregate[rows]
     folding = peaks.fold(
         containers.windows(rows),
@@ -158,12 +160,14 @@ def _sane(samples: Samples) -> Samples:
 def _newest_before(samples: Samples, last: Floats) -> Floats:
     """When the newest sample before each one was taken, in the batch or before it."""
     newest = last[samples.containers]
+    same = samples.containers[1:] == samples.containers[:-1]
+    if not same.any():
+        return newest
     moments, ranks = np.unique(samples.times, return_inverse=True)
     # Containers in the high part of a whole number, ranks of times in the low one: the running
     # maximum of it is the running maximum of times that starts anew at each container.
     bases = samples.containers * len(moments)
     running = np.maximum.accumulate(bases + ranks)
-    same = samples.containers[1:] == samples.containers[:-1]
     before = moments[np.where(same, running[:-1] - bases[1:], 0)]
     newest[1:] = np.where(same, np.maximum(newest[1:], before), newest[1:])
     return newest

@@ -7,7 +7,6 @@ arrays, in `estimates.py`, and end in the same caps (`Caps`) and the same roundi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from enum import StrEnum
 from fractions import Fraction
 from math import ceil
 from typing import Final
@@ -61,13 +60,6 @@ class RecommendationSettings:
         return self.cpu if resource is Resource.CPU else self.memory
 
 
-class Missing(StrEnum):
-    """Why an autoscaler has no recommendation; the value is the condition's reason."""
-
-    NO_PODS = "NoPodsMatched"
-    NO_SAMPLES = "NoSamples"
-
-
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """What an autoscaler's status says, and what it cannot say yet."""
@@ -78,11 +70,9 @@ class Recommendation:
     """Containers that exist but of which nothing is known: they are left as they are."""
 
     @property
-    def missing(self) -> Missing | None:
-        """Why there is no recommendation at all, if there is none."""
-        if self.containers:
-            return None
-        return Missing.NO_SAMPLES if self.without_samples else Missing.NO_PODS
+    def lacks_samples(self) -> bool:
+        """Whether nothing is recommended because nothing is known (condition `NoSamples`)."""
+        return not self.containers and bool(self.without_samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,11 @@ class Usage:
             self.aggregates.release(row)
         self._override(rows)
 
+    def has_pods(self, name: AutoscalerName) -> bool:
+        """Whether an autoscaler has pods to learn from now."""
+        rows = self.links.linked_rows(name)
+        return bool(self.aggregates.ints("feeders")[rows].any())
+
     def restore(
         self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
     ) -> None:

@@ -1,0 +1,125 @@
+"""Blocks: what the containers of each autoscaler are made of, laid out as columns.
+
+A group is one container of one autoscaler: the aggregates that are merged for it, and what the
+policy says of it. A block holds the groups of one autoscaler and is made anew only when something
+about that autoscaler changes; a layout is all blocks behind each other.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    ContainerMode,
+    ContainerPolicy,
+    policy_for,
+)
+from trimtab.core.buckets import Ints
+from trimtab.core.links import Learner
+from trimtab.core.peaks import Booleans
+from trimtab.core.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
+from trimtab.core.resources import BOTH, MAX_AMOUNT
+
+_GROUP: Final = np.dtype(
+    [
+        ("size", np.int64),
+        ("live", np.int64),
+        ("min", np.int64, len(BOTH)),
+        ("max", np.int64, len(BOTH)),
+        ("controlled", np.bool_, len(BOTH)),
+        ("integer_cpu", np.bool_),
+    ]
+)
+_NO_GROUPS: Final = np.zeros(0, _GROUP)
+_NO_ROWS: Final = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The groups of one autoscaler, sorted by name, without containers that are switched off."""
+
+    container_names: tuple[str, ...]
+    groups: NDArray[np.void]
+    aggregates: Ints
+    """The aggregates of each group, one group after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Many groups behind each other."""
+
+    groups: NDArray[np.void] = field(default_factory=lambda: _NO_GROUPS)
+    aggregates: Ints = field(default_factory=lambda: _NO_ROWS)
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    @property
+    def sizes(self) -> Ints:
+        """How many aggregates each group has: one at least."""
+        return self.groups["size"]
+
+    @property
+    def starts(self) -> Ints:
+        """Where the aggregates of each group start."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def only(self, chosen: Booleans) -> "Layout":
+        """Some of the groups."""
+        return Layout(self.groups[chosen], self.aggregates[np.repeat(chosen, self.sizes)])
+
+
+def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings) -> Block:
+    """The block of one autoscaler, given how many containers feed each aggregate."""
+    policies = learner.autoscaler.policies
+    names = sorted(
+        name for name in learner.container_names if not _is_off(policy_for(policies, name))
+    )
+    rows = [learner.rows(name) for name in names]
+    groups = np.zeros(len(names), _GROUP)
+    groups["size"] = [len(some) for some in rows]
+    groups["live"] = _count_live(learner, feeders, names)
+    for group, name in zip(groups, names, strict=True):
+        _write_policy(group, learner.autoscaler, name, settings)
+    aggregates = np.array([row for some in rows for row in some], dtype=np.int64)
+    return Block(tuple(names), groups, aggregates)
+
+
+def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:
+    """All blocks behind each other."""
+    return Layout(
+        np.concatenate([_NO_GROUPS, *(block.groups for block in blocks.values())]),
+        np.concatenate([_NO_ROWS, *(block.aggregates for block in blocks.values())]),
+    )
+
+
+def _is_off(policy: ContainerPolicy | None) -> bool:
+    return policy is not None and policy.mode is ContainerMode.OFF
+
+
+def _count_live(learner: Learner, feeders: Ints, names: Iterable[str]) -> int:
+    """Over how many containers a pod's floor is split: ghosts of former ones do not count."""
+    lives = [bool(feeders[list(learner.linked.get(name, ()))].any()) for name in names]
+    return sum(lives) or len(lives)
+
+
+def _write_policy(
+    group: np.void, autoscaler: Autoscaler, name: str, settings: RecommendationSettings
+) -> None:
+    policy = policy_for(autoscaler.policies, name)
+    caps = caps_for(policy, settings.max_allowed)
+    controlled = BOTH if policy is None else policy.controlled_resources
+    group["min"] = [_bounded(caps.min.get(resource, 0)) for resource in BOTH]
+    group["max"] = [_bounded(caps.max.get(resource, MAX_AMOUNT)) for resource in BOTH]
+    group["controlled"] = [resource in controlled for resource in BOTH]
+    wants = wants_integer_cpu(autoscaler.annotations, name)
+    group["integer_cpu"] = settings.integer_cpu and wants
+
+
+def _bounded(amount: int) -> int:
+    return min(max(amount, 0), MAX_AMOUNT)

@@ -116,7 +116,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="eviction_limits",
-        decision="D16",
+        decision="0005",
         reason="of an owner that does not say how many pods it wants, not all go down at once",
         applies=has_pods_of_other_kinds,
         where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",

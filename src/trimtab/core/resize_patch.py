@@ -15,7 +15,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.patch import resource_operations
 from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.resources import BOTH, Resources
+from trimtab.core.resources import BOTH, Resource, Resources
 
 _TRUE: Final = "true"
 _NOTHING: Final = Allocation()
@@ -69,17 +69,18 @@ def resize_patch(
 
 def qos_class(allocations: Iterable[Allocation]) -> QosClass:
     """The class of a pod whose containers ask for this."""
-    amounts = [
-        ((one.requests or NO_AMOUNTS).get(kind, 0), (one.limits or NO_AMOUNTS).get(kind, 0))
-        for one in allocations
-        for kind in BOTH
-    ]
+    amounts = [_request_and_limit(one, kind) for one in allocations for kind in BOTH]
     if not any(request or limit for request, limit in amounts):
         return QosClass.BEST_EFFORT
-    # A limit without a request stands for both.
-    if all(limit and request in (0, limit) for request, limit in amounts):
+    if all(limit and request == limit for request, limit in amounts):
         return QosClass.GUARANTEED
     return QosClass.BURSTABLE
+
+
+def _request_and_limit(allocation: Allocation, kind: Resource) -> tuple[int, int]:
+    limit = (allocation.limits or NO_AMOUNTS).get(kind, 0)
+    # A limit without a request stands for both.
+    return (allocation.requests or NO_AMOUNTS).get(kind, limit), limit
 
 
 def _change(spec: Allocation, wanted: Allocation) -> Allocation:

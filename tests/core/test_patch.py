@@ -1,0 +1,335 @@
+import json
+from typing import Any
+
+import pytest
+from documents import apply, read_pod, write_pod
+from drawn import autoscaler, limit_ranges, pod, sane_allocation
+from hypothesis import assume, given
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ContainerMode,
+    ContainerPolicy,
+    ControlledValues,
+    CpuBoost,
+    UpdateMode,
+)
+from trimtab.core.boost import BoostError, annotation_name
+from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.operations import Add, Operation
+from trimtab.core.patch import admission_patch, resource_operations
+from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
+
+ON = FeatureGates()
+OFF = FeatureGates(cpu_startup_boost=False)
+DOUBLE = CpuBoost(factor=2)
+
+ADVICE = a_recommendation(target=amounts(500, 512 * MIB))
+USUAL = a_container(requests=amounts(100, 128 * MIB), limits=amounts(200, 256 * MIB))
+SIDECAR = a_container(
+    "proxy", index=1, kind=ContainerKind.SIDECAR, requests=amounts(50), limits=amounts(50)
+)
+
+
+def admitted(pod: Pod, autoscaler: Autoscaler | None, **options: Any) -> dict[str, Any]:
+    """The pod's document as admission leaves it."""
+    patch = admission_patch(pod, autoscaler, **{"gates": ON, **options})
+    return apply(patch, write_pod(pod))
+
+
+def resources_of(document: dict[str, Any], kind: str = "containers", index: int = 0) -> Any:
+    return document["spec"][kind][index].get("resources")
+
+
+def annotations_of(document: dict[str, Any]) -> dict[str, str]:
+    annotations: dict[str, str] = document["metadata"]["annotations"]
+    return annotations
+
+
+def paths(operations: tuple[Operation, ...]) -> list[str]:
+    return [operation.path for operation in operations]
+
+
+def test_an_unmanaged_pod_is_left_as_it_is() -> None:
+    assert admission_patch(a_pod(USUAL), None, gates=ON) == ()
+
+
+def test_a_pod_gets_requests_and_the_limits_that_follow() -> None:
+    document = admitted(a_pod(USUAL), an_autoscaler(ADVICE))
+
+    assert resources_of(document) == {
+        "requests": {"cpu": "500m", "memory": "512Mi"},
+        "limits": {"cpu": "1", "memory": "1Gi"},
+    }
+    assert annotations_of(document) == {
+        "vpaUpdates": "Pod resources updated by web: container 0: "
+        "cpu request, memory request, cpu limit, memory limit",
+        "vpaObservedContainers": "app",
+    }
+
+
+def test_operations_stand_in_the_order_in_which_they_need_each_other() -> None:
+    boosted = an_autoscaler(ADVICE, boost=DOUBLE)
+
+    patch = admission_patch(a_pod(a_container(limits=amounts(200))), boosted, gates=ON)
+
+    assert paths(patch) == [
+        "/metadata/annotations",
+        "/metadata/annotations/vpaCpuStartupBoost~1app",
+        "/spec/containers/0/resources/requests",
+        "/spec/containers/0/resources/requests/cpu",
+        "/spec/containers/0/resources/requests/memory",
+        "/spec/containers/0/resources/limits/cpu",
+        "/metadata/annotations/vpaUpdates",
+        "/metadata/annotations/vpaObservedContainers",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        pytest.param(Allocation(), ["", "/requests", "/requests/cpu"], id="no resources"),
+        pytest.param(Allocation({}), ["/requests/cpu"], id="requests of something else"),
+        pytest.param(Allocation(None, {}), ["/requests", "/requests/cpu"], id="limits alone"),
+    ],
+)
+def test_only_missing_maps_are_made(own: Allocation, expected: list[str]) -> None:
+    container = Container("app", spec=own)
+
+    operations = tuple(resource_operations(container, requests=amounts(1), limits={}))
+
+    assert paths(operations) == [f"/spec/containers/0/resources{path}" for path in expected]
+
+
+@pytest.mark.parametrize(
+    ("pod", "makes_map"),
+    [
+        pytest.param(a_pod(USUAL), True, id="no annotations"),
+        pytest.param(a_pod(USUAL, has_empty_annotations=True), False, id="an empty map"),
+        pytest.param(a_pod(USUAL, annotations={"team": "blue"}), False, id="others' annotations"),
+    ],
+)
+def test_the_map_of_annotations_is_made_where_it_is_missing(*, pod: Pod, makes_map: bool) -> None:
+    patch = admission_patch(pod, an_autoscaler(ADVICE), gates=ON)
+
+    assert (patch[0] == Add("/metadata/annotations", {})) is makes_map
+    assert annotations_of(apply(patch, write_pod(pod))).items() >= pod.annotations.items()
+
+
+def test_sidecars_come_after_the_regular_containers_under_their_own_name() -> None:
+    autoscaler = an_autoscaler(ADVICE, a_recommendation("proxy", target=amounts(80)))
+
+    document = admitted(a_pod(USUAL, SIDECAR), autoscaler)
+
+    assert resources_of(document, "initContainers", 1) == {
+        "requests": {"cpu": "80m"},
+        "limits": {"cpu": "80m"},
+    }
+    assert annotations_of(document)["vpaObservedContainers"] == "app, proxy"
+    assert "; init container 1: " in annotations_of(document)["vpaUpdates"]
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        pytest.param(an_autoscaler(), id="no recommendation"),
+        pytest.param(an_autoscaler(ADVICE, mode=UpdateMode.OFF), id="mode off"),
+        pytest.param(an_autoscaler(a_recommendation("ghost", target=amounts(1))), id="a ghost's"),
+    ],
+)
+def test_without_advice_only_the_observed_containers_are_written_down(silent: Autoscaler) -> None:
+    document = admitted(a_pod(USUAL), silent)
+
+    assert resources_of(document) == resources_of(write_pod(a_pod(USUAL)))
+    assert annotations_of(document) == {"vpaObservedContainers": "app"}
+
+
+def test_a_bare_regular_container_gets_an_empty_map_like_in_the_original() -> None:
+    bare = a_container("bare", kind=ContainerKind.SIDECAR)
+
+    document = admitted(a_pod(a_container(), bare), an_autoscaler())
+
+    assert resources_of(document) == {}
+    assert resources_of(document, "initContainers") is None
+    assert annotations_of(document)["vpaUpdates"] == "Pod resources updated by web: container 0: "
+
+
+@pytest.mark.parametrize(
+    ("gates", "requests"),
+    [
+        pytest.param(ON, {"cpu": "100m", "memory": "128Mi"}, id="left alone"),
+        pytest.param(OFF, {"cpu": "500m", "memory": "512Mi"}, id="not without the gate"),
+    ],
+)
+def test_a_container_in_mode_off_is_left_alone_while_the_gate_is_on(
+    gates: FeatureGates, requests: dict[str, str]
+) -> None:
+    policies = (ContainerPolicy("app", mode=ContainerMode.OFF),)
+
+    document = admitted(a_pod(USUAL), an_autoscaler(ADVICE, policies=policies), gates=gates)
+
+    assert resources_of(document)["requests"] == requests
+
+
+def test_a_bare_container_in_mode_off_does_not_even_get_an_empty_map() -> None:
+    policies = (ContainerPolicy("*", mode=ContainerMode.OFF),)
+
+    document = admitted(a_pod(a_container()), an_autoscaler(policies=policies))
+
+    assert resources_of(document) is None
+    assert "vpaUpdates" not in annotations_of(document)
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "expected"),
+    [
+        pytest.param(
+            an_autoscaler(ADVICE, boost=DOUBLE),
+            {
+                "requests": {"cpu": "1", "memory": "512Mi"},
+                "limits": {"cpu": "2", "memory": "1Gi"},
+            },
+            id="over the recommendation",
+        ),
+        pytest.param(
+            an_autoscaler(ADVICE, boost=DOUBLE, mode=UpdateMode.OFF),
+            {
+                "requests": {"cpu": "200m", "memory": "128Mi"},
+                "limits": {"cpu": "400m", "memory": "256Mi"},
+            },
+            id="over its own request in mode off",
+        ),
+        pytest.param(
+            an_autoscaler(
+                ADVICE, boost=DOUBLE, policies=(ContainerPolicy("app", mode=ContainerMode.OFF),)
+            ),
+            {
+                "requests": {"cpu": "200m", "memory": "128Mi"},
+                "limits": {"cpu": "400m", "memory": "256Mi"},
+            },
+            id="over its own request where the container is off",
+        ),
+        pytest.param(
+            an_autoscaler(
+                ADVICE,
+                boost=DOUBLE,
+                policies=(ContainerPolicy("*", controlled_values=ControlledValues.REQUESTS_ONLY),),
+            ),
+            {
+                "requests": {"cpu": "200m", "memory": "256Mi"},
+                "limits": {"cpu": "200m", "memory": "256Mi"},
+            },
+            id="not where the limit leaves no room",
+        ),
+        pytest.param(
+            an_autoscaler(ADVICE, policies=(ContainerPolicy("app", boost=CpuBoost(factor=4)),)),
+            {
+                "requests": {"cpu": "2", "memory": "512Mi"},
+                "limits": {"cpu": "4", "memory": "1Gi"},
+            },
+            id="by the container's own boost",
+        ),
+    ],
+)
+def test_a_boosted_container_starts_with_more_cpu(
+    autoscaler: Autoscaler, expected: dict[str, Any]
+) -> None:
+    assert resources_of(admitted(a_pod(USUAL), autoscaler)) == expected
+
+
+def test_a_boost_writes_down_what_the_spec_asked_for() -> None:
+    document = admitted(a_pod(USUAL), an_autoscaler(ADVICE, boost=DOUBLE))
+
+    assert json.loads(annotations_of(document)[annotation_name("app")]) == {
+        "requests": {"cpu": "100m", "memory": "128Mi"},
+        "limits": {"cpu": "200m", "memory": "256Mi"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "autoscaler", "gates"),
+    [
+        pytest.param(
+            a_pod(USUAL), an_autoscaler(ADVICE, boost=CpuBoost(factor=1)), ON, id="a factor of one"
+        ),
+        pytest.param(a_pod(a_container()), an_autoscaler(boost=DOUBLE), ON, id="twice nothing"),
+        pytest.param(a_pod(USUAL), an_autoscaler(ADVICE, boost=DOUBLE), OFF, id="the gate is off"),
+        pytest.param(a_pod(USUAL), an_autoscaler(ADVICE), ON, id="no boost asked for"),
+    ],
+)
+def test_a_boost_that_raises_nothing_leaves_no_mark(
+    pod: Pod, autoscaler: Autoscaler, gates: FeatureGates
+) -> None:
+    assert annotation_name("app") not in annotations_of(admitted(pod, autoscaler, gates=gates))
+
+
+def test_a_boost_lifts_a_default_limit_that_it_would_exceed() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, default=amounts(300))
+    pod = a_pod(a_container(requests=amounts(100, MIB)))
+
+    document = admitted(pod, an_autoscaler(ADVICE, boost=CpuBoost(factor=5)), limit_ranges=[item])
+
+    assert resources_of(document)["requests"]["cpu"] == "2500m"
+    assert resources_of(document)["limits"]["cpu"] == "2500m"
+
+
+def test_the_operators_maximum_caps_the_boost() -> None:
+    autoscaler = an_autoscaler(ADVICE, boost=CpuBoost(factor=10))
+
+    document = admitted(a_pod(USUAL), autoscaler, max_boost_millicores=1500)
+
+    assert resources_of(document)["requests"]["cpu"] == "1500m"
+
+
+@pytest.mark.parametrize("gates", [ON, OFF], ids=["gate on", "gate off"])
+def test_a_malformed_boost_is_an_error_only_while_the_gate_is_on(gates: FeatureGates) -> None:
+    autoscaler = an_autoscaler(ADVICE, boost=CpuBoost("Quantity"))
+
+    if gates.cpu_startup_boost:
+        with pytest.raises(BoostError, match="quantity"):
+            admission_patch(a_pod(USUAL), autoscaler, gates=gates)
+    else:
+        assert admission_patch(a_pod(USUAL), autoscaler, gates=gates)
+
+
+def test_f31_containers_with_odd_names_get_a_valid_patch() -> None:
+    odd = "a/b~1~c"
+    pod = a_pod(a_container(odd, requests=amounts(100)))
+
+    document = admitted(pod, an_autoscaler(boost=DOUBLE))
+
+    assert annotation_name(odd) in annotations_of(document)
+
+
+@given(pod=pod(), autoscaler=autoscaler, items=limit_ranges)
+def test_f28_f31_any_pod_gets_a_valid_patch(
+    pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem]
+) -> None:
+    document = admitted(pod, autoscaler, limit_ranges=items)
+
+    assert annotations_of(document)["vpaObservedContainers"] == ", ".join(
+        container.name for container in pod.containers
+    )
+
+
+@given(pod=pod(sane_allocation()), autoscaler=autoscaler)
+def test_after_a_patch_there_is_nothing_left_to_patch(pod: Pod, autoscaler: Autoscaler) -> None:
+    assume(len({container.name for container in pod.containers}) == len(pod.containers))
+    new = read_pod(write_pod(pod))
+    once = admitted(new, autoscaler, gates=OFF)
+
+    assert admitted(read_pod(once), autoscaler, gates=OFF)["spec"] == once["spec"]
+
+
+@given(pod=pod(sane_allocation()), autoscaler=autoscaler)
+def test_admission_never_leaves_a_limit_below_its_request(pod: Pod, autoscaler: Autoscaler) -> None:
+    assume(len({container.name for container in pod.containers}) == len(pod.containers))
+    admitted_pod = read_pod(admitted(read_pod(write_pod(pod)), autoscaler))
+
+    for container in admitted_pod.containers:
+        requests = container.spec.requests or {}
+        for kind, limit in (container.spec.limits or {}).items():
+            # A limit of zero counts as none, here and in the original.
+            assert not limit or requests.get(kind, 0) <= limit

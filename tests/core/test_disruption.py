@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import a_pod, an_autoscaler
 
-from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.disruption import (
     DisruptionSettings,
@@ -107,12 +106,6 @@ def test_a_group_counts_all_pods_of_its_direct_owner() -> None:
     assert len(groups) == 2
 
 
-def test_a_boosted_pod_marks_its_group() -> None:
-    boosted = a_pod(annotations={f"{BOOST_PREFIX}app": "{}"})
-
-    assert count_groups([boosted], {})[REPLICA_SET].has_boosted_pods
-
-
 def test_a_pod_without_an_owner_is_in_no_group() -> None:
     assert owner_of(a_pod(owner=None)) is None
 
@@ -140,37 +133,29 @@ def test_a_group_below_the_least_replicas_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("mode", "skip", "boosted", "expected"),
+    ("mode", "skip", "expected"),
     [
-        pytest.param(EITHER, True, False, Standing.RESIZE_ONLY, id="in place or recreate, skipped"),
-        pytest.param(IN_PLACE, True, False, Standing.RESIZE_ONLY, id="in place, skipped"),
-        pytest.param(
-            IN_PLACE, False, False, HoldReason.BELOW_MIN_REPLICAS, id="in place, not skipped"
-        ),
+        pytest.param(EITHER, True, Standing.RESIZE_ONLY, id="in place or recreate, skipped"),
+        pytest.param(IN_PLACE, True, Standing.RESIZE_ONLY, id="in place, skipped"),
+        pytest.param(IN_PLACE, False, HoldReason.BELOW_MIN_REPLICAS, id="in place, not skipped"),
         pytest.param(
             UpdateMode.RECREATE,
             True,
-            False,
             HoldReason.BELOW_MIN_REPLICAS,
             id="recreate has nothing to skip",
         ),
         pytest.param(
             UpdateMode.UPSCALE_ONLY,
             True,
-            False,
             HoldReason.BELOW_MIN_REPLICAS,
             id="upscale only keeps the rules of recreate",
-        ),
-        pytest.param(UpdateMode.RECREATE, False, True, Standing.OPEN, id="a boosted pod opens it"),
-        pytest.param(
-            EITHER, True, True, Standing.RESIZE_ONLY, id="a boosted pod beside skipped budgets"
         ),
     ],
 )
 def test_what_opens_a_group_that_is_too_small(
-    *, mode: UpdateMode, skip: bool, boosted: bool, expected: Standing | HoldReason
+    *, mode: UpdateMode, skip: bool, expected: Standing | HoldReason
 ) -> None:
-    small = ReplicaGroup(live=1, pending=0, configured=1, has_boosted_pods=boosted)
+    small = ReplicaGroup(live=1, pending=0, configured=1)
     settings = DisruptionSettings(skip_budget_in_place=skip)
 
     assert standing(small, an_autoscaler(mode=mode), settings) is expected

@@ -31,7 +31,6 @@ DISTRUSTED_CONDITIONS: Final = {
 }
 """Conditions with which a recommender says that its recommendation should not be acted on."""
 
-_NO_TIME: Final = timedelta(0)
 _TRUE: Final = "True"
 
 
@@ -44,8 +43,8 @@ class PlanSettings:
     gates: FeatureGates = field(default_factory=FeatureGates)
     max_boost_duration: timedelta | None = MAX_BOOST_DURATION
     """`--max-boost-duration`; None for no limit."""
-    role_dwell: timedelta = _NO_TIME
-    """How long a pod must have had its autoscaler before that one may shrink it (S39)."""
+    role_dwell: timedelta = timedelta(minutes=1)
+    """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
     """How long a resized pod is left alone, but for a quick out-of-memory kill."""
     grow_only_under_requirements: bool = False

@@ -13,7 +13,6 @@ from enum import Enum, auto
 from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.boost import boosted_containers
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 
@@ -45,7 +44,6 @@ class ReplicaGroup:
     pending: int
     configured: int | None
     """How many pods the owner should have; None if nobody knows."""
-    has_boosted_pods: bool = False
 
     @property
     def running(self) -> int:
@@ -91,7 +89,6 @@ def count_groups(
             live=len(group),
             pending=sum(pod.phase is PodPhase.PENDING for pod in group),
             configured=_wanted(owner, configured.get(owner), len(group)),
-            has_boosted_pods=any(map(boosted_containers, group)),
         )
         for owner, group in members.items()
     }
@@ -112,8 +109,7 @@ def standing(
     resizes = autoscaler.mode in (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
     if resizes and settings.skip_budget_in_place:
         return Standing.RESIZE_ONLY
-    # Boosts must end in small workloads too, so one boosted pod opens its group.
-    return Standing.OPEN if group.has_boosted_pods else HoldReason.BELOW_MIN_REPLICAS
+    return HoldReason.BELOW_MIN_REPLICAS
 
 
 def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | None:

@@ -68,7 +68,12 @@ def a_recommendation(dice: Dice) -> Json:
     # More than two histograms merge in an order that the original leaves to chance.
     revisions = dice.one_of([["1"], ["1"], ["1", "2"]])
     pods = [_pod(dice, f"web-{n}", containers, revisions) for n in range(dice.between(1, 4))]
-    steps = [_step(dice, pods) for _ in range(dice.between(0, 7))]
+    steps = [
+        _step(dice, pod, container)
+        for pod in pods
+        for container in pod["containers"]
+        for _ in range(dice.one_of([0, 1, 1, 1, 2, 3]))
+    ]
     if dice.happens(0.8):
         steps.sort(key=lambda step: str(step.get("start", step.get("time"))))
     policies = [a_container_policy(dice, [*containers, "*"]) for _ in range(dice.between(0, 2))]
@@ -87,9 +92,8 @@ def _pod(dice: Dice, name: str, containers: list[str], revisions: list[str]) -> 
     return {"name": name, "labels": pod_labels, "containers": requests}
 
 
-def _step(dice: Dice, pods: list[Json]) -> Json:
-    pod = dice.one_of(pods)
-    target = {"pod": pod["name"], "container": dice.one_of(list(pod["containers"]))}
+def _step(dice: Dice, pod: Json, container: str) -> Json:
+    target = {"pod": pod["name"], "container": container}
     if dice.happens(0.03):
         target = {"pod": "gone", "container": "app"}
     begin = dice.between(0, 6 * 24) * HOUR + dice.one_of([0, 0, dice.between(0, HOUR)])

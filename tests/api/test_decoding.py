@@ -29,8 +29,8 @@ def test_a_field_is_named_in_camel_case_on_the_wire() -> None:
         pytest.param(
             b'{"inner": [{}, {"countOfThings": "3"}]}',
             "inner[1].countOfThings",
-            "got `str`",
-            id="a wrong type deep inside",
+            'got `str`: "3"',
+            id="a wrong type deep inside, with the value",
         ),
         pytest.param(
             b'{"inner": [{"countOfThings": 2147483648}]}',
@@ -38,6 +38,19 @@ def test_a_field_is_named_in_camel_case_on_the_wire() -> None:
             "2147483647",
             id="a number out of range",
         ),
+        pytest.param(
+            b'{"inner": [{"countOfThings": "' + b"x" * 99 + b'"}]}',
+            "inner[0].countOfThings",
+            "x…",
+            id="a long value is cut",
+        ),
+        pytest.param(
+            b'{"inner": [{"countOfThings": "3"}]} and more',
+            "inner[0].countOfThings",
+            "got `str`",
+            id="a second flaw behind the first",
+        ),
+        pytest.param(b'{"inner": {}}', "inner", "got `object`", id="an object is not shown whole"),
         pytest.param(b"[]", "", "got `array`", id="something else altogether"),
         pytest.param(b'{"inner"', "", "not valid JSON", id="JSON cut short"),
         pytest.param(b"{'inner': 1}", "", "not valid JSON", id="not JSON at all"),

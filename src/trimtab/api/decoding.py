@@ -4,8 +4,9 @@ A wire record (`Wire`) names only the fields that somebody here reads; all other
 the original, `null` means the same as a field that is not there.
 """
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,6 +15,10 @@ _U = TypeVar("_U")
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+"""One step of a path: the name of a field, or the index of an item."""
+_MAX_SHOWN: Final = 64
 
 
 class DecodeError(ValueError):
@@ -35,7 +40,8 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
-        raise DecodeError(place.rpartition("$")[2].strip(".`"), problem) from error
+        path = place.rpartition("$")[2].strip("`")
+        raise DecodeError(path.strip("."), problem + _shown(data, path)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError("", f"not valid JSON: {error}") from error
 
@@ -45,3 +51,24 @@ def convert_each(
 ) -> tuple[_U, ...]:
     """Every item converted, given the path of its place in the list."""
     return tuple(convert(item, f"{path}[{index}]") for index, item in enumerate(items or ()))
+
+
+def _shown(data: bytes, path: str) -> str:
+    """The value at the path as people are shown it; nothing where the path leads nowhere."""
+    try:
+        value: object = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # Behind the first flaw, which is told, comes another one.
+        return ""
+    for name, index in _STEP.findall(path):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and index and int(index) < len(value):
+            value = value[int(index)]
+        else:
+            return ""
+    # A whole object or list is not what is wrong; something in it is missing, or it is too much.
+    if isinstance(value, dict | list):
+        return ""
+    text = msgspec.json.encode(value).decode()
+    return f": {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '…'}"

@@ -45,7 +45,7 @@ def has_pods_of_other_kinds(case: dict[str, Any]) -> bool:
 def requests_of(pod: dict[str, Any]) -> Iterator[dict[str, str]]:
     """What each container requests, by its spec and by its status."""
     statuses = pod.get("status", {}).get("containerStatuses") or []
-    reported = (status["resources"] for status in statuses if status.get("resources"))
+    reported = (s["resources"] for s in statuses if s.get("resources") is not None)
     specified = (container.get("resources") or {} for container in pod["spec"]["containers"])
     for resources in (*specified, *reported):
         yield resources.get("requests") or {}

@@ -1,15 +1,11 @@
 """Where the weights of a bank lie: for each row only the window of buckets that it has touched.
 
-Windows are 16, 32, 64 or all buckets wide. Those of one width lie on one shelf, side by side as the
-columns of a matrix: its first line holds the first slot of every window, its second line the
-second slots. So a running sum over the slots of all windows is a few additions of whole lines,
-which no order of rows makes slower, while one sample still touches one number.
-
-A row that gets a sample outside its window moves to a new column, wide enough, with room to spare
-on both sides. Columns left behind are reused; a shelf that is mostly left behind is closed up.
+All windows lie in one long array, each of one of a few widths, from 8 buckets to all of them. A row that gets a sample
+outside its window moves to a wider one, with room to spare on both sides. Windows left behind are
+given out again; when more than half of the array is left behind, it is closed up.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -17,95 +13,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.buckets import Buckets, Floats, Ints
-from trimtab.core.running_sums import count_short
 
-NARROW_WIDTHS: Final = (16, 32, 64)
-_FEW_COLUMNS: Final = 64
+NARROW_WIDTHS: Final = (8, 16, 24, 32, 48, 64, 96, 128)
+
+# What is copied or computed at a time should stay in the processor's second cache.
+_SLOTS_AT_ONCE: Final = 1 << 16
+_ROWS_AT_ONCE: Final = 1 << 10
+_SAMPLES_AT_ONCE: Final = 1 << 13
+_FEW_SLOTS: Final = 1 << 10
 
 _Item = TypeVar("_Item", bound=np.generic)
 
 
-class Shelf:
-    """The windows of one width, each one column."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.weights: Floats = np.zeros((width, 0))
-        self.used = 0
-        """The columns from here on were never given out."""
-        self._returned: Ints = np.zeros(0, np.int64)
-
-    def take(self, count: int) -> Ints:
-        """So many columns of zeros, returned ones first."""
-        again = self._returned[:count]
-        self._returned = self._returned[count:]
-        fresh = np.arange(self.used, self.used + count - len(again))
-        self._grow(self.used + len(fresh))
-        self.used += len(fresh)
-        return np.concatenate((again, fresh))
-
-    def give_back(self, columns: Ints) -> None:
-        """Clear columns for reuse."""
-        self.weights[:, columns] = 0.0
-        self._returned = np.concatenate((self._returned, columns))
-
-    @property
-    def is_mostly_empty(self) -> bool:
-        """Whether closing up would free more than half of a shelf that is worth it."""
-        return self.used > _FEW_COLUMNS and 2 * len(self._returned) > self.used
-
-    def close_up(self, columns: Ints) -> Ints:
-        """Keep only these columns and say where each of them lies now."""
-        kept = self.weights[:, columns]
-        self.weights = np.zeros((self.width, max(len(columns), _FEW_COLUMNS)))
-        self.weights[:, : len(columns)] = kept
-        self.used = len(columns)
-        self._returned = np.zeros(0, np.int64)
-        return np.arange(len(columns))
-
-    def _grow(self, used: int) -> None:
-        capacity = self.weights.shape[1]
-        if used > capacity:
-            grown = np.zeros((self.width, max(used, 2 * capacity, _FEW_COLUMNS)))
-            grown[:, :capacity] = self.weights
-            self.weights = grown
-
-
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """Those of the rows asked for whose windows lie on one shelf."""
+class Windows:
+    """Copies of some windows of equal width: lines are slots, columns are rows."""
 
-    shelf: Shelf
-    which: Ints | slice
+    which: Ints
     """Their positions among the rows asked for."""
-    columns: Ints
+    rows: Ints
     bases: Buckets
     """The bucket of the first slot of each."""
+    weights: Floats
 
     @property
     def buckets(self) -> Buckets:
-        """The bucket of each slot (line) of each window (column)."""
-        return np.arange(self.shelf.width, dtype=np.uint8)[:, np.newaxis] + self.bases
-
-    @property
-    def weights(self) -> Floats:
-        """A copy of the windows, one column each."""
-        return self.shelf.weights[:, self.columns]
-
-    def replace(self, weights: Floats) -> None:
-        """Put other weights into the windows."""
-        self.shelf.weights[:, self.columns] = weights
-
-    def count_short(self, totals: Floats, fractions: Sequence[float]) -> list[Buckets]:
-        """For each fraction: how many running sums of each window stay short of it."""
-        used = self.shelf.used
-        if 2 * len(self.columns) < used:
-            return list(count_short(self.weights, totals, fractions))
-        # Most of the shelf is asked for: reading all of it in place beats copying.
-        by_column = np.zeros(used)
-        by_column[self.columns] = totals
-        counts = count_short(self.shelf.weights[:, :used], by_column, fractions)
-        return [line.take(self.columns) for line in counts]
+        """The bucket of each slot of each window."""
+        return np.arange(len(self.weights), dtype=np.uint8)[:, np.newaxis] + self.bases
 
 
 class Arena:
@@ -113,144 +47,161 @@ class Arena:
 
     def __init__(self, bucket_count: int) -> None:
         narrow = [width for width in NARROW_WIDTHS if width < bucket_count]
-        self.shelves = [Shelf(width) for width in (*narrow, bucket_count)]
+        self._widths = np.array([*narrow, bucket_count])
         self._bucket_count = bucket_count
-        self._no_shelf = len(self.shelves)
-        self._widths = np.array([*narrow, bucket_count, 0], np.uint8)
-        self._shelf_of: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        self._slots: Floats = np.zeros(0)
+        self._used = 0
+        """The slots from here on were never given out."""
+        self._left: dict[int, Ints] = {}
+        """Where windows of each width were left behind."""
+        self._start: Ints = np.zeros(0, np.int64)
         self._base: Buckets = np.zeros(0, np.uint8)
-        self._column: NDArray[np.int32] = np.zeros(0, np.int32)
+        self._width: NDArray[np.uint8] = np.zeros(0, np.uint8)
+        """0 for rows without a window."""
 
     def grow(self, capacity: int) -> None:
         """Make place for rows up to a number; new ones have no window yet."""
-        known = len(self._shelf_of)
-        self._shelf_of = grown(self._shelf_of, capacity)
-        self._shelf_of[known:] = self._no_shelf
+        self._start = grown(self._start, capacity)
         self._base = grown(self._base, capacity)
-        self._column = grown(self._column, capacity)
+        self._width = grown(self._width, capacity)
 
     @property
     def bytes_held(self) -> int:
         """The size of all arrays, room to grow included."""
-        by_row = self._shelf_of.nbytes + self._base.nbytes + self._column.nbytes
-        return by_row + sum(shelf.weights.nbytes for shelf in self.shelves)
+        by_row = self._start.nbytes + self._base.nbytes + self._width.nbytes
+        return by_row + self._slots.nbytes
 
-    def placed(self, rows: Ints) -> Iterator[Placed]:
-        """The windows of rows, shelf by shelf; rows without a window are left out."""
-        shelf_of = self._shelf_of[rows]
-        for number, shelf in enumerate(self.shelves):
-            if shelf.used:
-                here = shelf_of == number
-                if here.all():
-                    yield self._place(shelf, rows, slice(None))
-                elif here.any():
-                    which = np.flatnonzero(here)
-                    yield self._place(shelf, rows[which], which)
+    def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
+        """Add to buckets inside the windows, one sample after the other."""
+        for first in range(0, len(rows), _SAMPLES_AT_ONCE):
+            part = slice(first, first + _SAMPLES_AT_ONCE)
+            np.add.at(self._slots, self._indices(rows[part], buckets[part]), weights[part])
 
-    def contents(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
-        """All that rows hold: positions among them, buckets and weights, shelf by shelf."""
-        positions = np.arange(len(rows))
-        for part in self.placed(rows):
-            weights = part.weights
-            slots, places = np.nonzero(weights)
-            buckets = part.bases[places] + slots.astype(np.uint8)
-            yield positions[part.which][places], buckets, weights[slots, places]
+    def put(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
+        """Replace the weights of buckets inside the windows."""
+        self._slots[self._indices(rows, buckets)] = weights
 
-    def _place(self, shelf: Shelf, rows: Ints, which: Ints | slice) -> Placed:
-        return Placed(shelf, which, self._column[rows].astype(np.int64), self._base[rows])
+    def look_up(self, rows: Ints, buckets: Buckets) -> Floats:
+        """The weights of buckets inside the windows."""
+        return self._slots.take(self._indices(rows, buckets))
+
+    def _indices(self, rows: Ints, buckets: Buckets) -> Ints:
+        indices = self._start.take(rows)
+        indices += buckets - self._base.take(rows)
+        return indices
 
     def outside(self, rows: Ints, buckets: Buckets) -> NDArray[np.bool_]:
         """Which buckets lie outside the window of their row."""
         # Below the window the difference wraps around to more than any width.
-        return np.asarray(buckets - self._base[rows] >= self._widths[self._shelf_of[rows]])
+        return np.asarray(buckets - self._base.take(rows) >= self._width.take(rows))
+
+    def windows(self, rows: Ints) -> Iterator[Windows]:
+        """Copies of the windows of rows, some at a time; rows without a window are left out."""
+        widths = self._width.take(rows)
+        for width in self._widths.tolist():
+            all_of_width = np.flatnonzero(widths == width)
+            step = max(_ROWS_AT_ONCE, _SLOTS_AT_ONCE // width)
+            for first in range(0, len(all_of_width), step):
+                yield self._copy(rows, all_of_width[first : first + step], width)
+
+    def _copy(self, rows: Ints, which: Ints, width: int) -> Windows:
+        here = rows[which]
+        weights = self._slots.take(_slots_of(self._start[here], width))
+        return Windows(which, here, self._base[here], weights)
+
+    def replace(self, windows: Windows, weights: Floats) -> None:
+        """Put other weights into windows."""
+        self._slots[_slots_of(self._start[windows.rows], len(weights))] = weights
+
+    def contents(self, rows: Ints) -> Iterator[tuple[Ints, Buckets, Floats]]:
+        """All that rows hold, some at a time: positions among the rows, buckets and weights."""
+        for windows in self.windows(rows):
+            slots, columns = np.nonzero(windows.weights)
+            buckets = windows.bases[columns] + slots.astype(np.uint8)
+            yield windows.which[columns], buckets, windows.weights[slots, columns]
 
     def reserve(self, rows: Ints, lowest: Buckets, highest: Buckets) -> None:
         """Give distinct rows windows that hold what they hold already and these buckets."""
-        low, high = lowest.astype(np.int64), highest.astype(np.int64)
-        moved = list(self.contents(rows))
-        for part in self.placed(rows):
-            first, last = _extent(part)
-            low[part.which] = np.minimum(low[part.which], first)
-            high[part.which] = np.maximum(high[part.which], last)
-        self._free(rows)
-        self._assign(rows, low, high)
-        for positions, buckets, weights in moved:
+        held = list(self.contents(rows))
+        low, high = lowest.copy(), highest.copy()
+        for positions, buckets, _ in held:
+            np.minimum.at(low, positions, buckets)
+            np.maximum.at(high, positions, buckets)
+        self._leave(rows)
+        self._assign(rows, low.astype(np.int64), high.astype(np.int64))
+        for positions, buckets, weights in held:
             self.put(rows[positions], buckets, weights)
-        self._tidy()
+        self._close_up()
 
     def release(self, rows: Ints) -> None:
         """Take the windows of distinct rows away."""
-        self._free(rows)
-        self._tidy()
+        self._leave(rows)
+        self._close_up()
+
+    def _leave(self, rows: Ints) -> None:
+        for width in self._widths.tolist():
+            starts = self._start[rows[self._width[rows] == width]]
+            self._slots[_slots_of(starts, width)] = 0.0
+            self._left[width] = np.concatenate((self._left_behind(width), starts))
+        self._width[rows] = 0
+
+    def _left_behind(self, width: int) -> Ints:
+        return self._left.get(width, np.zeros(0, np.int64))
+
+    def _assign(self, rows: Ints, low: Ints, high: Ints) -> None:
+        spans = high - low + 1
+        widths = self._widths[np.searchsorted(self._widths, spans)]
+        spare = widths - spans
+        self._base[rows] = np.clip(low - spare // 2, 0, self._bucket_count - widths)
+        self._width[rows] = widths
+        for width in self._widths.tolist():
+            here = rows[widths == width]
+            self._start[here] = self._take(width, len(here))
+
+    def _take(self, width: int, count: int) -> Ints:
+        """Starts of so many windows of zeros, those left behind first."""
+        left = self._left_behind(width)
+        self._left[width] = left[count:]
+        missing = max(count - len(left), 0)
+        fresh = self._used + width * np.arange(missing)
+        self._used += width * missing
+        if self._used > len(self._slots):
+            self._slots = grown(self._slots, room_for(self._used))
+        return np.concatenate((left[:count], fresh))
+
+    def _close_up(self) -> None:
+        left = sum(width * len(starts) for width, starts in self._left.items())
+        if self._used > _FEW_SLOTS and 2 * left > self._used:
+            rows = np.flatnonzero(self._width)
+            self._start[rows], self._slots = self._packed(rows)
+            self._used, self._left = len(self._slots), {}
 
     def taken(self, rows: Ints) -> "Arena":
         """Copies of the windows of rows, numbered from 0 in the order given."""
         taken = Arena(self._bucket_count)
-        taken._shelf_of, taken._base = self._shelf_of[rows], self._base[rows]
-        taken._column = self._column[rows]
-        for part in self.placed(rows):
-            shelf = taken.shelves[self.shelves.index(part.shelf)]
-            columns = shelf.take(len(part.columns))
-            shelf.weights[:, columns] = part.weights
-            taken._column[part.which] = columns
+        taken._base, taken._width = self._base[rows], self._width[rows]
+        taken._start, taken._slots = self._packed(rows)
+        taken._used = len(taken._slots)
         return taken
 
-    def _free(self, rows: Ints) -> None:
-        for part in self.placed(rows):
-            part.shelf.give_back(part.columns)
-        self._shelf_of[rows] = self._no_shelf
-
-    def _assign(self, rows: Ints, low: Ints, high: Ints) -> None:
-        widths = self._widths[:-1].astype(np.int64)
-        spans = high - low + 1
-        numbers = np.searchsorted(widths, spans)
-        spare = widths[numbers] - spans
-        highest_base = self._bucket_count - widths[numbers]
-        self._base[rows] = np.clip(low - spare // 2, 0, highest_base)
-        self._shelf_of[rows] = numbers
-        for number, shelf in enumerate(self.shelves):
-            here = rows[numbers == number]
-            self._column[here] = shelf.take(len(here))
-
-    def _tidy(self) -> None:
-        for number, shelf in enumerate(self.shelves):
-            if shelf.is_mostly_empty:
-                rows = np.flatnonzero(self._shelf_of == number)
-                self._column[rows] = shelf.close_up(self._column[rows].astype(np.int64))
-
-    def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
-        """Add to buckets inside the windows, one sample after the other."""
-        for part in self.placed(rows):
-            np.add.at(*_address(part, buckets), weights[part.which])
-
-    def put(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
-        """Replace the weights of buckets inside the windows."""
-        for part in self.placed(rows):
-            flat, indices = _address(part, buckets)
-            flat[indices] = weights[part.which]
-
-    def look_up(self, rows: Ints, buckets: Buckets) -> Floats:
-        """The weights of buckets inside the windows."""
-        found = np.zeros(len(rows))
-        for part in self.placed(rows):
-            flat, indices = _address(part, buckets)
-            found[part.which] = flat[indices]
-        return found
+    def _packed(self, rows: Ints) -> tuple[Ints, Floats]:
+        """Copies of windows without any gap: where each starts, and the slots."""
+        widths = self._width[rows].astype(np.int64)
+        starts = np.cumsum(widths) - widths
+        slots = np.zeros(int(widths.sum()))
+        for windows in self.windows(rows):
+            slots[_slots_of(starts[windows.which], len(windows.weights))] = windows.weights
+        return starts, slots
 
 
-def _address(part: Placed, buckets: Buckets) -> tuple[Floats, Ints]:
-    """A shelf as one line of numbers, and where in it the given buckets lie."""
-    indices = (buckets[part.which] - part.bases).astype(np.int64)
-    indices *= part.shelf.weights.shape[1]
-    indices += part.columns
-    return part.shelf.weights.reshape(-1), indices
+def _slots_of(starts: Ints, width: int) -> Ints:
+    """Where the slots (lines) of windows (columns) lie."""
+    return np.arange(width)[:, np.newaxis] + starts
 
 
-def _extent(part: Placed) -> tuple[Ints, Ints]:
-    """The first and the last bucket of each window that holds anything."""
-    used = part.weights != 0.0
-    last = part.shelf.width - 1 - used[::-1].argmax(axis=0)
-    return part.bases + used.argmax(axis=0), part.bases + last
+def room_for(count: int) -> int:
+    """How much to make room for when so much is needed: a quarter more, that it happens rarely."""
+    return count + count // 4
 
 
 def grown(array: NDArray[_Item], capacity: int) -> NDArray[_Item]:

@@ -14,8 +14,6 @@ from trimtab.core.decay import LAST_TIME, ZERO_TIME
 # Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200
 
-_CHUNK: Final = 1 << 13
-
 
 class SampleError(ValueError):
     """A sample that no histogram can hold; the message names the field, its value and its place."""
@@ -36,11 +34,6 @@ class Batch:
     def pick(self, which: Ints | slice) -> "Batch":
         """Those samples of the batch alone."""
         return Batch(self.rows[which], self.buckets[which], self.weights[which], self.times[which])
-
-    def chunks(self) -> Iterator["Batch"]:
-        """The batch in pieces so short that whatever is computed of one stays in the cache."""
-        for start in range(0, len(self), _CHUNK):
-            yield self.pick(slice(start, start + _CHUNK))
 
     def split(self) -> tuple["Batch", "Batch"]:
         """The first sample of each row, and all others."""

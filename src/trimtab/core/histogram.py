@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trimtab.core import checkpoint
-from trimtab.core.arena import grown
+from trimtab.core.arena import grown, room_for
 from trimtab.core.batches import Batch, make_batch
 from trimtab.core.buckets import BucketScheme, Floats, Ints
 from trimtab.core.checkpoint import HistogramCheckpoint
@@ -42,7 +42,7 @@ class HistogramBank:
         self.scheme = scheme
         self.half_life = half_life
         self.quantiles = quantiles
-        self.weights = Weights(scheme.count, scheme.epsilon)
+        self.weights = Weights(scheme.count, scheme.epsilon, quantiles)
         """For this module alone, like the references."""
         self.references: Floats = np.zeros(0)
         self._decay = Decay(half_life)
@@ -65,7 +65,7 @@ class HistogramBank:
         fresh = np.arange(self._used, self._used + count - len(again))
         self._used += len(fresh)
         if self._used > len(self.references):
-            self._grow(max(self._used, 2 * len(self.references)))
+            self._grow(room_for(self._used))
         return np.concatenate((np.array(again, np.int64), fresh))
 
     def _grow(self, capacity: int) -> None:
@@ -100,9 +100,8 @@ class HistogramBank:
     def add(self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike) -> None:
         """Add samples; a single weight or time counts for all of them."""
         batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
-        for chunk in batch.chunks():
-            for part in self._until_none_is_overdue(chunk):
-                self.weights.add(part.rows, part.buckets, self._effective_weights(part))
+        for part in self._until_none_is_overdue(batch):
+            self.weights.add(part.rows, part.buckets, self._effective_weights(part))
 
     def subtract(
         self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike
@@ -116,7 +115,7 @@ class HistogramBank:
     def _until_none_is_overdue(self, batch: Batch) -> Iterator[Batch]:
         """Parts to be added one after the other, references having moved as far as needed."""
         # Additions may be done together; only a moving reference separates earlier from later.
-        while self._decay.overdue(self._ages(batch)).any():
+        while self._decay.is_any_overdue(self._ages(batch)):
             first, later = batch.split()
             self._shift_overdue(first)
             yield first
@@ -124,7 +123,8 @@ class HistogramBank:
         yield batch
 
     def _ages(self, batch: Batch) -> Floats:
-        return batch.times - self.references[batch.rows]
+        ages = self.references.take(batch.rows)
+        return np.subtract(batch.times, ages, out=ages)
 
     def _shift_overdue(self, batch: Batch) -> None:
         overdue = np.flatnonzero(self._decay.overdue(self._ages(batch)))
@@ -137,12 +137,14 @@ class HistogramBank:
         self.references[rows] = references
 
     def _effective_weights(self, batch: Batch) -> Floats:
-        return batch.weights * self._decay.factors(self._ages(batch))
+        effective = self._decay.factors(self._ages(batch))
+        effective *= batch.weights
+        return effective
 
     def percentiles(self, rows: ArrayLike | None = None) -> Floats:
         """The bank's quantiles (columns) of rows, or of every row, released ones being empty."""
-        chosen = np.arange(self._used) if rows is None else _array(rows)
-        return self._ends.take(self.weights.reach(chosen, self.quantiles)).T
+        chosen = slice(0, self._used) if rows is None else _array(rows)
+        return self._ends.take(self.weights.reached(chosen)).T
 
     def percentile(self, row: int, fraction: float) -> float:
         """The end of the bucket where a row's running sum reaches a fraction of its total."""
@@ -160,7 +162,9 @@ class HistogramBank:
             reference = self.references[[source]]
             if self.references[into_row] < reference:
                 self._shift(target, self._decay.align(reference))
-            self._absorb(target, self._brought_to(self.references[target], np.array([source])))
+            self.weights.absorb(
+                target, self._brought_to(self.references[target], np.array([source]))
+            )
 
     def merged(self, groups: Sequence[Sequence[int]]) -> "HistogramBank":
         """A new bank whose row `i` holds everything that the rows of group `i` hold here."""
@@ -175,7 +179,7 @@ class HistogramBank:
         # As if the member with the latest reference came first: then only sources are scaled.
         np.maximum.at(merged.references, groups, self.references[rows])
         merged.references[:] = self._decay.align(merged.references)
-        merged._absorb(groups, self._brought_to(merged.references[groups], rows))
+        merged.weights.absorb(groups, self._brought_to(merged.references[groups], rows))
         return merged
 
     def _brought_to(self, references: Floats, rows: Ints) -> Weights:
@@ -188,11 +192,6 @@ class HistogramBank:
             taken.scale(older, self._decay.exponents(old[older], new))
         return taken
 
-    def _absorb(self, targets: Ints, sources: Weights) -> None:
-        np.add.at(self.weights.totals, targets, sources.totals)
-        for places, buckets, weights in sources.spans(np.arange(len(targets))):
-            self.weights.add_inside(targets[places], buckets, weights)
-
     def encode(self, row: int) -> HistogramCheckpoint:
         """The record in which a row outlives a restart."""
         total, reference = float(self.weights.totals[row]), float(self.references[row])
@@ -202,10 +201,7 @@ class HistogramBank:
         """Add what a checkpoint holds to a row, which takes over its reference."""
         content = checkpoint.decode_histogram(stored, self.scheme.count)
         self.references[row] = content.reference
-        self.weights.totals[row] += content.total_weight
-        buckets = np.flatnonzero(content.weights)
-        rows = np.full(len(buckets), row)
-        self.weights.add_inside(rows, buckets.astype(np.uint8), content.weights[buckets])
+        self.weights.load(row, content.weights, content.total_weight)
 
 
 def _array(rows: ArrayLike) -> Ints:

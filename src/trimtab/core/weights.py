@@ -6,26 +6,33 @@ Fainter weight outside stays where it is and counts once the span covers it.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core import running_sums
-from trimtab.core.arena import Arena, Placed, grown
+from trimtab.core.arena import Arena, Windows, grown
 from trimtab.core.buckets import Buckets, Floats, Ints
+from trimtab.core.running_sums import Spans
+
+# Below every total.
+_UNKNOWN: Final = -1.0
 
 
 class Weights:
     """Rows of weights; whoever numbers the rows also says how many there are."""
 
-    def __init__(self, bucket_count: int, epsilon: float) -> None:
+    def __init__(self, bucket_count: int, epsilon: float, fractions: Sequence[float]) -> None:
         self.epsilon = epsilon
+        self.fractions = fractions
         self.bucket_count = bucket_count
         self.totals: Floats = np.zeros(0)
         self.lowest: Buckets = np.zeros(0, np.uint8)
         self.highest: Buckets = np.zeros(0, np.uint8)
-        self._has_faint: NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """Rows that may hold faint weight outside their span."""
+        self._reached: Buckets = np.zeros((len(fractions), 0), np.uint8)
+        self._limits: Floats = np.zeros(0)
+        """Up to which total a row reaches what it reached when it was looked at last."""
         self._arena = Arena(bucket_count)
 
     def grow(self, capacity: int) -> None:
@@ -35,7 +42,9 @@ class Weights:
         self.totals = grown(self.totals, capacity)
         self.lowest = grown(self.lowest, capacity)
         self.highest = grown(self.highest, capacity)
-        self._has_faint = grown(self._has_faint, capacity)
+        self._limits = grown(self._limits, capacity)
+        reached = [grown(line, capacity) for line in self._reached]
+        self._reached = np.array(reached, np.uint8).reshape(-1, capacity)
         self._forget(np.arange(known, capacity))
 
     def clear(self, rows: Ints) -> None:
@@ -46,13 +55,13 @@ class Weights:
     def _forget(self, rows: Ints) -> None:
         self.totals[rows] = 0.0
         self.lowest[rows], self.highest[rows] = self.bucket_count - 1, 0
-        self._has_faint[rows] = False
+        self._limits[rows] = _UNKNOWN
 
     @property
     def bytes_held(self) -> int:
         """The size of all arrays, room to grow included."""
         by_row = self.totals.nbytes + self.lowest.nbytes + self.highest.nbytes
-        return by_row + self._has_faint.nbytes + self._arena.bytes_held
+        return by_row + self._reached.nbytes + self._limits.nbytes + self._arena.bytes_held
 
     def is_empty(self, rows: Ints) -> NDArray[np.bool_]:
         """Which rows have no occupied bucket."""
@@ -61,10 +70,24 @@ class Weights:
     def add(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
         """Add to buckets and totals, one sample after the other."""
         np.add.at(self.totals, rows, weights)
-        self.add_inside(rows, buckets, weights)
+        self._add_inside(rows, buckets, weights)
 
-    def add_inside(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
-        """Add to buckets alone."""
+    def load(self, row: int, by_bucket: Floats, total: float) -> None:
+        """Add weights by bucket and a total to one row."""
+        self.totals[row] += total
+        buckets = np.flatnonzero(by_bucket)
+        rows = np.full(len(buckets), row)
+        self._add_inside(rows, buckets.astype(np.uint8), by_bucket[buckets])
+        self._limits[row] = _UNKNOWN
+
+    def absorb(self, targets: Ints, sources: "Weights") -> None:
+        """Add the spans of all rows of another table, each to one row of this."""
+        np.add.at(self.totals, targets, sources.totals)
+        for positions, buckets, weights in sources.spans(np.arange(len(targets))):
+            self._add_inside(targets[positions], buckets, weights)
+        self._limits[targets] = _UNKNOWN
+
+    def _add_inside(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
         some = weights > 0.0
         if not some.all():
             rows, buckets, weights = rows[some], buckets[some], weights[some]
@@ -96,11 +119,11 @@ class Weights:
         occupied = weights >= self.epsilon
         np.minimum.at(self.lowest, rows[occupied], buckets[occupied])
         np.maximum.at(self.highest, rows[occupied], buckets[occupied])
-        self._has_faint[rows[~occupied]] = True
 
     def subtract(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
         """Subtract from buckets and totals of distinct rows; under epsilon becomes nothing."""
         self.totals[rows] = self._less(self.totals[rows], weights)
+        self._limits[rows] = _UNKNOWN
         inside = ~self._arena.outside(rows, buckets)
         rows, buckets, weights = rows[inside], buckets[inside], weights[inside]
         left = self._less(self._arena.look_up(rows, buckets), weights)
@@ -115,62 +138,49 @@ class Weights:
     def scale(self, rows: Ints, exponents: NDArray[np.int32]) -> None:
         """Multiply the spans and totals of distinct rows by powers of two."""
         self.totals[rows] = np.ldexp(self.totals[rows], exponents)
-        for part in self._arena.placed(rows):
-            inside = self._in_span(rows, part)
-            weights = part.weights
-            part.replace(np.where(inside, np.ldexp(weights, exponents[part.which]), weights))
+        self._limits[rows] = _UNKNOWN
+        for windows in self._arena.windows(rows):
+            scaled = np.ldexp(windows.weights, exponents[windows.which])
+            kept = np.where(self._outside(windows), windows.weights, scaled)
+            self._arena.replace(windows, kept)
         self._tighten(rows)
 
     def _tighten(self, rows: Ints) -> None:
         """Find the spans of distinct rows anew."""
-        for part in self._arena.placed(rows):
-            weights, buckets, here = part.weights, part.buckets, rows[part.which]
-            occupied = weights >= self.epsilon
-            low = np.where(occupied, buckets, self.bucket_count - 1).min(axis=0)
-            high = np.where(occupied, buckets, 0).max(axis=0)
-            self.lowest[here], self.highest[here] = low, high
-            outside = (buckets < low) | (buckets > high)
-            self._has_faint[here] = (outside & (weights > 0.0)).any(axis=0)
+        for windows in self._arena.windows(rows):
+            occupied, buckets = windows.weights >= self.epsilon, windows.buckets
+            lowest = np.where(occupied, buckets, np.uint8(self.bucket_count - 1))
+            self.lowest[windows.rows] = lowest.min(axis=0)
+            self.highest[windows.rows] = np.where(occupied, buckets, np.uint8(0)).max(axis=0)
 
-    def _in_span(self, rows: Ints, part: Placed) -> NDArray[np.bool_]:
-        """Which slots of windows belong to the spans of their rows."""
-        here, buckets = rows[part.which], part.buckets
-        return np.asarray((buckets >= self.lowest[here]) & (buckets <= self.highest[here]))
+    def _outside(self, windows: Windows) -> NDArray[np.bool_]:
+        """Which slots of windows do not belong to the spans of their rows."""
+        lowest, highest = self.lowest[windows.rows], self.highest[windows.rows]
+        return np.asarray((windows.buckets < lowest) | (windows.buckets > highest))
 
-    def reach(self, rows: Ints, fractions: Sequence[float]) -> Buckets:
+    def reached(self, rows: Ints | slice) -> Buckets:
         """The buckets (columns) where the sums of rows reach each fraction (lines) of their totals.
 
         A sum that never gets there stops at the end of its span. Empty rows are said to reach the
         bucket after the last.
         """
-        found = np.zeros((len(fractions), len(rows)), np.uint8)
-        self._walk(found, rows, fractions)
-        faint = np.flatnonzero(self._has_faint[rows])
-        if len(faint):
-            found[:, faint] = self._walk_spans(rows[faint], fractions)
-        lowest, highest = self.lowest[rows], self.highest[rows]
-        np.maximum(found, lowest, out=found)
-        np.minimum(found, highest, out=found)
-        found[:, lowest > highest] = self.bucket_count
-        return found
+        outgrown = self.totals[rows] > self._limits[rows]
+        if outgrown.any():
+            self._walk(np.arange(len(self.totals))[rows][outgrown])
+        return self._reached[:, rows]
 
-    def _walk(self, found: Buckets, rows: Ints, fractions: Sequence[float]) -> None:
-        """Let the running sums of whole windows find their buckets."""
-        totals = self.totals[rows]
-        for part in self._arena.placed(rows):
-            counts = part.count_short(totals[part.which], fractions)
-            for line, count in zip(found, counts, strict=True):
-                line[part.which] = count + part.bases
+    def _walk(self, rows: Ints) -> None:
+        """Find anew what is reached."""
+        self._reached[:, rows], self._limits[rows] = self.bucket_count, self.totals[rows]
+        for windows in self._arena.windows(rows[~self.is_empty(rows)]):
+            slots, limits = running_sums.walk(self._spans(windows), self.fractions)
+            self._reached[:, windows.rows] = slots + windows.bases
+            self._limits[windows.rows] = limits
 
-    def _walk_spans(self, rows: Ints, fractions: Sequence[float]) -> Buckets:
-        """The same for rows with faint weight, which must not go into the sums."""
-        found = np.zeros((len(fractions), len(rows)), np.uint8)
-        for part in self._arena.placed(rows):
-            weights = np.where(self._in_span(rows, part), part.weights, 0.0)
-            totals = self.totals[rows[part.which]]
-            short = running_sums.count_short(weights, totals, fractions)
-            found[:, part.which] = short + part.bases
-        return found
+    def _spans(self, windows: Windows) -> Spans:
+        first = self.lowest[windows.rows] - windows.bases
+        last = self.highest[windows.rows] - windows.bases
+        return Spans(windows.weights, self.totals[windows.rows], first, last)
 
     def span(self, row: int) -> Floats:
         """The weights of one row by bucket, zeros outside its span."""
@@ -188,8 +198,9 @@ class Weights:
 
     def taken(self, rows: Ints) -> "Weights":
         """Copies of rows, numbered from 0 in the order given."""
-        taken = Weights(self.bucket_count, self.epsilon)
+        taken = Weights(self.bucket_count, self.epsilon, self.fractions)
         taken.totals, taken.lowest = self.totals[rows], self.lowest[rows]
-        taken.highest, taken._has_faint = self.highest[rows], self._has_faint[rows]
+        taken.highest, taken._limits = self.highest[rows], self._limits[rows]
+        taken._reached = self._reached[:, rows]
         taken._arena = self._arena.taken(rows)
         return taken

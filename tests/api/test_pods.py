@@ -205,6 +205,21 @@ def test_any_resize_policy_that_restarts_makes_the_container_restart(
 
 
 @pytest.mark.parametrize(
+    ("resources", "claims"),
+    [
+        pytest.param({"claims": [{"name": "gpu"}]}, True, id="a claim"),
+        pytest.param({"claims": []}, False, id="an empty list of claims"),
+        pytest.param({"requests": {"cpu": "1"}}, False, id="requests alone"),
+        pytest.param(None, False, id="no resources"),
+    ],
+)
+def test_claims_on_devices_are_noticed_beside_the_resources(
+    resources: Json, *, claims: bool
+) -> None:
+    assert a_container(resources=resources).has_claims is claims
+
+
+@pytest.mark.parametrize(
     ("conditions", "expected"),
     [
         pytest.param([], None, id="no conditions"),

@@ -331,5 +331,24 @@ def test_admission_never_leaves_a_limit_below_its_request(pod: Pod, autoscaler: 
     for container in admitted_pod.containers:
         requests = container.spec.requests or {}
         for kind, limit in (container.spec.limits or {}).items():
-            # A limit of zero counts as none, here and in the original.
-            assert not limit or requests.get(kind, 0) <= limit
+            assert requests.get(kind, 0) <= limit
+
+
+def test_f30_a_limit_of_zero_goes_where_a_request_is_set() -> None:
+    idle = a_container(requests=amounts(0, 0), limits=amounts(0, 0))
+    document = admitted(a_pod(idle), an_autoscaler(a_recommendation(target=amounts(500))))
+
+    assert resources_of(document) == {
+        "requests": {"cpu": "500m", "memory": "0"},
+        "limits": {"memory": "0"},
+    }
+
+
+def test_claims_on_devices_survive_the_patch() -> None:
+    claiming = a_container(has_claims=True)
+    opened = resource_operations(claiming, requests=amounts(500), limits={})
+
+    assert paths(tuple(opened)) == [
+        "/spec/containers/0/resources/requests",
+        "/spec/containers/0/resources/requests/cpu",
+    ]

@@ -84,7 +84,8 @@ def container_differences(pod: dict[str, Any], theirs: list[dict[str, Any]]) -> 
 
 def read_value(entry: dict[str, Any]) -> Any:
     """The operation and its value: amounts as numbers, whether alone or in an annotation."""
-    path, value = entry["path"], entry["value"]
+    path: str = entry["path"]
+    value: Any = entry.get("value")
     if path.startswith("/spec/") and isinstance(value, str):
         value = quantities.parse(value)
     elif path.startswith(f"/metadata/annotations/{BOOST_PREFIX.replace('/', '~1')}"):

@@ -173,6 +173,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="admission",
         decision="0004",
+        reason="a limit of zero, above which no request is valid, is taken away",
+        applies=patch_cases.has_a_limit_of_zero,
+        where=patch_cases.REMOVED_LIMIT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
         reason="a boost lifts the limit with the request",
         applies=patch_cases.boosts_over_a_default_limit,
         where=patch_cases.LIMIT_LINES,

@@ -33,6 +33,11 @@ LIMIT_LINES = (
     r"|containers\.[^.]+\.limits\.(cpu|memory): "
 )
 
+REMOVED_LIMIT_LINES = (
+    r"patches\./spec/containers/\d+/resources/limits/(cpu|memory): \('remove', None\) != "
+    r"|containers\.[^.]+\.limits\.(cpu|memory): None != 0$"
+)
+
 OTHER_RESOURCE_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
     r"|patches\./spec/containers/\d+/resources/requests/(?!(cpu|memory): )[^:]+: None != "
@@ -81,6 +86,15 @@ def has_a_limit_below_its_request(case: dict[str, Any]) -> bool:
         for _, resources in allocations(case)
         for kind, request in (resources.get("requests") or {}).items()
         for limit in limits(case, resources, kind)
+    )
+
+
+def has_a_limit_of_zero(case: dict[str, Any]) -> bool:
+    """A container names a limit, and the limit is nothing."""
+    return any(
+        quantities.parse(limit) == ZERO
+        for _, resources in allocations(case)
+        for limit in (resources.get("limits") or {}).values()
     )
 
 

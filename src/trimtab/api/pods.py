@@ -25,6 +25,7 @@ from trimtab.core.pods import (
 class _Resources(Wire, frozen=True, kw_only=True):
     requests: Amounts | None = None
     limits: Amounts | None = None
+    claims: tuple[msgspec.Raw, ...] | None = None
 
 
 class _ResizePolicy(Wire, frozen=True, kw_only=True):
@@ -173,6 +174,7 @@ def _convert_container(
         spec=_convert_allocation(source.resources, f"spec.{kind}[{index}].resources")
         or Allocation(),
         status=_convert_allocation(status.resources, f"{path}.resources"),
+        has_claims=source.resources is not None and bool(source.resources.claims),
         restarts_on_resize=_restarts_on_resize(source),
         restart_count=status.restart_count or 0,
         is_running=state.running is not None,

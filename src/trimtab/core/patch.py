@@ -10,7 +10,7 @@ from trimtab.core.boost import annotation_name, boost_cpu, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.notes import ContainerUpdate, format_updates
-from trimtab.core.operations import Add, Operation, Patch, pointer
+from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount
 from trimtab.core.resources import BOTH, Resource, Resources
@@ -43,7 +43,7 @@ def resource_operations(
     """The operations that set amounts in the container's spec, and make the maps they need."""
     own = container.spec
     path = ("spec", container.kind, container.index, "resources")
-    if own == Allocation() and (requests or limits):
+    if _is_bare(container) and (requests or limits):
         yield Add(pointer(*path), {})
     for name, present, wanted in (
         ("requests", own.requests, requests),
@@ -54,6 +54,10 @@ def resource_operations(
         for kind in BOTH:
             if kind in wanted:
                 yield Add(pointer(*path, name, kind), format_amount(kind, wanted[kind]))
+    for kind in BOTH:
+        # A limit of zero bounds nothing, but the API server refuses any request above it.
+        if (own.limits or {}).get(kind) == 0 and requests.get(kind) and kind not in limits:
+            yield Remove(pointer(*path, "limits", kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,15 @@ def _container_operations(wish: _Wish) -> Patch:
     operations = tuple(
         resource_operations(container, requests=recommended.requests, limits=recommended.limits)
     )
-    is_bare = container.kind is ContainerKind.REGULAR and container.spec == Allocation()
-    if is_bare and not operations and not wish.is_left_alone:
+    is_regular = container.kind is ContainerKind.REGULAR
+    if is_regular and _is_bare(container) and not operations and not wish.is_left_alone:
         # The original opens the map before it knows what to put there, and tells of it.
         return (Add(pointer("spec", container.kind, container.index, "resources"), {}),)
     return operations
+
+
+def _is_bare(container: Container) -> bool:
+    return container.spec == Allocation() and not container.has_claims
 
 
 def _update(wish: _Wish) -> ContainerUpdate:

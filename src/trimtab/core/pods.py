@@ -98,6 +98,8 @@ class Container:
     spec: Allocation = field(default_factory=Allocation)
     status: Allocation | None = None
     """What the kubelet says the container has; None before it says anything."""
+    has_claims: bool = False
+    """Whether its resources hold claims on devices, which nobody here touches."""
     restarts_on_resize: bool = False
     """Whether any entry of its resizePolicy is RestartContainer."""
     restart_count: int = 0

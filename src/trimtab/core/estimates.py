@@ -46,9 +46,10 @@ def estimate(
 ) -> Ints:
     """Target, lower and upper bound of each row, in the percentiles' unit."""
     base = truncate(percentiles)
-    with_margin = base + truncate(base * margin_fraction)
-    with np.errstate(invalid="ignore"):
-        # Nothing times no confidence is not a number, which ends as the floor.
+    # Without confidence factors are endless, and nothing times that is not a number. Both are
+    # meant: the one ends as the largest estimate, the other as the floor.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        with_margin = base + truncate(base * margin_fraction)
         scaled = with_margin * _confidence_factors(confidences)
     return np.maximum(truncate(scaled), floors[:, np.newaxis]).astype(np.int64)
 
@@ -83,7 +84,6 @@ def truncate(values: Floats) -> Floats:
 
 
 def _confidence_factors(confidences: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        lower = 1 + _LOWER_MULTIPLIER / confidences
-        upper = 1 + _UPPER_MULTIPLIER / confidences
+    lower = 1 + _LOWER_MULTIPLIER / confidences
+    upper = 1 + _UPPER_MULTIPLIER / confidences
     return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)

@@ -1,0 +1,177 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_recommendation, amounts
+
+from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.recommendation import (
+    Recommendation,
+    RecommendationSettings,
+    ResourceSettings,
+    cap_for_recommender,
+    caps_for,
+    humanize,
+    wants_integer_cpu,
+)
+from trimtab.core.resources import Resource, Resources
+
+USAGE = a_recommendation(
+    target=amounts(500, 512 * MIB), lower=amounts(250, 256 * MIB), upper=amounts(2000, 4096 * MIB)
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "global_max", "lower", "target", "upper"),
+    [
+        pytest.param(None, {}, 250, 500, 2000, id="no policy and no maximum"),
+        pytest.param(None, amounts(400), 250, 400, 400, id="the global maximum alone"),
+        pytest.param(
+            ContainerPolicy("app", min_allowed=amounts(1000)), {}, 1000, 1000, 2000, id="a minimum"
+        ),
+        pytest.param(
+            ContainerPolicy("app", max_allowed=amounts(450)),
+            amounts(400),
+            250,
+            450,
+            450,
+            id="the policy's maximum hides the global one",
+        ),
+        pytest.param(
+            ContainerPolicy("app", max_allowed=amounts(memory=1)),
+            amounts(400),
+            250,
+            400,
+            400,
+            id="a maximum for another resource hides nothing",
+        ),
+        pytest.param(
+            ContainerPolicy("app", max_allowed=amounts(0)),
+            amounts(400),
+            250,
+            500,
+            2000,
+            id="a maximum of zero is none and hides the global one",
+        ),
+        pytest.param(
+            ContainerPolicy("app", min_allowed=amounts(0)),
+            {},
+            250,
+            500,
+            2000,
+            id="a minimum of zero",
+        ),
+        pytest.param(
+            ContainerPolicy("app", min_allowed=amounts(1000)),
+            amounts(400),
+            400,
+            400,
+            400,
+            id="the maximum wins over a larger minimum",
+        ),
+        pytest.param(
+            ContainerPolicy("*", min_allowed=amounts(600)),
+            {},
+            600,
+            600,
+            2000,
+            id="a policy for all",
+        ),
+        pytest.param(
+            ContainerPolicy("other", min_allowed=amounts(600)), {}, 250, 500, 2000, id="another's"
+        ),
+    ],
+)
+def test_policies_cap_what_is_recommended(
+    policy: ContainerPolicy | None, global_max: Resources, lower: int, target: int, upper: int
+) -> None:
+    policies = () if policy is None else (policy,)
+    (capped,) = cap_for_recommender([USAGE], policies, global_max)
+
+    assert capped.lower_bound is not None
+    assert capped.upper_bound is not None
+    found = (capped.lower_bound, capped.target, capped.upper_bound)
+    assert tuple(one[Resource.CPU] for one in found) == (lower, target, upper)
+    assert capped.uncapped_target == USAGE.uncapped_target
+
+
+def test_bounds_that_are_absent_stay_absent() -> None:
+    only_target = a_recommendation(target=amounts(500))
+    policies = (ContainerPolicy("app", min_allowed=amounts(1000, 5)),)
+    (capped,) = cap_for_recommender([only_target], policies, {})
+
+    assert capped.lower_bound is None
+    assert capped.upper_bound is None
+    assert capped.target == amounts(1000)
+
+
+maps = st.dictionaries(st.sampled_from(list(Resource)), st.integers(0, 10**12))
+
+
+@given(maps, maps, maps, maps)
+def test_capped_amounts_lie_inside_the_caps_and_stay_there(
+    wanted: Resources, least: Resources, most: Resources, global_max: Resources
+) -> None:
+    caps = caps_for(ContainerPolicy("app", min_allowed=least, max_allowed=most), global_max)
+    capped = caps.cap(wanted)
+
+    assert capped.keys() == wanted.keys()
+    assert caps.cap(capped) == capped
+    for resource, amount in capped.items():
+        assert amount <= caps.max.get(resource, amount)
+        if resource not in caps.max:
+            assert amount >= caps.min.get(resource, 0)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({}, False, id="nothing said"),
+        pytest.param(
+            {"vpa-post-processor.kubernetes.io/app_integerCPU": "true"}, True, id="asked for"
+        ),
+        pytest.param(
+            {"vpa-post-processor.kubernetes.io/app_integerCPU": "True"},
+            False,
+            id="only true is true",
+        ),
+        pytest.param(
+            {"vpa-post-processor.kubernetes.io/*_integerCPU": "true"}, False, id="no wildcard"
+        ),
+        pytest.param(
+            {"vpa-post-processor.kubernetes.io/other_integerCPU": "true"}, False, id="for another"
+        ),
+    ],
+)
+def test_whole_cores_are_asked_for_by_annotation(
+    annotations: dict[str, str], *, expected: bool
+) -> None:
+    assert wants_integer_cpu(annotations, "app") is expected
+
+
+@pytest.mark.parametrize(
+    ("given_bytes", "expected"),
+    [
+        pytest.param(0, 0, id="nothing"),
+        pytest.param(1023, 1023, id="less than a kibibyte is left alone"),
+        pytest.param(1024, 1024, id="a kibibyte"),
+        pytest.param(1168723596, 1170378589, id="1.09Gi is a fraction of a byte less than this"),
+        pytest.param(1_000_000, 999998, id="976.56Ki is less than before"),
+        pytest.param(10**14, 100000582546228, id="90.95Ti is a fraction of a byte less than this"),
+    ],
+)
+def test_memory_for_humans_has_two_decimals_of_its_unit(given_bytes: int, expected: int) -> None:
+    assert humanize(given_bytes) == expected
+
+
+def test_a_recommendation_says_why_it_is_empty() -> None:
+    assert Recommendation(without_samples=("app",)).lacks_samples
+    assert not Recommendation().lacks_samples
+    assert not Recommendation((USAGE,), ("side",)).lacks_samples
+
+
+def test_settings_default_to_the_flags_of_the_original() -> None:
+    settings = RecommendationSettings()
+
+    assert settings.of(Resource.CPU) == ResourceSettings(pod_floor=25)
+    assert settings.of(Resource.MEMORY) == ResourceSettings(pod_floor=250 * MIB)
+    assert settings.cpu.percentiles == (0.9, 0.5, 0.95)

@@ -39,7 +39,7 @@ bench: .venv/ready ## measure the core beside the original, as ratios
 	$(BIN)/python bench/core.py
 
 lock: ## pin every dependency anew, with hashes (needs uv)
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
 
 .venv/ready: requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,108 @@
+"""What components see of the world: stores to read, a few acts, usage, and a clock.
+
+Shaped by what a component needs to decide and do, not by REST. Two worlds stand behind it: a real
+Kubernetes API server, and a simulated cluster in virtual time. Acts raise errors of `errors.py`.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.events import Event
+from trimtab.api.leases import Lease
+from trimtab.api.metrics import UsageColumns
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.operations import Patch
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.workloads import Workload
+
+RecordT_co = TypeVar("RecordT_co", covariant=True)
+
+
+class Clock(Protocol):
+    """The time, real or virtual."""
+
+    def now(self) -> datetime:
+        """The present moment in UTC."""
+
+    async def sleep(self, span: timedelta) -> None:
+        """Return when the span has passed."""
+
+
+class Store(Protocol[RecordT_co]):
+    """A local copy of all objects of one kind, kept up to date by a watch; only read."""
+
+    def __iter__(self) -> Iterator[RecordT_co]:
+        """All objects of this moment."""
+
+    def find(self, namespace: str, name: str) -> RecordT_co | None:
+        """The object of that name, if there is one."""
+
+    def age(self) -> timedelta | None:
+        """How long ago the view was last known to be current; None before the first list."""
+
+    def changes(self) -> AsyncIterator[RecordT_co]:
+        """Objects as they appear or change from now on; one that changes twice may come once."""
+
+
+class Owners(Protocol):
+    """Who owns whom, as far as it is known."""
+
+    async def topmost(self, pod: Pod) -> WorkloadName | None:
+        """The topmost workload that owns the pod and is well known or scalable."""
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        """The workload itself: its owner, its pods' selector, how many it wants."""
+
+
+class UsageSource(Protocol):
+    """Where samples come from."""
+
+    async def fetch(self) -> UsageColumns:
+        """The newest reading of every container."""
+
+
+class Cluster(Protocol):
+    """The cluster: what is in it, and what may be done to it."""
+
+    pods: Store[Pod]
+    autoscalers: Store[Autoscaler]
+    checkpoints: Store[Checkpoint]
+    owners: Owners
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
+        """The items of all limit ranges of the namespace."""
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        """Write an autoscaler's status, if it differs from what is there."""
+
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, making the object if there is none."""
+
+    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+        """Delete a checkpoint; one that is gone already is no error."""
+
+    async def evict(self, pod: Pod) -> None:
+        """Evict the pod, if it is still the one that was seen and its budgets allow it."""
+
+    async def resize(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's resources in place, if it is still the one that was seen."""
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's metadata, if it is still the one that was seen."""
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        """Create the lease or replace the version that it names; ConflictError if another did."""
+
+    async def emit(self, event: Event) -> None:
+        """Tell what happened; equal events are counted, and a failure is nobody's problem."""

@@ -45,19 +45,24 @@ def resource_operations(
     path = ("spec", container.kind, container.index, "resources")
     if _is_bare(container) and (requests or limits):
         yield Add(pointer(*path), {})
-    for name, present, wanted in (
-        ("requests", own.requests, requests),
-        ("limits", own.limits, limits),
-    ):
-        if wanted and present is None:
-            yield Add(pointer(*path, name), {})
-        for kind in BOTH:
-            if kind in wanted:
-                yield Add(pointer(*path, name, kind), format_amount(kind, wanted[kind]))
-    for kind in BOTH:
+    yield from _map_operations((*path, "requests"), own.requests, requests)
+    yield from _map_operations((*path, "limits"), own.limits, limits)
+    for kind, limit in (own.limits or {}).items():
         # A limit of zero bounds nothing, but the API server refuses any request above it.
-        if (own.limits or {}).get(kind) == 0 and requests.get(kind) and kind not in limits:
+        if limit == 0 and requests.get(kind) and kind not in limits:
             yield Remove(pointer(*path, "limits", kind))
+
+
+def _map_operations(
+    path: tuple[str | int, ...], present: Resources | None, wanted: Resources
+) -> Iterator[Operation]:
+    if wanted and present is None:
+        yield Add(pointer(*path), {})
+    yield from (
+        Add(pointer(*path, kind), format_amount(kind, wanted[kind]))
+        for kind in BOTH
+        if kind in wanted
+    )
 
 
 @dataclass(frozen=True, slots=True)

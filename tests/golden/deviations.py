@@ -10,6 +10,7 @@ from typing import Any, Final
 from golden import patch_cases
 from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
 from golden.disruption_cases import (
+    boosts_in_a_small_group,
     has_pods_of_other_kinds,
     requests_finely,
     requirements_look_at_several,
@@ -119,6 +120,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         decision="0005",
         reason="of an owner that does not say how many pods it wants, not all go down at once",
         applies=has_pods_of_other_kinds,
+        where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",
+    ),
+    Deviation(
+        set="eviction_limits",
+        decision="0005",
+        reason="a boosted pod does not open a group that is below its minimum",
+        applies=boosts_in_a_small_group,
         where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",
     ),
     Deviation(

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.quantities import is_whole_amount, parse
 from trimtab.core.resources import BOTH
 
@@ -40,6 +41,24 @@ def has_pods_of_other_kinds(case: dict[str, Any]) -> bool:
         for owner in pod["metadata"].get("ownerReferences") or ({"kind": "", "controller": True},)
         if owner.get("controller")
     )
+
+
+def boosts_in_a_small_group(case: dict[str, Any]) -> bool:
+    """Whether a boosted pod belongs to a group with fewer pods than the minimum of replicas."""
+    given = case["input"]
+    policy = given["vpa"]["spec"].get("updatePolicy") or {}
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for pod in given["pods"]:
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                groups.setdefault(f"{owner['kind']}/{owner['name']}", []).append(pod)
+    required = policy.get("minReplicas", given["minReplicas"])
+    return any(len(pods) < required and any(map(is_boosted, pods)) for pods in groups.values())
+
+
+def is_boosted(pod: dict[str, Any]) -> bool:
+    annotations = pod["metadata"].get("annotations") or {}
+    return any(name.startswith(BOOST_PREFIX) for name in annotations)
 
 
 def requests_of(pod: dict[str, Any]) -> Iterator[dict[str, str]]:

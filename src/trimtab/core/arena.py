@@ -1,8 +1,9 @@
 """Where the weights of a bank lie: for each row only the window of buckets that it has touched.
 
-All windows lie in one long array, each of one of a few widths, from 8 buckets to all of them. A row that gets a sample
-outside its window moves to a wider one, with room to spare on both sides. Windows left behind are
-given out again; when more than half of the array is left behind, it is closed up.
+All windows lie in one long array, each of one of a few widths from 8 buckets to all of them. A row
+that gets a sample outside its window moves to another one, with room to spare on both sides.
+Windows left behind are given out again; when more than half of the array is left behind, it is
+closed up.
 """
 
 from collections.abc import Iterator

@@ -64,17 +64,14 @@ def make_batch(
     times: ArrayLike,
 ) -> Batch:
     """A batch in which every number is fit for a histogram; scalars count for all samples."""
-    checked_rows = np.atleast_1d(np.asarray(rows, np.int64))
-    checked_values = _checked("value", values, -sys.float_info.max, sys.float_info.max)
-    checked_weights = _checked("weight", weights, 0.0, MAX_WEIGHT)
-    checked_times = _checked("time", times, ZERO_TIME, LAST_TIME)
-    shape = checked_rows.shape
-    return Batch(
-        checked_rows,
-        scheme.find(np.ascontiguousarray(np.broadcast_to(checked_values, shape))),
-        np.broadcast_to(checked_weights, shape),
-        np.broadcast_to(checked_times, shape),
+    given_rows = np.atleast_1d(np.asarray(rows, np.int64))
+    fit_values = _checked("value", values, -sys.float_info.max, sys.float_info.max)
+    fit_weights = _checked("weight", weights, 0.0, MAX_WEIGHT)
+    fit_times = _checked("time", times, ZERO_TIME, LAST_TIME)
+    all_rows, all_values, all_weights, all_times = np.broadcast_arrays(
+        given_rows, fit_values, fit_weights, fit_times
     )
+    return Batch(all_rows, scheme.find(np.ascontiguousarray(all_values)), all_weights, all_times)
 
 
 def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:

@@ -24,6 +24,8 @@ ZERO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
 LAST_TIME: Final = datetime(9990, 1, 1, tzinfo=UTC).timestamp()
 """The latest sample: rounded up to the longest half-life it is still a valid date."""
 
+_ZERO_MICROSECONDS: Final = int(ZERO_TIME) * 10**6
+
 # After 100 half-lives a fresh sample weighs 2^100; the original moves the reference there too.
 _MAX_HALF_LIVES: Final = 100
 _LONGEST_SPAN: Final = (2**63 - 1) / 1e9
@@ -57,12 +59,12 @@ class Decay:
 
     def align(self, times: Floats) -> Floats:
         """The multiple of the half-life nearest to each time, halves rounded up."""
-        since_zero = np.rint((times - ZERO_TIME) * 1e6).astype(np.int64)
+        since_zero = np.rint(times * 1e6).astype(np.int64) - _ZERO_MICROSECONDS
         rest = since_zero % self._microseconds
         up = rest >= self._microseconds - rest
         since_zero -= rest
         since_zero += up * self._microseconds
-        return since_zero / 1e6 + ZERO_TIME
+        return (since_zero + _ZERO_MICROSECONDS) / 1e6
 
     def exponents(self, old: Floats, new: Floats) -> NDArray[np.int32]:
         """The power of two that scales weights kept at an old reference to a new one."""

@@ -145,7 +145,7 @@ def test_f2_a_restart_while_no_pod_is_there_keeps_the_recommendation() -> None:
 readings = st.lists(
     st.tuples(st.integers(0, 4 * DAY), st.integers(0, 5000), st.integers(0, 10**10), st.booleans()),
     min_size=1,
-    max_size=20,
+    max_size=12,
 ).map(sorted)
 
 

@@ -66,6 +66,14 @@ def test_saying_the_same_of_a_pod_again_changes_nothing() -> None:
     assert world.publications.refresh() == {}
 
 
+def test_saying_the_same_of_an_autoscaler_again_changes_nothing() -> None:
+    world = a_world()
+    world.publications.refresh()
+    world.usage.learn(world.autoscaler, a_selector(**WEB))
+
+    assert world.usage.links.drain_changed() == set()
+
+
 def test_a_sidecar_counts_like_any_container() -> None:
     world = World()
     world.pod("web-0", "app", "mesh")

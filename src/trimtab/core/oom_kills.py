@@ -1,0 +1,73 @@
+"""OOM kills: what two looks at a pod, or an eviction event, tell about memory that was missing.
+
+A kill is known by the moment at which it ended a container, so that it counts exactly once however
+often and in whatever states the container is seen afterwards (terminated, waiting, running again).
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from trimtab.core.pods import Container, Pod
+from trimtab.core.quantities import parse_amount
+from trimtab.core.resources import Resource
+
+_CONTAINERS: Final = "offending_containers"
+_USAGE: Final = "offending_containers_usage"
+_RESOURCE: Final = "starved_resource"
+
+
+@dataclass(frozen=True, slots=True)
+class OomKill:
+    """A container that was killed for want of memory."""
+
+    container_name: str
+    memory_bytes: int
+    """What it had asked for, or used, when that was not enough; 0 if it asked for nothing."""
+    time: datetime
+
+
+def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
+    """The kills that the later look at a pod shows and the earlier one did not."""
+    known = {container.name: container for container in before.containers}
+    return tuple(
+        kill
+        for container in after.containers
+        if container.name in known
+        for kill in _new_kills(known[container.name], container)
+    )
+
+
+def parse_eviction(annotations: Mapping[str, str], time: datetime) -> tuple[OomKill, ...]:
+    """The containers that a node under memory pressure evicted a pod for, from its event.
+
+    An event whose lists do not fit together, or do not hold quantities, tells nothing.
+    """
+    lists = [annotations.get(key, "").split(",") for key in (_CONTAINERS, _USAGE, _RESOURCE)]
+    try:
+        return tuple(
+            OomKill(name, parse_amount(Resource.MEMORY, usage), time)
+            for name, usage, resource in zip(*lists, strict=True)
+            if resource == Resource.MEMORY
+        )
+    except ValueError:
+        return ()
+
+
+def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:
+    for moment in sorted(_kill_times(after) - _kill_times(before)):
+        # While it lies terminated it still has what it was killed with; once it runs again, what
+        # it has may already be more.
+        is_down = after.termination is not None and after.termination.finished_at == moment
+        requests = (after if is_down else before).current.requests or {}
+        yield OomKill(after.name, requests.get(Resource.MEMORY, 0), moment)
+
+
+def _kill_times(container: Container) -> set[datetime]:
+    ends = (container.termination, container.last_termination)
+    return {
+        end.finished_at
+        for end in ends
+        if end is not None and end.is_oom_kill and end.finished_at is not None
+    }

@@ -1,0 +1,154 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_pod, amounts, minutes
+
+from trimtab.core.oom_kills import OomKill, find_oom_kills, parse_eviction
+from trimtab.core.pods import Allocation, Container, Termination
+
+START = datetime(2026, 8, 22, tzinfo=UTC)
+
+
+def killed(minute: float, reason: str = "OOMKilled") -> Termination:
+    return Termination(reason, finished_at=START + minutes(minute))
+
+
+RUNNING = a_container(requests=amounts(100, 128 * MIB), is_running=True)
+DOWN = replace(RUNNING, is_running=False, termination=killed(1))
+WAITING = replace(RUNNING, is_running=False, last_termination=killed(1), restart_count=1)
+AGAIN = replace(WAITING, is_running=True)
+CRASHED = replace(RUNNING, is_running=False, termination=killed(1, "Error"))
+
+
+def kills_seen(*looks: Container) -> list[OomKill]:
+    """All kills found by looking at a pod again and again."""
+    pods = [a_pod(look) for look in looks]
+    return [kill for before, after in pairwise(pods) for kill in find_oom_kills(before, after)]
+
+
+@pytest.mark.parametrize(
+    ("looks", "expected"),
+    [
+        pytest.param((RUNNING, RUNNING), 0, id="nothing happened"),
+        pytest.param((RUNNING, DOWN), 1, id="restartPolicy Never leaves it terminated"),
+        pytest.param((RUNNING, DOWN, DOWN), 1, id="seen terminated twice"),
+        pytest.param((RUNNING, DOWN, WAITING, AGAIN), 1, id="every state of a crash loop seen"),
+        pytest.param((RUNNING, WAITING, AGAIN), 1, id="the terminated state missed"),
+        pytest.param((RUNNING, AGAIN), 1, id="only the restart seen"),
+        pytest.param((WAITING, AGAIN), 0, id="waiting to running is no new kill"),
+        pytest.param((RUNNING, CRASHED), 0, id="another reason to end"),
+        pytest.param(
+            (RUNNING, AGAIN, replace(AGAIN, last_termination=killed(9), restart_count=2)),
+            2,
+            id="killed again later",
+        ),
+        pytest.param(
+            (RUNNING, replace(AGAIN, termination=killed(9))), 2, id="two kills between two looks"
+        ),
+        pytest.param(
+            (RUNNING, replace(DOWN, termination=Termination("OOMKilled"))),
+            0,
+            id="a kill without a time cannot be told from others",
+        ),
+    ],
+)
+def test_f7_a_kill_is_counted_exactly_once(looks: tuple[Container, ...], expected: int) -> None:
+    assert len(kills_seen(*looks)) == expected
+
+
+def test_a_kill_tells_the_request_that_was_not_enough() -> None:
+    larger = replace(AGAIN, spec=Allocation(amounts(100, 512 * MIB)))
+
+    assert kills_seen(RUNNING, DOWN) == [OomKill("app", 128 * MIB, START + minutes(1))]
+    assert kills_seen(RUNNING, larger) == [OomKill("app", 128 * MIB, START + minutes(1))]
+
+
+def test_what_the_kubelet_says_counts_more_than_the_spec() -> None:
+    resized = replace(DOWN, status=Allocation(amounts(100, 256 * MIB)))
+
+    assert kills_seen(RUNNING, resized)[0].memory_bytes == 256 * MIB
+
+
+def test_a_container_without_a_request_was_killed_with_nothing() -> None:
+    bare = a_container(is_running=True)
+    (kill,) = kills_seen(bare, replace(bare, termination=killed(3), is_running=False))
+
+    assert kill.memory_bytes == 0
+
+
+def test_a_container_that_was_not_there_before_tells_nothing() -> None:
+    assert find_oom_kills(a_pod(RUNNING), a_pod(RUNNING, replace(DOWN, name="new"))) == ()
+
+
+@pytest.mark.parametrize(
+    ("containers", "usage", "resources", "expected"),
+    [
+        pytest.param("app", "300Mi", "memory", [("app", 300 * MIB)], id="one container"),
+        pytest.param(
+            "app,side",
+            "300Mi,1Gi",
+            "memory,memory",
+            [("app", 300 * MIB), ("side", 1024 * MIB)],
+            id="two",
+        ),
+        pytest.param(
+            "app,side",
+            "300Mi,1Gi",
+            "ephemeral-storage,memory",
+            [("side", 1024 * MIB)],
+            id="one of two",
+        ),
+        pytest.param("app", "300Mi,1Gi", "memory", [], id="lists that do not fit together"),
+        pytest.param("app", "much", "memory", [], id="usage that is no quantity"),
+        pytest.param("", "", "", [], id="nothing said"),
+    ],
+)
+def test_an_eviction_tells_how_much_memory_was_used(
+    containers: str, usage: str, resources: str, expected: list[tuple[str, int]]
+) -> None:
+    annotations = {
+        "offending_containers": containers,
+        "offending_containers_usage": usage,
+        "starved_resource": resources,
+    }
+
+    found = parse_eviction(annotations, START)
+    assert found == tuple(OomKill(name, amount, START) for name, amount in expected)
+
+
+def test_an_event_without_annotations_tells_nothing() -> None:
+    assert parse_eviction({}, START) == ()
+
+
+@given(st.dictionaries(st.sampled_from(["offending_containers", "starved_resource"]), st.text()))
+def test_f28_no_event_can_crash_the_reading_of_evictions(annotations: dict[str, str]) -> None:
+    assert parse_eviction(annotations, START) == ()
+
+
+states = st.builds(
+    lambda down, last, count, running: replace(
+        RUNNING,
+        is_running=running,
+        termination=None if down is None else killed(down),
+        last_termination=None if last is None else killed(last),
+        restart_count=count,
+    ),
+    st.none() | st.integers(0, 5),
+    st.none() | st.integers(0, 5),
+    st.integers(0, 3),
+    st.booleans(),
+)
+
+
+@given(st.lists(states, min_size=2, max_size=6))
+def test_no_look_shows_a_kill_that_the_one_before_already_showed(looks: list[Container]) -> None:
+    pods = [a_pod(look) for look in looks]
+    for before, after in pairwise(pods):
+        times = {kill.time for kill in find_oom_kills(before, after)}
+
+        assert find_oom_kills(after, after) == ()
+        assert all(START <= time <= START + timedelta(minutes=5) for time in times)

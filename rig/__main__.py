@@ -11,7 +11,8 @@ _EXPECTED = (programs.ProgramError, processes.ProcessError, certificates.Certifi
 
 def main() -> int:
     """Run a control plane until told to stop; 1 if there cannot be one."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _interrupt)
     try:
         with controlplane.running() as plane:
             sys.stdout.write(

@@ -106,6 +106,16 @@ def test_labels_are_shared_between_all_who_have_them() -> None:
     assert links.shared_labels("other", same) is same
 
 
+def test_a_pod_is_wanted_where_some_selector_matches_it() -> None:
+    links = Links()
+    links.add_learner(learner("web", a_selector(app="a")))
+    links.add_learner(learner("nobody", None))
+
+    assert links.has_learner("default", (("app", "a"), ("role", "b")))
+    assert not links.has_learner("default", (("app", "b"),))
+    assert not links.has_learner("other", (("app", "a"),))
+
+
 def test_a_learner_hears_of_each_change_once() -> None:
     links = Links()
     links.add_learner(learner("web", a_selector(app="a")))

@@ -64,8 +64,10 @@ class Containers:
     def move(self, row: int, aggregate: int) -> None:
         """Let a container feed another aggregate, in the window that it last had there."""
         here = np.array([row])
+        left = self.windows(here)
         parked = self._parked.setdefault(row, {})
-        parked[int(self.aggregate[row])] = self.windows(here)
+        if not np.isnan(left.end[0]):
+            parked[int(self.aggregate[row])] = left
         self.aggregate[row] = aggregate
         self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
 

@@ -77,10 +77,10 @@ def _count_feeders(usage: Usage, pods: Iterable[PodName], size: int) -> Ints:
 
 def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:
     for learner in usage.links.learners.values():
-        if learner.restored and _has_live_container(usage, learner):
-            for container_name, row in sorted(learner.restored.items()):
-                if container_name not in learner.linked and _is_past(usage, row, now):
-                    yield learner.name, container_name
+        gone = [name for name in sorted(learner.restored) if name not in learner.linked]
+        past = [name for name in gone if _is_past(usage, learner.restored[name], now)]
+        if past and _has_live_container(usage, learner):
+            yield from ((learner.name, name) for name in past)
 
 
 def _has_live_container(usage: Usage, learner: Learner) -> bool:

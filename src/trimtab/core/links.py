@@ -66,6 +66,10 @@ class Links:
         self._siblings: dict[tuple[str, LabelSet], _Siblings] = {}
         self._learners_by_row: dict[int, set[AutoscalerName]] = {}
 
+    def has_learner(self, namespace: str, labels: LabelSet) -> bool:
+        """Whether any autoscaler would learn from a pod with these labels."""
+        return any(True for _ in self._matching_learners(namespace, labels))
+
     def shared_labels(self, namespace: str, labels: LabelSet) -> LabelSet:
         """The same labels, as one object for all who have them."""
         siblings = self._siblings.get((namespace, labels))

@@ -1,0 +1,115 @@
+"""Who we are to the API server: what each request carries, and how that stays valid.
+
+An identity is asked for before every request, so that tokens and certificates may change while
+other connections stay open. Where they come from: `kubeconfig.py`, `service_account.py`.
+"""
+
+import ssl
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from trimtab.cluster.errors import CredentialsError
+from trimtab.cluster.ports import Clock
+
+_REREAD_AFTER: Final = timedelta(minutes=1)
+"""As often as the original; the kubelet replaces a token long before the old one ends."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Identity:
+    """What shows the server who we are, and us who the server is."""
+
+    trust: ssl.SSLContext | None = None
+    """Holds our certificate too, if we have one; None for plain HTTP."""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Credentials(Protocol):
+    """The identity of this moment, and a way to a fresh one."""
+
+    async def present(self) -> Identity:
+        """The identity to use now."""
+
+    async def refresh(self, refused: Identity) -> None:
+        """See to it that the next identity is fresh, given one that the server has refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Where the API server is, and as whom we talk to it."""
+
+    server: str
+    credentials: Credentials
+    namespace: str = "default"
+    server_name: str = ""
+    """The name in the server's certificate, where it is not the one in the address."""
+    proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCredentials:
+    """Credentials that never change."""
+
+    identity: Identity
+
+    async def present(self) -> Identity:
+        """The one identity."""
+        return self.identity
+
+    async def refresh(self, refused: Identity) -> None:
+        """Nothing: there is no other identity to be had."""
+
+
+class TokenFile:
+    """A token in a file that somebody else keeps fresh."""
+
+    def __init__(self, path: Path, before: Identity, clock: Clock) -> None:
+        """Credentials that add the file's token to the identity that is known `before` it."""
+        self._path = path
+        self._before = before
+        self._clock = clock
+        self._read_at: datetime = clock.now()
+        self._identity = self._read()
+
+    async def present(self) -> Identity:
+        """The identity with the token as the file had it not long ago."""
+        if self._clock.now() - self._read_at >= _REREAD_AFTER:
+            self._reread()
+        return self._identity
+
+    async def refresh(self, refused: Identity) -> None:
+        """Read the file at once, unless that happened since the refused identity was given."""
+        if refused is self._identity:
+            self._reread()
+
+    def _reread(self) -> None:
+        try:
+            self._identity = self._read()
+        except CredentialsError:
+            # The old token may still be good; if it is not, the server will tell.
+            return
+
+    def _read(self) -> Identity:
+        self._read_at = self._clock.now()
+        token = read_text(self._path).strip()
+        if not token:
+            raise CredentialsError(str(self._path), "", "the token file is empty")
+        return with_token(self._before, token)
+
+
+def with_token(identity: Identity, token: str) -> Identity:
+    """The identity with a bearer token."""
+    if not token.isascii() or not token.isprintable():
+        raise CredentialsError("", "token", "a token may only hold printable ASCII characters")
+    header = ("Authorization", f"Bearer {token}")
+    return Identity(identity.trust, (*identity.headers, header))
+
+
+def read_text(path: Path) -> str:
+    """The text of a small file that credentials need."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CredentialsError(str(path), "", f"cannot be read: {error}") from error

@@ -1,0 +1,152 @@
+"""What can go wrong with the API server, by what a caller can do about it.
+
+    ClusterError
+    ├── CredentialsError           no way in: a kubeconfig, a token or a plugin is broken
+    └── ApiError                   a request that failed; any status that nobody treats apart
+        ├── UnauthorizedError      401: the server does not know us
+        ├── ForbiddenError         403: a right is missing (`right` says which), or a quota is full
+        ├── NotFoundError          404
+        ├── ConflictError          409: somebody was faster, or it exists already
+        ├── GoneError              410: that version is forgotten; list anew
+        ├── InvalidError           422: the server does not accept the object or the patch
+        ├── TooManyRequestsError   429: later, perhaps after `retry_after`
+        │   └── BudgetError        a PodDisruptionBudget does not allow the eviction now
+        └── UnreachableError       no answer, or not all of it: network, TLS, timeouts
+
+The error of the library below stays as `__cause__`.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final
+
+from trimtab.api.statuses import Cause, Status
+
+_MISSING_RIGHT: Final = re.compile(
+    r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]*)")?'
+)
+_BUDGET_CAUSE: Final = "DisruptionBudget"
+
+
+class ClusterError(Exception):
+    """Anything that keeps us from the cluster."""
+
+
+class CredentialsError(ClusterError):
+    """Something that should let us in and does not: says where it stands and what is wrong."""
+
+    def __init__(self, source: str, field: str, problem: str) -> None:
+        super().__init__(": ".join(part for part in (source, field, problem) if part))
+        self.source = source
+        """The file, program or folder."""
+        self.field = field
+        """The path of the field in it; empty where it is about the whole."""
+        self.problem = problem
+
+
+class ApiError(ClusterError):
+    """A request that failed."""
+
+    def __init__(self, request: str, status: Status) -> None:
+        super().__init__(f"{request}: {status.message or status.reason or status.code}")
+        self.request = request
+        """The method and the path."""
+        self.status = status
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The fields or rules that the server names."""
+        return self.status.causes
+
+
+class UnauthorizedError(ApiError):
+    """The server does not know who we are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """What a role would have to allow."""
+
+    verb: str
+    resource: str
+    """With its subresource: `pods/eviction`."""
+    group: str = ""
+    namespace: str = ""
+    """Empty for all namespaces."""
+
+    def __str__(self) -> str:
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {resource}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+class ForbiddenError(ApiError):
+    """We may not do that."""
+
+    @property
+    def right(self) -> Right | None:
+        """The right that is missing; None where something other than roles forbids it."""
+        found = _MISSING_RIGHT.search(self.status.message)
+        if found is None:
+            return None
+        return Right(found["verb"], found["resource"], found["group"], found["namespace"] or "")
+
+
+class NotFoundError(ApiError):
+    """There is no such object."""
+
+
+class ConflictError(ApiError):
+    """The object is not, or no longer, what we took it for."""
+
+
+class GoneError(ApiError):
+    """The server has forgotten the version from which we wanted to go on."""
+
+
+class InvalidError(ApiError):
+    """The server does not accept what we sent."""
+
+
+class TooManyRequestsError(ApiError):
+    """The server wants us to come later."""
+
+    @property
+    def retry_after(self) -> timedelta | None:
+        """How long the server asks us to wait, if it says so."""
+        return self.status.retry_after
+
+
+class BudgetError(TooManyRequestsError):
+    """A PodDisruptionBudget protects the pod."""
+
+
+class UnreachableError(ApiError):
+    """The server did not answer, or not to the end."""
+
+    def __init__(self, request: str, problem: str, *, was_sent: bool = True) -> None:
+        super().__init__(request, Status(message=problem))
+        self.was_sent = was_sent
+        """Whether the request may have reached the server."""
+
+
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {
+    HTTPStatus.UNAUTHORIZED: UnauthorizedError,
+    HTTPStatus.FORBIDDEN: ForbiddenError,
+    HTTPStatus.NOT_FOUND: NotFoundError,
+    HTTPStatus.CONFLICT: ConflictError,
+    HTTPStatus.GONE: GoneError,
+    HTTPStatus.UNPROCESSABLE_ENTITY: InvalidError,
+    HTTPStatus.TOO_MANY_REQUESTS: TooManyRequestsError,
+}
+
+
+def refusal(request: str, status: Status) -> ApiError:
+    """The error that a status of the server means."""
+    kind = _BY_CODE.get(status.code, ApiError)
+    if kind is TooManyRequestsError and any(c.reason == _BUDGET_CAUSE for c in status.causes):
+        kind = BudgetError
+    return kind(request, status)

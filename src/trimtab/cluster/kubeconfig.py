@@ -1,0 +1,208 @@
+"""From a context of kubeconfig files to a connection.
+
+What is broken is told with the file and the field; what would be unsafe is refused.
+"""
+
+import base64
+import binascii
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from trimtab.cluster import exec_plugins, kubeconfig_files, trust
+from trimtab.cluster.credentials import (
+    Connection,
+    Credentials,
+    FixedCredentials,
+    Identity,
+    TokenFile,
+    read_text,
+    with_token,
+)
+from trimtab.cluster.errors import CredentialsError
+from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
+from trimtab.cluster.kubeconfig_files import Cluster, Kubeconfig, Placed, Plugin, User
+from trimtab.cluster.ports import Clock
+
+_EntryT = TypeVar("_EntryT")
+
+
+def load_kubeconfig(
+    paths: Sequence[Path],
+    *,
+    environment: Mapping[str, str],
+    clock: Clock,
+    context: str = "",
+    allow_insecure: bool = False,
+) -> Connection:
+    """The connection that a context means; the files' current one unless it is named.
+
+    Plugins run in the environment. A server whose certificate is not to be checked is refused
+    unless the caller allows it too.
+    """
+    files = kubeconfig_files.read_files(paths)
+    chosen = _find(files, files.contexts, "contexts", context or files.current_context)
+    cluster_name = chosen.entry.cluster or ""
+    cluster = _find(files, files.clusters, "clusters", cluster_name)
+    user = Placed(User(), chosen.file, f"{chosen.field}.user")
+    if chosen.entry.user:
+        user = _find(files, files.users, "users", chosen.entry.user)
+    parts = _Parts(cluster, user, environment, clock, allow_insecure)
+    return parts.connection(chosen.entry.namespace or "default")
+
+
+def _find(
+    files: Kubeconfig, entries: Mapping[str, Placed[_EntryT]], section: str, name: str
+) -> Placed[_EntryT]:
+    source = ", ".join(str(path) for path in files.files)
+    if not name:
+        wanted = "current-context" if section == "contexts" else "contexts"
+        raise CredentialsError(source, wanted, f"does not say which of the {section} to use")
+    if name not in entries:
+        known = ", ".join(sorted(entries)) or "none"
+        raise CredentialsError(source, section, f"there is no {name!r}; there is: {known}")
+    return entries[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a connection is put together from."""
+
+    cluster: Placed[Cluster]
+    user: Placed[User]
+    environment: Mapping[str, str]
+    clock: Clock
+    allow_insecure: bool
+
+    def connection(self, namespace: str) -> Connection:
+        """The connection, with the context's namespace."""
+        cluster = self.cluster.entry
+        return Connection(
+            server=self.server,
+            credentials=self._credentials(),
+            namespace=namespace,
+            server_name=cluster.tls_server_name or "",
+            proxy=cluster.proxy_url or "",
+        )
+
+    @property
+    def server(self) -> str:
+        """The address without a slash at its end."""
+        server = (self.cluster.entry.server or "").rstrip("/")
+        if not server.startswith(("https://", "http://")):
+            raise self.cluster.error("server", f"expected an https:// address, got {server!r}")
+        return server
+
+    def _credentials(self) -> Credentials:
+        user = self.user.entry
+        if user.exec is not None and not user.token and not user.token_file:
+            call = _plugin_call(self.user, user.exec, self.cluster, self.environment)
+            return ExecPlugin(call, self._identity, self.clock)
+        identity = self._identity()
+        if user.token_file:
+            return TokenFile(self.user.resolve(user.token_file), identity, self.clock)
+        if user.token:
+            return FixedCredentials(_with_token(self.user, identity, user.token))
+        if user.auth_provider is not None:
+            raise self.user.error("auth-provider", "no longer part of Kubernetes; use `exec`")
+        return FixedCredentials(_with_password(identity, user))
+
+    def _identity(self) -> Identity:
+        return Identity(self._new_trust(), _impersonation(self.user.entry))
+
+    def _new_trust(self) -> ssl.SSLContext | None:
+        if not self.server.startswith("https://"):
+            return None
+        context = self._trust_server()
+        user, entry = self.user, self.user.entry
+        name = "client-certificate"
+        certificate = _pem(user, name, entry.client_certificate_data, entry.client_certificate)
+        key = _pem(user, "client-key", entry.client_key_data, entry.client_key)
+        if bool(certificate) != bool(key):
+            raise user.error(name, "a certificate and its key come together")
+        if certificate:
+            where = f"{user.field}.{name}"
+            trust.show_certificate(context, certificate, key, source=str(user.file), field=where)
+        return context
+
+    def _trust_server(self) -> ssl.SSLContext:
+        cluster, entry = self.cluster, self.cluster.entry
+        if entry.insecure_skip_tls_verify:
+            if not self.allow_insecure:
+                problem = "refused: whoever answers would get our credentials"
+                raise cluster.error("insecure-skip-tls-verify", problem)
+            return trust.trust_anyone()
+        name = "certificate-authority"
+        data, path = entry.certificate_authority_data, entry.certificate_authority
+        authority = _pem(cluster, name, data, path)
+        return trust.trust_authority(authority, str(cluster.file), f"{cluster.field}.{name}")
+
+
+def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) -> str:
+    """The text of the field that ends in -data, which wins, or else of the file."""
+    if data:
+        try:
+            return base64.b64decode(data, validate=True).decode()
+        except (binascii.Error, ValueError) as error:
+            raise place.error(f"{name}-data", f"no base64 of a PEM text: {error}") from error
+    return read_text(place.resolve(path)) if path else ""
+
+
+def _with_token(user: Placed[User], identity: Identity, token: str) -> Identity:
+    try:
+        return with_token(identity, token)
+    except CredentialsError as error:
+        raise user.error("token", error.problem) from error
+
+
+def _with_password(identity: Identity, user: User) -> Identity:
+    if not user.username:
+        return identity
+    pair = f"{user.username}:{user.password or ''}".encode()
+    header = f"Basic {base64.b64encode(pair).decode()}"
+    return Identity(identity.trust, (*identity.headers, ("Authorization", header)))
+
+
+def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
+    given = [
+        ("Impersonate-User", user.impersonated),
+        ("Impersonate-Uid", user.impersonated_uid),
+        *(("Impersonate-Group", group) for group in user.impersonated_groups or ()),
+    ]
+    return tuple((name, value) for name, value in given if value)
+
+
+def _plugin_call(
+    user: Placed[User], plugin: Plugin, cluster: Placed[Cluster], environment: Mapping[str, str]
+) -> PluginCall:
+    if plugin.api_version not in exec_plugins.VERSIONS:
+        known = " or ".join(exec_plugins.VERSIONS)
+        raise user.error("exec.apiVersion", f"expected {known}, got {plugin.api_version!r}")
+    if plugin.interactive_mode == "Always":
+        raise user.error("exec.interactiveMode", "there is nobody whom the plugin could ask")
+    # A bare name is looked for on PATH, anything longer from the folder of the file.
+    command = str(user.resolve(plugin.command)) if "/" in plugin.command else plugin.command
+    own = {variable.name: variable.value for variable in plugin.env or ()}
+    return PluginCall(
+        api_version=plugin.api_version,
+        command=(command, *(plugin.args or ())),
+        environment={**environment, **own},
+        cluster=_cluster_info(cluster) if plugin.provide_cluster_info else None,
+        install_hint=plugin.install_hint or "",
+    )
+
+
+def _cluster_info(cluster: Placed[Cluster]) -> dict[str, object]:
+    entry = cluster.entry
+    data, path = entry.certificate_authority_data, entry.certificate_authority
+    authority = _pem(cluster, "certificate-authority", data, path)
+    given = {
+        "server": entry.server,
+        "tls-server-name": entry.tls_server_name,
+        "insecure-skip-tls-verify": entry.insecure_skip_tls_verify,
+        "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
+        "proxy-url": entry.proxy_url,
+    }
+    return {name: value for name, value in given.items() if value}

@@ -40,6 +40,8 @@ START: Final = 1_767_225_600
 STEP_SECONDS: Final = 60
 WEIGHT: Final = 0.1
 ROUNDS: Final = 15
+EXTREMES: Final = (-3.8, 3.8)
+"""The outermost of a sample a minute over eight days, in standard deviations."""
 
 Floats = NDArray[np.float64]
 
@@ -117,9 +119,12 @@ def draw_ticks(workload: Workload) -> Iterator[Tick]:
     random = np.random.default_rng(20260101)
     mean = np.log(0.1) + random.normal(0.0, 1.2, workload.containers)
     moment = START
-    for minutes in [workload.history_minutes] * workload.history_ticks + [1] * ROUNDS:
+    steps = [workload.history_minutes] * workload.history_ticks + [1] * ROUNDS
+    for number, minutes in enumerate(steps):
         moment += minutes * STEP_SECONDS
         noise = random.normal(0.0, workload.spread, workload.containers)
+        if minutes > 1 and number < len(EXTREMES):
+            noise[:] = EXTREMES[number] * workload.spread
         jitter = random.integers(0, STEP_SECONDS, workload.containers)
         yield Tick(np.exp(mean + noise), (moment + jitter).astype(np.float64), minutes * WEIGHT)
 

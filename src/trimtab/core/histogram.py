@@ -159,12 +159,10 @@ class HistogramBank:
         """Merge rows into another one, one after the other."""
         target = np.array([into_row])
         for source in _array(from_rows):
-            reference = self.references[[source]]
-            if self.references[into_row] < reference:
-                self._shift(target, self._decay.align(reference))
-            self.weights.absorb(
-                target, self._brought_to(self.references[target], np.array([source]))
-            )
+            row = np.array([source])
+            if self.references[into_row] < self.references[source]:
+                self._shift(target, self._decay.align(self.references[row]))
+            self._merge_into(self, target, row)
 
     def merged(self, groups: Sequence[Sequence[int]]) -> "HistogramBank":
         """A new bank whose row `i` holds everything that the rows of group `i` hold here."""
@@ -179,18 +177,21 @@ class HistogramBank:
         # As if the member with the latest reference came first: then only sources are scaled.
         np.maximum.at(merged.references, groups, self.references[rows])
         merged.references[:] = self._decay.align(merged.references)
-        merged.weights.absorb(groups, self._brought_to(merged.references[groups], rows))
+        self._merge_into(merged, groups, rows)
         return merged
 
-    def _brought_to(self, references: Floats, rows: Ints) -> Weights:
-        """Copies of rows, scaled to the given references where their own are older."""
-        taken = self.weights.taken(rows)
-        old = self.references[rows]
-        older = np.flatnonzero(old < references)
+    def _merge_into(self, bank: "HistogramBank", targets: Ints, rows: Ints) -> None:
+        """Merge rows into those of a bank with references that are not older."""
+        references = bank.references[targets]
+        is_older = self.references[rows] < references
+        same, older = np.flatnonzero(~is_older), np.flatnonzero(is_older)
+        bank.weights.absorb(targets[same], self.weights, rows[same])
         if len(older):
+            scaled = self.weights.taken(rows[older])
             new = self._decay.align(references[older])
-            taken.scale(older, self._decay.exponents(old[older], new))
-        return taken
+            exponents = self._decay.exponents(self.references[rows[older]], new)
+            scaled.scale(np.arange(len(older)), exponents)
+            bank.weights.absorb(targets[older], scaled, np.arange(len(older)))
 
     def encode(self, row: int) -> HistogramCheckpoint:
         """The record in which a row outlives a restart."""

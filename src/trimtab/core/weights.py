@@ -80,10 +80,13 @@ class Weights:
         self._add_inside(rows, buckets.astype(np.uint8), by_bucket[buckets])
         self._limits[row] = _UNKNOWN
 
-    def absorb(self, targets: Ints, sources: "Weights") -> None:
-        """Add the spans of all rows of another table, each to one row of this."""
-        np.add.at(self.totals, targets, sources.totals)
-        for positions, buckets, weights in sources.spans(np.arange(len(targets))):
+    def absorb(self, targets: Ints, sources: "Weights", rows: Ints) -> None:
+        """Add the spans of rows of the same or another table, each to one row of this."""
+        np.add.at(self.totals, targets, sources.totals[rows])
+        occupied = np.flatnonzero(~sources.is_empty(rows))
+        spans = rows[occupied]
+        self._reserve(targets[occupied], sources.lowest[spans], sources.highest[spans])
+        for positions, buckets, weights in sources.spans(rows):
             self._add_inside(targets[positions], buckets, weights)
         self._limits[targets] = _UNKNOWN
 
@@ -93,25 +96,24 @@ class Weights:
             rows, buckets, weights = rows[some], buckets[some], weights[some]
         beyond = np.flatnonzero((buckets < self.lowest[rows]) | (buckets > self.highest[rows]))
         if len(beyond):
-            self._reserve(rows[beyond], buckets[beyond])
+            self._reserve(rows[beyond], buckets[beyond], buckets[beyond])
         self._arena.add(rows, buckets, weights)
         if len(beyond):
             self._stretch(rows[beyond], buckets[beyond])
 
-    def _reserve(self, rows: Ints, buckets: Buckets) -> None:
-        """Make sure that windows hold buckets beyond the spans."""
-        outside = self._arena.outside(rows, buckets)
+    def _reserve(self, rows: Ints, lowest: Buckets, highest: Buckets) -> None:
+        """Make sure that windows hold everything from the lowest to the highest bucket."""
+        outside = self._arena.outside(rows, lowest) | self._arena.outside(rows, highest)
         if not outside.any():
             return
         # A moved window keeps what it holds, not all it could hold: name every bucket of its row.
         moving = np.isin(rows, rows[outside])
-        rows, buckets = rows[moving], buckets[moving]
-        distinct, positions = np.unique(rows, return_inverse=True)
-        lowest = np.full(len(distinct), self.bucket_count - 1, np.uint8)
-        highest = np.zeros(len(distinct), np.uint8)
-        np.minimum.at(lowest, positions, buckets)
-        np.maximum.at(highest, positions, buckets)
-        self._arena.reserve(distinct, lowest, highest)
+        distinct, positions = np.unique(rows[moving], return_inverse=True)
+        low = np.full(len(distinct), self.bucket_count - 1, np.uint8)
+        high = np.zeros(len(distinct), np.uint8)
+        np.minimum.at(low, positions, lowest[moving])
+        np.maximum.at(high, positions, highest[moving])
+        self._arena.reserve(distinct, low, high)
 
     def _stretch(self, rows: Ints, buckets: Buckets) -> None:
         """Let spans cover those of the buckets that are occupied now."""

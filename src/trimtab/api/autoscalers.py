@@ -54,6 +54,7 @@ def convert_autoscaler(source: wire.VerticalPodAutoscaler) -> core.Autoscaler:
         boost=_convert_boost(spec.startup_boost, "spec.startupBoost.cpu"),
         recommendation=_convert_recommendation(status.recommendation),
         conditions=convert_each(status.conditions, _convert_condition, "status.conditions"),
+        observed_generation=status.observed_generation,
     )
 
 

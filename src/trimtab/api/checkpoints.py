@@ -102,6 +102,11 @@ class Checkpoint:
     """Its own name as read; one that is written is named after autoscaler and container."""
 
     @property
+    def written_name(self) -> str:
+        """The name under which it is written."""
+        return f"{self.autoscaler_name}-{self.container_name}"
+
+    @property
     def fingerprint(self) -> str | None:
         """The fingerprint of the selector whose pods it describes; None for all of the target."""
         return self.annotations.get(FINGERPRINT)
@@ -129,7 +134,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             api_version=_API_VERSION,
             kind=_KIND,
             metadata=_WrittenMetadata(
-                name=f"{checkpoint.autoscaler_name}-{checkpoint.container_name}",
+                name=checkpoint.written_name,
                 namespace=checkpoint.namespace,
                 annotations=dict(checkpoint.annotations),
             ),

@@ -141,7 +141,7 @@ def encode_event(event: Event) -> bytes:
         _Event(
             api_version="v1",
             kind="Event",
-            metadata=_Metadata(name=_event_name(event), namespace=about.namespace or "default"),
+            metadata=_Metadata(name=event_name(event), namespace=about.namespace or "default"),
             involved_object=_Reference(
                 api_version=about.api_version,
                 kind=about.kind,
@@ -162,7 +162,13 @@ def encode_event(event: Event) -> bytes:
     )
 
 
-def _event_name(event: Event) -> str:
+def encode_event_count(count: int, at: datetime) -> bytes:
+    """The merge patch that says how often an event has happened, and when it last did."""
+    return encode({"count": count, "lastTimestamp": format_time(at)})
+
+
+def event_name(event: Event) -> str:
+    """The name of the event's own object."""
     # Many things may happen to one object in one moment, so the time alone would not be unique.
     told = (event.about.uid, event.reason, event.message, format_micro_time(event.at))
     suffix = "." + sha256("\0".join(told).encode()).hexdigest()[:16]

@@ -151,6 +151,8 @@ class Autoscaler:
     boost: CpuBoost | None = None
     recommendation: tuple[ContainerRecommendation, ...] | None = None
     conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    """The generation that the status is about, if it says so."""
 
     @property
     def identity(self) -> AutoscalerName:

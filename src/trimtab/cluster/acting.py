@@ -1,0 +1,147 @@
+"""What is done to a real cluster: the acts of the `Cluster` port, by requests to its API server."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from trimtab.api.autoscaler_status import encode_status_patch
+from trimtab.api.checkpoints import (
+    Checkpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+    encode_checkpoint_patch,
+)
+from trimtab.api.encoding import encode
+from trimtab.api.events import Event
+from trimtab.api.eviction_requests import encode_eviction
+from trimtab.api.leases import Lease, decode_lease, encode_lease
+from trimtab.cluster import paths
+from trimtab.cluster.client import Client
+from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
+from trimtab.cluster.event_log import EventLog
+from trimtab.cluster.ports import Store
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.operations import Patch
+from trimtab.core.pods import Pod
+
+_LEASES: Final = "coordination.k8s.io/v1"
+
+
+class Acts:
+    """The acts of a real cluster; what is known of stored checkpoints comes from their store."""
+
+    def __init__(self, client: Client, checkpoints: Store[Checkpoint]) -> None:
+        self._client = client
+        self._checkpoints = checkpoints
+        self._events = EventLog(client)
+
+    @property
+    def lost_events(self) -> int:
+        """How many events the server did not take."""
+        return self._events.failures
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        """Write an autoscaler's status, if it differs from what is there."""
+        generation = autoscaler.generation or None
+        patch = encode_status_patch(recommendation, conditions, observed_generation=generation)
+        # What would be written is compared, for times and amounts are coarser there than here.
+        if patch != _stored_status(autoscaler):
+            path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
+            await self._client.patch(path, patch)
+
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, making the object if there is none."""
+        stored = self._checkpoints.find(checkpoint.namespace, checkpoint.written_name)
+        if stored is None:
+            await self._create_checkpoint(checkpoint)
+            return
+        try:
+            await self._patch_checkpoint(checkpoint, stored)
+        except NotFoundError:
+            # The store does not know yet that somebody has deleted it.
+            await self._client.post(
+                paths.checkpoints(checkpoint.namespace), encode_checkpoint(checkpoint)
+            )
+
+    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+        """Delete a checkpoint; one that is gone already is no error."""
+        try:
+            await self._client.delete(paths.item(paths.checkpoints(namespace), name))
+        except NotFoundError:
+            return
+
+    async def evict(self, pod: Pod) -> None:
+        """Evict the pod, if it is in the version that was seen and its budgets allow it.
+
+        What is disrupted for nothing is not mended by trying again, so any change since the
+        decision stops it (ConflictError); a PodDisruptionBudget does too (BudgetError).
+        """
+        path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
+        await self._client.post(path, encode_eviction(pod))
+
+    async def resize(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's resources in place, if it is still the one that was seen."""
+        await self._patch_seen(pod, patch, "resize")
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's metadata, if it is still the one that was seen."""
+        await self._patch_seen(pod, patch)
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+        path = paths.item(paths.collection(_LEASES, "leases", namespace), name)
+        try:
+            return decode_lease(await self._client.fetch(path, is_urgent=True))
+        except NotFoundError:
+            return None
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        """Create the lease or replace the version that it names; ConflictError if another did."""
+        path = paths.collection(_LEASES, "leases", lease.namespace)
+        body = encode_lease(lease)
+        if not lease.resource_version:
+            return decode_lease(await self._client.post(path, body, is_urgent=True))
+        named = paths.item(path, lease.name)
+        return decode_lease(await self._client.put(named, body, is_urgent=True))
+
+    async def emit(self, event: Event) -> None:
+        """Tell what happened; equal events are counted, and a failure is nobody's problem."""
+        await self._events.emit(event)
+
+    async def _create_checkpoint(self, checkpoint: Checkpoint) -> None:
+        path = paths.checkpoints(checkpoint.namespace)
+        try:
+            await self._client.post(path, encode_checkpoint(checkpoint))
+        except ConflictError:
+            # It exists, and only the store does not know it yet.
+            found = await self._client.fetch(paths.item(path, checkpoint.written_name))
+            await self._patch_checkpoint(checkpoint, decode_checkpoint(found))
+
+    async def _patch_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
+        path = paths.item(paths.checkpoints(checkpoint.namespace), checkpoint.written_name)
+        body = encode_checkpoint_patch(checkpoint, stored=stored.annotations)
+        await self._client.patch(path, body)
+
+    async def _patch_seen(self, pod: Pod, patch: Patch, subresource: str = "") -> None:
+        # The list of containers of one pod never changes, so its uid is enough to go by index.
+        test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+        path = paths.item(paths.pods(pod.namespace), pod.name, subresource)
+        try:
+            await self._client.patch(path, encode([test, *patch]))
+        except InvalidError as error:
+            if error.causes:
+                raise
+            # Without causes the patch did not apply at all: the pod is not what was seen.
+            raise ConflictError(error.request, error.status) from error
+
+
+def _stored_status(autoscaler: Autoscaler) -> bytes:
+    return encode_status_patch(
+        autoscaler.recommendation,
+        autoscaler.conditions,
+        observed_generation=autoscaler.observed_generation,
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oracle import original
 from oracle.draw import DRAWS, draw
+from rig.building import BuildError
 
 
 def main() -> int:
@@ -17,7 +18,7 @@ def main() -> int:
             _rewrite(arguments.rewrite)
         else:
             _write(arguments.out, arguments.set or sorted(DRAWS), arguments.count, arguments.seed)
-    except original.OriginalError as error:
+    except (original.OriginalError, BuildError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0

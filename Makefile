@@ -6,10 +6,10 @@ SEED ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format golden parity crds cluster e2e bench lock
+.PHONY: help test check format golden parity crds cluster cluster-down e2e bench lock
 
 help: ## this list
-	@grep -E '^[a-z0-9]+:.*## ' Makefile | sed -E 's/^([a-z0-9]+):.*## /\1\t/' | expand -t 10
+	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
 
 test: .venv/ready ## every test, with branch coverage of core and api
 	$(BIN)/pytest --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95
@@ -29,8 +29,11 @@ parity: .venv/ready ## draw fresh cases, ask the original, check our answers (ne
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml
 
-cluster: .venv/ready ## a real control plane on loopback until Ctrl-C (needs Go, or one installed)
+cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-C (needs Go, or one installed)
 	$(BIN)/python -m rig
+
+cluster-down: .venv/ready ## end the cluster that runs in another shell
+	$(BIN)/python -m rig down
 
 e2e: .venv/ready ## the tests that need a real control plane
 	$(BIN)/pytest -m e2e

@@ -1,34 +1,86 @@
-"""`make cluster`: a control plane to try things on, until Ctrl-C."""
+"""`make cluster`: a cluster to try things on, until Ctrl-C; `make cluster-down` ends it too."""
 
+import os
 import signal
 import sys
+import time
+from pathlib import Path
 from types import FrameType
+from typing import Final
 
-from rig import certificates, controlplane, processes, programs
+from rig import building, certificates, controlplane, locks, processes, programs
 
-_EXPECTED = (programs.ProgramError, processes.ProcessError, certificates.CertificateError)
+_EXPECTED: Final = (
+    building.BuildError,
+    programs.ProgramError,
+    processes.ProcessError,
+    certificates.CertificateError,
+)
+_DOWN_SECONDS: Final = 60
+_POLL_SECONDS: Final = 0.1
 
 
-def main() -> int:
-    """Run a control plane until told to stop; 1 if there cannot be one."""
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, _interrupt)
+def main(words: list[str]) -> int:
+    """Run a cluster until told to stop, or stop the one that runs; 1 if that cannot be."""
     try:
-        with controlplane.running() as plane:
-            sys.stdout.write(
-                f"The control plane is ready. In another shell:\n\n"
-                f"  export KUBECONFIG={plane.kubeconfig}\n"
-                f"  kubectl apply -f deploy/crds.yaml\n\n"
-                f"Logs are beside it in {plane.directory}. Ctrl-C ends it and removes everything.\n"
-            )
-            sys.stdout.flush()
-            signal.pause()
-    except KeyboardInterrupt:
-        return 0
+        return _end() if words == ["down"] else _run()
     except _EXPECTED as error:
         sys.stderr.write(f"rig: {error}\n")
         return 1
+
+
+def _run() -> int:
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, _interrupt)
+    try:
+        with (
+            locks.held(_record()) as tell,
+            controlplane.running(*controlplane.Part, logs=_logs()) as plane,
+        ):
+            tell({"kubeconfig": str(plane.kubeconfig)})
+            _say(
+                f"The cluster is ready. In another shell:\n\n"
+                f"  export KUBECONFIG={plane.kubeconfig}\n"
+                f"  kubectl apply -f deploy/crds.yaml\n\n"
+                f"Logs: {plane.logs}. Ctrl-C or `make cluster-down` ends it."
+            )
+            signal.pause()
+    except locks.LockedError:
+        running = locks.read_holder(_record()) or {}
+        _say(f"A cluster runs already: export KUBECONFIG={running.get('kubeconfig', '(not yet)')}")
+        return 1
+    except KeyboardInterrupt:
+        return 0
     return 0
+
+
+def _end() -> int:
+    running = locks.read_holder(_record())
+    if running is None:
+        _say("No cluster runs.")
+        return 0
+    os.kill(int(running["pid"]), signal.SIGTERM)
+    deadline = time.monotonic() + _DOWN_SECONDS
+    while locks.read_holder(_record()) is not None:
+        if time.monotonic() > deadline:
+            _say(f"Process {running['pid']} was told to end {_DOWN_SECONDS} s ago and has not.")
+            return 1
+        time.sleep(_POLL_SECONDS)
+    _say("The cluster has ended.")
+    return 0
+
+
+def _record() -> Path:
+    return building.cache_directory() / "cluster.json"
+
+
+def _logs() -> Path:
+    return building.cache_directory() / "cluster-logs"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -36,4 +88,4 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,10 @@
-"""Processes of the rig: started with a log of their own, ended by those who started them."""
+"""Processes of the rig: started with a log of their own, ended by those who started them.
+
+Each has a supervisor for a parent (`supervisor.py`), so that none outlives a run that was killed.
+"""
 
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from rig import supervisor
+
+_SUPERVISOR: Final = (sys.executable, "-I", "-S", supervisor.__file__)
 _READY_SECONDS: Final = 60
 _POLL_SECONDS: Final = 0.05
-_GRACE_SECONDS: Final = 10
 
 
 class ProcessError(RuntimeError):
@@ -23,6 +29,7 @@ class Process:
 
     name: str
     popen: subprocess.Popen[bytes]
+    """Its supervisor, which lives exactly as long."""
     log: Path
 
     def wait_until(self, is_ready: Callable[[], bool]) -> None:
@@ -38,20 +45,22 @@ class Process:
             time.sleep(_POLL_SECONDS)
 
     def last_words(self, count: int = 15) -> str:
-        """The end of its log."""
+        """The end of its log, and where all of it is."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-count:])
+        return "\n".join([*lines[-count:], f"(all of it: {self.log})"])
 
 
 @contextmanager
-def running(program: Path, flags: Sequence[str], directory: Path) -> Iterator[Process]:
-    """A process for as long as the block lasts; its log is `<name>.log` in the directory."""
-    log = directory / f"{program.name}.log"
+def running(
+    program: Path, flags: Sequence[str], directory: Path, *, logs: Path | None = None
+) -> Iterator[Process]:
+    """A process for as long as the block lasts; its log is `<name>.log` in the folder of logs."""
+    log = (logs or directory) / f"{program.name}.log"
     with log.open("wb") as output:
         popen = subprocess.Popen(
-            [program, *flags],
+            [*_SUPERVISOR, program, *flags],
             cwd=directory,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             # Ctrl-C is for the one who started it; this one is ended below, and in order.
@@ -64,9 +73,10 @@ def running(program: Path, flags: Sequence[str], directory: Path) -> Iterator[Pr
 
 
 def _end(popen: subprocess.Popen[bytes]) -> None:
-    popen.terminate()
+    assert popen.stdin is not None
+    popen.stdin.close()
     try:
-        popen.wait(timeout=_GRACE_SECONDS)
+        popen.wait(timeout=2 * supervisor.GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         popen.kill()
         popen.wait()

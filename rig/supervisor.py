@@ -1,0 +1,39 @@
+"""The parent of one program: it ends the program as soon as nobody holds its own input any more.
+
+Whoever starts a program holds the other end of that pipe. Closing it is how a program is ended; a
+holder that was killed, by whatever signal, has closed it too. So nothing outlives a test run.
+
+Started by path, without our packages: `python -I -S supervisor.py PROGRAM FLAG...`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+GRACE_SECONDS = 10
+
+
+def main() -> int:
+    """Run the program of the command line; its exit code, or 128 and the signal that ended it."""
+    with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL) as program:
+        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
+        threading.Thread(target=_end_with_input, args=(program,), daemon=True).start()
+        code = program.wait()
+    return code if code >= 0 else 128 - code
+
+
+def _end_with_input(program: subprocess.Popen[bytes]) -> None:
+    # Not sys.stdin: a thread that waits inside its buffer would stop the interpreter from leaving.
+    while os.read(0, 1):
+        pass
+    program.terminate()
+    try:
+        program.wait(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        program.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Processes of the rig: they end with their block, and with a run that is killed."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rig import processes, supervisor
+from rig.processes import ProcessError
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_SECONDS = 30
+
+# Says its pid once it is there to stay, and notes when it is asked to leave.
+POLITE = """\
+import os, pathlib, signal, sys
+def leave(*_):
+    pathlib.Path("left").touch()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+pathlib.Path("pid.new").write_text(str(os.getpid()))
+pathlib.Path("pid.new").rename("pid")
+while True:
+    signal.pause()
+"""
+# A run in a process of its own: starts one program, says so, and waits.
+RUN = """\
+import pathlib, sys, signal
+from rig import processes
+directory = pathlib.Path(sys.argv[1])
+with processes.running(pathlib.Path(sys.executable), [str(directory / "it.py")], directory) as it:
+    it.wait_until((directory / "pid").exists)
+    print("ready", flush=True)
+    signal.pause()
+"""
+
+
+def script(directory: Path, text: str) -> tuple[Path, list[str]]:
+    file = directory / "it.py"
+    file.write_text(text, encoding="utf-8")
+    return Path(sys.executable), [str(file)]
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def ends(pidfd: int) -> bool:
+    """Whether the process ends before patience does."""
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(PATIENCE_SECONDS * 1000))
+
+
+def read_pid(directory: Path) -> int:
+    return int((directory / "pid").read_text(encoding="utf-8"))
+
+
+def test_a_process_ends_with_its_block_even_on_an_error(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, POLITE)
+
+    with suppress(KeyboardInterrupt), processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        started = is_alive(read_pid(tmp_path))
+        raise KeyboardInterrupt
+
+    assert started
+    assert (tmp_path / "left").exists()
+    assert not is_alive(read_pid(tmp_path))
+    assert not is_alive(process.popen.pid)
+
+
+def test_a_process_that_does_not_listen_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient = tmp_path / "impatient.py"
+    source = Path(supervisor.__file__).read_text(encoding="utf-8")
+    impatient.write_text(source.replace("GRACE_SECONDS = 10", "GRACE_SECONDS = 0.1"), "utf-8")
+    monkeypatch.setattr(processes, "_SUPERVISOR", (sys.executable, "-I", "-S", str(impatient)))
+    program, flags = script(tmp_path, POLITE.replace("    sys.exit(0)\n", ""))
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+
+    assert not is_alive(read_pid(tmp_path))
+    assert process.popen.returncode == 128 + signal.SIGKILL
+
+
+def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
+    script(tmp_path, POLITE)
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT
+    ) as run:
+        assert run.stdout is not None
+        said = run.stdout.readline()
+        watched = os.pidfd_open(read_pid(tmp_path))
+        run.kill()
+
+    assert said == b"ready\n"
+    assert ends(watched)
+    os.close(watched)
+
+
+def test_a_supervisor_that_is_told_to_end_ends_its_program(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, POLITE)
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        process.popen.terminate()
+        code = process.popen.wait(PATIENCE_SECONDS)
+
+    assert code == 0
+    assert not is_alive(read_pid(tmp_path))
+
+
+def test_a_process_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, "raise SystemExit('port is taken')")
+
+    with (
+        pytest.raises(ProcessError, match="port is taken"),
+        processes.running(program, flags, tmp_path) as process,
+    ):
+        process.wait_until(lambda: False)
+
+
+def test_a_process_that_never_becomes_ready_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_READY_SECONDS", 0)
+    program, flags = script(tmp_path, POLITE)
+
+    with (
+        pytest.raises(ProcessError, match="not ready after 0 s"),
+        processes.running(program, flags, tmp_path) as process,
+    ):
+        process.wait_until(lambda: False)
+
+
+def test_logs_go_to_the_folder_that_is_given_for_them(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, "print('hello'); raise SystemExit(3)")
+    logs = tmp_path / "logs"
+    logs.mkdir()
+
+    with processes.running(program, flags, tmp_path, logs=logs) as process:
+        code = process.popen.wait(PATIENCE_SECONDS)
+
+    assert code == 3
+    assert process.log.parent == logs
+    assert process.log.read_text(encoding="utf-8") == "hello\n"
+    assert str(process.log) in process.last_words()
+
+
+def test_a_process_sees_nothing_on_its_input_and_stands_in_a_session_of_its_own(
+    tmp_path: Path,
+) -> None:
+    program, flags = script(tmp_path, "import os, sys; print(sys.stdin.read(), os.getsid(0))")
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.popen.wait(PATIENCE_SECONDS)
+
+    assert process.log.read_text(encoding="utf-8").split() == [str(process.popen.pid)]

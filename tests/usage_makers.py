@@ -35,7 +35,8 @@ def samples(
 ) -> Samples:
     """Samples of one container, or of as many as there are values."""
     rows = np.broadcast_to(np.asarray(containers, np.int64), len(values))
-    times = BEGIN.timestamp() + 60 * np.asarray(minutes, np.float64)
+    with np.errstate(over="ignore"):
+        times = BEGIN.timestamp() + 60 * np.asarray(minutes, np.float64)
     return Samples(rows, np.asarray(values, np.float64), times)
 
 

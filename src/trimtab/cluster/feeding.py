@@ -1,0 +1,166 @@
+"""Feeding a store: runs the state machine of a watch over the network, for as long as it is let.
+
+Whatever disturbs it (a cut connection, a restarted server, a forgotten version, an answer that
+makes no sense), it waits a little longer each time and goes on; the store keeps what it has.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import decode_list
+from trimtab.api.watch_events import Refused, decode_entry, decode_event
+from trimtab.cluster import errors, watching
+from trimtab.cluster.errors import ClusterError, GoneError, TooManyRequestsError
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.store import Writer
+from trimtab.cluster.watching import Change, State
+
+RecordT = TypeVar("RecordT")
+
+PAGE_SIZE: Final = 500
+"""Objects per page of a list: what client-go asks for, and 45 MiB at most for 10 000 pods."""
+WATCH_SECONDS: Final = (300, 600)
+"""How long one watch lasts, drawn anew each time so that not all come back at once (client-go)."""
+FIRST_DELAY: Final = timedelta(milliseconds=800)
+LONGEST_DELAY: Final = timedelta(seconds=30)
+"""The delays of client-go's reflector."""
+_DOUBLINGS: Final = 6
+
+
+class Server(Protocol):
+    """The two ways to read that feeding needs."""
+
+    async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
+        """What the path shows."""
+
+    def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that goes on until the server ends it, or falls silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[RecordT]):
+    """Which objects to watch, and how to read them."""
+
+    path: str
+    decode: Callable[[bytes], RecordT]
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """Selectors of labels or fields, if not all objects are wanted."""
+
+
+class Feed(Generic[RecordT]):
+    """Keeps one store up to date."""
+
+    def __init__(
+        self,
+        server: Server,
+        kind: Kind[RecordT],
+        writer: Writer[RecordT],
+        *,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._server = server
+        self._kind = kind
+        self._writer = writer
+        self._clock = clock
+        self._random = random
+        self._state: State[RecordT] = watching.EMPTY
+        self._failures = 0
+        self.problem: Exception | None = None
+        """Why the view does not get any newer right now; None while all is well."""
+
+    async def run(self) -> NoReturn:
+        """Feed the store until cancelled."""
+        while True:
+            try:
+                is_well = await self._ask()
+            except (GoneError, DecodeError) as error:
+                # Of a line that makes no sense it is not known which object it was about; going on
+                # behind it would leave a gap.
+                self._state = watching.expire()
+                is_well, self.problem = False, error
+            except ClusterError as error:
+                self._state = watching.interrupt(self._state)
+                is_well, self.problem = False, error
+            if not is_well:
+                self._failures += 1
+                await self._clock.sleep(self._delay())
+
+    async def _ask(self) -> bool:
+        """Whether the next request brought something."""
+        match self._state:
+            case watching.Empty() | watching.Gathering() as state:
+                await self._take_page(state)
+                return True
+            case watching.Listed() | watching.Watching() as state:
+                return await self._take_events(state)
+            case _:
+                assert_never(self._state)
+
+    async def _take_page(self, state: watching.Empty | watching.Gathering[RecordT]) -> None:
+        kind = self._kind
+        parameters = {**kind.parameters, "limit": str(PAGE_SIZE)}
+        if token := watching.continue_token(state):
+            parameters["continue"] = token
+        data = await self._server.fetch(kind.path, parameters)
+        page = decode_list(data, partial(decode_entry, decode_record=kind.decode))
+        if not page.resource_version:
+            # Any JSON object would pass for an empty list, and empty the store.
+            raise DecodeError("metadata.resourceVersion", "a list without a version")
+        self._state, change = watching.take_page(state, page)
+        self._write(change)
+
+    async def _take_events(self, state: watching.Listed | watching.Watching) -> bool:
+        opened = self._state = watching.open_watch(state)
+        async with aclosing(self._open_stream(opened.version)) as lines:
+            told = opened
+            async for line in lines:
+                event = decode_event(line, self._kind.decode)
+                if isinstance(event, Refused):
+                    raise errors.refusal(f"watch {self._kind.path}", event.status)
+                told, change = watching.take_event(told, event)
+                self._state, self._failures = told, 0
+                self._write(change)
+        self._state = watching.interrupt(told)
+        return told is not opened
+
+    def _open_stream(self, version: str) -> AsyncGenerator[bytes, None]:
+        parameters = {
+            **self._kind.parameters,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(self._random.randint(*WATCH_SECONDS)),
+        }
+        return self._server.stream(self._kind.path, parameters)
+
+    def _write(self, change: Change[RecordT]) -> None:
+        match change:
+            case watching.Replace(entries, unreadable):
+                self._writer.replace(entries, unreadable)
+            case watching.Put(entry):
+                self._writer.put(entry)
+            case watching.Spoil(unreadable_one):
+                self._writer.spoil(unreadable_one)
+            case watching.Drop(name):
+                self._writer.drop(name)
+            case watching.Confirm():
+                self._writer.confirm()
+            case watching.Keep():
+                return
+            case _:
+                assert_never(change)
+        self.problem = None
+
+    def _delay(self) -> timedelta:
+        doubled = FIRST_DELAY * (1 << min(self._failures - 1, _DOUBLINGS))
+        delay = min(doubled, LONGEST_DELAY) * self._random.uniform(0.5, 1.0)
+        problem = self.problem
+        wanted = problem.retry_after if isinstance(problem, TooManyRequestsError) else None
+        return max(delay, wanted or delay)

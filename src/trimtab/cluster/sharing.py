@@ -1,0 +1,78 @@
+"""What pods have in common is kept once: a store of pods has to stay small.
+
+Pods of one workload have the same labels, owner and resources, most of the time. Of annotations
+only our own are kept; those of others are long, differ from pod to pod, and nobody here reads them.
+Sharing is thrift, not meaning: a pod that went through here equals the one that did not, but for
+the annotations of others.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from trimtab.api.pods import decode_pod
+from trimtab.core.pods import Allocation, Container, OwnerReference, Pod
+from trimtab.core.resources import Resource, Resources
+
+OUR_ANNOTATIONS: Final = "vpa"
+"""What the names of all annotations begin with that deciders read (`core.annotations`)."""
+
+_KEPT: Final = 65_536
+"""So many different parts are known at a time; those that came up longest ago are forgotten."""
+
+_Amounts = tuple[tuple[Resource, int], ...]
+
+
+def decode_thrifty_pod(data: bytes) -> Pod:
+    """The pod in the JSON of one Pod, as small as it can be kept."""
+    return share_parts(decode_pod(data))
+
+
+def share_parts(pod: Pod) -> Pod:
+    """The same pod made of shared parts, without annotations of others."""
+    ours = {
+        name: value for name, value in pod.annotations.items() if name.startswith(OUR_ANNOTATIONS)
+    }
+    return replace(
+        pod,
+        labels=_map(tuple(pod.labels.items())),
+        annotations=_map(tuple(ours.items())),
+        # Where only others have annotations the map is there all the same.
+        has_empty_annotations=pod.has_empty_annotations or (bool(pod.annotations) and not ours),
+        owner=pod.owner and _owner(pod.owner),
+        containers=tuple(map(_share_container, pod.containers)),
+    )
+
+
+def _share_container(container: Container) -> Container:
+    return replace(
+        container,
+        spec=_share_allocation(container.spec),
+        status=container.status and _share_allocation(container.status),
+    )
+
+
+def _share_allocation(allocation: Allocation) -> Allocation:
+    return _allocation(_pairs(allocation.requests), _pairs(allocation.limits))
+
+
+def _pairs(amounts: Resources | None) -> _Amounts | None:
+    return None if amounts is None else tuple(amounts.items())
+
+
+@lru_cache(maxsize=_KEPT)
+def _allocation(requests: _Amounts | None, limits: _Amounts | None) -> Allocation:
+    return Allocation(
+        None if requests is None else dict(requests), None if limits is None else dict(limits)
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def _map(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return dict(items)
+
+
+@lru_cache(maxsize=_KEPT)
+def _owner(owner: OwnerReference) -> OwnerReference:
+    return owner

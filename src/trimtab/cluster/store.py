@@ -1,0 +1,176 @@
+"""Stores: the local copy of all objects of one kind, with one handle to write and one to read.
+
+Whoever feeds a store holds its `Writer`; deciders get the `Reader`, which cannot change anything.
+Readers never see a list half done: `replace` swaps the whole content and tells only differences.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Generic, TypeVar
+from weakref import WeakSet
+
+from trimtab.api.lists import Unreadable
+from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.cluster.ports import Clock
+
+RecordT = TypeVar("RecordT")
+
+CHANGES_KEPT: Final = 100_000
+"""So many changed objects wait for one reader at most; then the oldest is forgotten."""
+
+
+class Changes(AsyncIterator[RecordT]):
+    """Objects that have appeared or changed, oldest first; one that changed twice comes once.
+
+    It is filled from the moment it is made, and no longer than somebody holds it.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[ObjectName, RecordT] = {}
+        self._filled = asyncio.Event()
+        self.forgotten = 0
+        """How many were never told, because too many waited."""
+
+    async def __anext__(self) -> RecordT:
+        while not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
+        return self._waiting.pop(next(iter(self._waiting)))
+
+    def add(self, entry: Entry[RecordT]) -> None:
+        """Let the object come, in the place of what it looked like before."""
+        self._waiting[entry.name] = entry.record
+        if len(self._waiting) > CHANGES_KEPT:
+            del self._waiting[next(iter(self._waiting))]
+            self.forgotten += 1
+        self._filled.set()
+
+
+class _Contents(Generic[RecordT]):
+    """What both handles share."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.by_namespace: dict[str, dict[str, RecordT]] = {}
+        self.unreadable: dict[ObjectName, Unreadable] = {}
+        self.current_at: datetime | None = None
+        self.synced = asyncio.Event()
+        self.readers: WeakSet[Changes[RecordT]] = WeakSet()
+
+    def find(self, name: ObjectName) -> RecordT | None:
+        return self.by_namespace.get(name.namespace, {}).get(name.name)
+
+    def confirm(self) -> None:
+        self.current_at = self.clock.now()
+
+    def tell(self, entry: Entry[RecordT]) -> None:
+        for reader in self.readers:
+            reader.add(entry)
+
+
+class Reader(Generic[RecordT]):
+    """The store as deciders see it."""
+
+    def __init__(self, contents: _Contents[RecordT]) -> None:
+        self._contents = contents
+
+    def __iter__(self) -> Iterator[RecordT]:
+        # A copy: who waits between two objects must not meet a store that has changed meanwhile.
+        return iter(
+            [record for each in self._contents.by_namespace.values() for record in each.values()]
+        )
+
+    def __len__(self) -> int:
+        return sum(map(len, self._contents.by_namespace.values()))
+
+    def find(self, namespace: str, name: str) -> RecordT | None:
+        """The object of that name, if there is one that can be read."""
+        return self._contents.find(ObjectName(namespace, name))
+
+    def in_namespace(self, namespace: str) -> Sequence[RecordT]:
+        """All objects of one namespace."""
+        return tuple(self._contents.by_namespace.get(namespace, {}).values())
+
+    def age(self) -> timedelta | None:
+        """How long ago the view was last known to be current; None before the first list."""
+        at = self._contents.current_at
+        # A wall clock may be set back; nothing is newer than current.
+        return None if at is None else max(timedelta(), self._contents.clock.now() - at)
+
+    def changes(self) -> Changes[RecordT]:
+        """Objects as they appear or change from now on; one that changes twice may come once."""
+        changes: Changes[RecordT] = Changes()
+        self._contents.readers.add(changes)
+        return changes
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Objects that are there but cannot be read; nobody may take them for deleted."""
+        return tuple(self._contents.unreadable.values())
+
+    async def synced(self) -> None:
+        """Return once the first list is complete."""
+        await self._contents.synced.wait()
+
+
+class Writer(Generic[RecordT]):
+    """The store as the watch that feeds it sees it."""
+
+    def __init__(self, contents: _Contents[RecordT]) -> None:
+        self._contents = contents
+
+    def replace(
+        self, entries: Iterable[Entry[RecordT]], unreadable: Iterable[Unreadable] = ()
+    ) -> None:
+        """Hold exactly these objects, and tell which of them are new or different."""
+        contents = self._contents
+        fresh: dict[str, dict[str, RecordT]] = {}
+        different = []
+        for entry in entries:
+            if contents.find(entry.name) != entry.record:
+                different.append(entry)
+            fresh.setdefault(entry.name.namespace, {})[entry.name.name] = entry.record
+        contents.by_namespace = fresh
+        contents.unreadable = {ObjectName(each.namespace, each.name): each for each in unreadable}
+        contents.confirm()
+        contents.synced.set()
+        for entry in different:
+            contents.tell(entry)
+
+    def put(self, entry: Entry[RecordT]) -> None:
+        """Hold this object in the place of what it was before."""
+        contents = self._contents
+        contents.confirm()
+        contents.unreadable.pop(entry.name, None)
+        if contents.find(entry.name) != entry.record:
+            contents.by_namespace.setdefault(entry.name.namespace, {})[entry.name.name] = (
+                entry.record
+            )
+            contents.tell(entry)
+
+    def spoil(self, unreadable: Unreadable) -> None:
+        """Hold the object as one that cannot be read; what it was before is no longer true."""
+        name = ObjectName(unreadable.namespace, unreadable.name)
+        self.drop(name)
+        self._contents.unreadable[name] = unreadable
+
+    def drop(self, name: ObjectName) -> None:
+        """Hold the object no longer."""
+        contents = self._contents
+        contents.confirm()
+        contents.unreadable.pop(name, None)
+        siblings = contents.by_namespace.get(name.namespace, {})
+        siblings.pop(name.name, None)
+        if not siblings:
+            contents.by_namespace.pop(name.namespace, None)
+
+    def confirm(self) -> None:
+        """Know that nothing has changed up to now."""
+        self._contents.confirm()
+
+
+def open_store(clock: Clock) -> tuple[Writer[RecordT], Reader[RecordT]]:
+    """A new store, by its two handles."""
+    contents: _Contents[RecordT] = _Contents(clock)
+    return Writer(contents), Reader(contents)

@@ -1,0 +1,268 @@
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import minutes
+from virtual_time import StillClock
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import Unreadable
+from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.cluster import store as stores
+from trimtab.cluster.ports import Store
+from trimtab.cluster.store import Reader, Writer, open_store
+
+BAD = Unreadable("default", "a", DecodeError("value", "bad"))
+
+
+def a_thing(name: str, value: int = 1, namespace: str = "default") -> Entry[int]:
+    return Entry(ObjectName(namespace, name), value)
+
+
+def a_store(*things: Entry[int]) -> tuple[Writer[int], Reader[int], StillClock]:
+    clock = StillClock()
+    writer: Writer[int]
+    writer, reader = open_store(clock)
+    if things:
+        writer.replace(things)
+    return writer, reader, clock
+
+
+async def drain(changes: AsyncIterator[int]) -> list[int]:
+    """Everything that waits."""
+    found = []
+    while True:
+        try:
+            async with asyncio.timeout(0):
+                found.append(await anext(changes))
+        except TimeoutError:
+            return found
+
+
+def list_store(store: Store[int]) -> list[int]:
+    return list(store)
+
+
+def test_a_reader_is_what_components_call_a_store() -> None:
+    _, reader, _ = a_store(a_thing("a", 1))
+
+    assert list_store(reader) == [1]
+
+
+def test_objects_are_found_by_namespace_and_name() -> None:
+    _, reader, _ = a_store(a_thing("a", 1), a_thing("b", 2), a_thing("a", 3, namespace="other"))
+
+    assert sorted(reader) == [1, 2, 3]
+    assert len(reader) == 3
+    assert reader.find("default", "a") == 1
+    assert reader.find("other", "a") == 3
+    assert reader.find("other", "b") is None
+    assert reader.find("nowhere", "a") is None
+    assert reader.in_namespace("default") == (1, 2)
+    assert reader.in_namespace("nowhere") == ()
+
+
+def test_who_reads_on_while_it_changes_reads_what_was_there() -> None:
+    writer, reader, _ = a_store(a_thing("a", 1), a_thing("b", 2))
+    reading = iter(reader)
+    next(reading)
+
+    writer.replace([])
+
+    assert list(reading) == [2]
+    assert list(reader) == []
+
+
+def test_a_view_has_no_age_before_the_first_list() -> None:
+    writer, reader, clock = a_store()
+    clock.moment += minutes(1)
+    assert reader.age() is None
+
+    writer.replace([])
+    clock.moment += minutes(2)
+
+    assert reader.age() == minutes(2)
+
+
+@pytest.mark.parametrize("sign", ["put", "drop", "spoil", "confirm"])
+def test_any_sign_of_life_makes_the_view_current(sign: str) -> None:
+    writer, reader, clock = a_store(a_thing("a"))
+    clock.moment += minutes(5)
+    match sign:
+        case "put":
+            writer.put(a_thing("a"))
+        case "drop":
+            writer.drop(ObjectName("default", "a"))
+        case "spoil":
+            writer.spoil(BAD)
+        case _:
+            writer.confirm()
+
+    assert reader.age() == timedelta()
+
+
+def test_a_clock_that_was_set_back_makes_no_view_younger_than_current() -> None:
+    _, reader, clock = a_store(a_thing("a"))
+    clock.moment -= minutes(5)
+
+    assert reader.age() == timedelta()
+
+
+def test_f28_an_unreadable_object_is_counted_apart_from_those_that_are_known() -> None:
+    writer, reader, _ = a_store(a_thing("a"), a_thing("b"))
+
+    writer.spoil(BAD)
+
+    assert reader.unreadable == (BAD,)
+    assert reader.find("default", "a") is None
+    assert reader.find("default", "b") == 1
+
+
+@pytest.mark.parametrize("mending", ["put", "drop", "replace"])
+def test_an_unreadable_object_is_forgotten_when_it_is_mended_or_gone(mending: str) -> None:
+    writer, reader, _ = a_store()
+    writer.replace([], [BAD])
+
+    match mending:
+        case "put":
+            writer.put(a_thing("a"))
+        case "drop":
+            writer.drop(ObjectName("default", "a"))
+        case _:
+            writer.replace([])
+
+    assert not reader.unreadable
+
+
+def test_dropping_what_is_not_there_changes_nothing() -> None:
+    writer, reader, _ = a_store(a_thing("a"))
+
+    writer.drop(ObjectName("default", "b"))
+    writer.drop(ObjectName("nowhere", "a"))
+
+    assert list(reader) == [1]
+
+
+async def test_waiting_for_the_first_list_ends_with_it() -> None:
+    writer, reader, _ = a_store()
+    waiting = asyncio.create_task(reader.synced())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    writer.replace([])
+    await waiting
+
+    assert reader.age() == timedelta()
+
+
+async def test_changes_begin_when_they_are_asked_for() -> None:
+    writer, reader, _ = a_store(a_thing("a", 1))
+    changes = reader.changes()
+
+    writer.put(a_thing("b", 2))
+    writer.put(a_thing("a", 3))
+
+    assert await drain(changes) == [2, 3]
+
+
+async def test_whoever_waits_for_a_change_is_woken_by_it() -> None:
+    writer, reader, _ = a_store()
+    waiting = asyncio.ensure_future(anext(reader.changes()))
+    await asyncio.sleep(0)
+
+    writer.put(a_thing("a", 7))
+
+    assert await waiting == 7
+
+
+async def test_an_object_that_changes_twice_comes_once_as_it_is_now() -> None:
+    writer, reader, _ = a_store()
+    changes = reader.changes()
+
+    writer.put(a_thing("a", 1))
+    writer.put(a_thing("b", 2))
+    writer.put(a_thing("a", 3))
+
+    assert await drain(changes) == [3, 2]
+
+
+async def test_an_object_that_goes_before_it_was_told_is_told_all_the_same() -> None:
+    writer, reader, _ = a_store()
+    changes = reader.changes()
+
+    writer.put(a_thing("a", 1))
+    writer.drop(ObjectName("default", "a"))
+
+    assert await drain(changes) == [1]
+
+
+async def test_a_new_list_tells_only_what_is_different() -> None:
+    writer, reader, _ = a_store(a_thing("a", 1), a_thing("b", 2), a_thing("c", 3))
+    changes = reader.changes()
+
+    writer.replace([a_thing("a", 1), a_thing("b", 5), a_thing("d", 6)])
+    writer.put(a_thing("a", 1))
+
+    assert await drain(changes) == [5, 6]
+
+
+async def test_each_reader_is_told_everything() -> None:
+    writer, reader, _ = a_store()
+    one, other = reader.changes(), reader.changes()
+
+    writer.put(a_thing("a", 1))
+
+    assert await drain(one) == [1]
+    assert await drain(other) == [1]
+
+
+async def test_changes_that_nobody_holds_any_more_are_not_kept() -> None:
+    writer, reader, _ = a_store()
+    changes = reader.changes()
+    assert len(writer._contents.readers) == 1
+
+    del changes
+    gc.collect()
+
+    assert len(writer._contents.readers) == 0
+
+
+async def test_of_too_many_changes_the_oldest_are_forgotten_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stores, "CHANGES_KEPT", 2)
+    writer, reader, _ = a_store()
+    changes = reader.changes()
+
+    for number in range(5):
+        writer.put(a_thing(str(number), number))
+
+    assert await drain(changes) == [3, 4]
+    assert changes.forgotten == 3
+
+
+THINGS = st.dictionaries(
+    st.tuples(st.sampled_from("xy"), st.sampled_from("abc")), st.integers(0, 2)
+)
+
+
+@given(lists=st.lists(THINGS, max_size=6))
+async def test_who_follows_the_changes_knows_every_object_as_the_store_does(
+    lists: list[dict[tuple[str, str], int]],
+) -> None:
+    writer: Writer[tuple[str, str, int]]
+    writer, reader = open_store(StillClock())
+    changes = reader.changes()
+    known: dict[tuple[str, str], int] = {}
+    for things in lists:
+        writer.replace([Entry(ObjectName(*name), (*name, value)) for name, value in things.items()])
+        while changes._waiting:
+            namespace, name, value = await anext(changes)
+            known[namespace, name] = value
+
+        assert {name: known[name] for name in things} == things
+        assert len(reader) == len(things)

@@ -23,9 +23,11 @@ OWNER = OwnerReference("ReplicaSet", "web-1", "apps/v1", "y")
 def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
     kind: str, replicas: int
 ) -> None:
+    name = WorkloadName("default", kind, "web")
+
     workload = decode_workload(kind, encoded(DEPLOYMENT))
 
-    assert workload == Workload(WorkloadName("default", kind, "web"), OWNER, WEB, replicas)
+    assert workload == Workload(name, OWNER, WEB, replicas, uid="u-1")
 
 
 def test_a_replication_controller_selects_by_plain_labels() -> None:

@@ -142,4 +142,5 @@ def _name_workload(
         owner=controlling_owner(metadata),
         selector=selector,
         replicas=replicas,
+        uid=metadata.uid or "",
     )

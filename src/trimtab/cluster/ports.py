@@ -50,8 +50,8 @@ class Store(Protocol[RecordT_co]):
 class Owners(Protocol):
     """Who owns whom, as far as it is known."""
 
-    async def topmost(self, pod: Pod) -> WorkloadName | None:
-        """The topmost workload that owns the pod and is well known or scalable."""
+    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
+        """The topmost well-known or scalable workload above it, or a workload that has none."""
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         """The workload itself: its owner, its pods' selector, how many it wants."""

@@ -16,3 +16,5 @@ class Workload:
     """Which pods are its own; None if it does not say, and then none are."""
     replicas: int | None = None
     """How many pods it should have; None for kinds that do not count them."""
+    uid: str = ""
+    """Tells it from an earlier one of the same name."""

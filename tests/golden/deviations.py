@@ -174,7 +174,7 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="admission",
         decision="0004",
-        reason="a limit that comes to zero is not written",
+        reason="a limit is never written below its request",
         applies=patch_cases.has_a_limit_below_its_request,
         where=patch_cases.LIMIT_LINES,
     ),

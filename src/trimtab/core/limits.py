@@ -34,7 +34,10 @@ def proportional_limits(
 ) -> ProportionalLimits:
     """The limits for new requests; no notes where no limit follows at all."""
     found = {kind: _limit(kind, current, requests.get(kind, 0), default) for kind in BOTH}
-    limits = {kind: limit for kind, (limit, _) in found.items() if limit is not None}
+    # A namespace's default can lie below the request; the API server refuses a pod like that.
+    limits = {
+        kind: max(limit, requests[kind]) for kind, (limit, _) in found.items() if limit is not None
+    }
     if not limits:
         return ProportionalLimits(NO_AMOUNTS)
     kinds = {kind: note for kind, (_, note) in found.items() if note is not None}
@@ -81,5 +84,4 @@ def _limit(
     exact = own_limit * request // own_request
     if exact > MAX_AMOUNT:
         return MAX_AMOUNT, NoteKind.RATIO_LOST
-    # A limit of 0 would mean no limit at all; only one that is below its request comes to that.
-    return (exact, None) if exact else (None, NoteKind.NO_LIMIT_TO_SCALE)
+    return exact, None

@@ -79,3 +79,11 @@ def test_each_decision_says_context_decision_alternatives_and_consequences(page:
 
     assert headings == ["Context", "Decision", "Alternatives considered", "Consequences"]
     assert re.fullmatch(r"\d{4}-[a-z0-9-]+", page.stem)
+
+
+def test_the_architecture_names_every_module_of_the_core() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    modules = {path.stem for path in (ROOT / "src/trimtab/core").glob("[!_]*.py")}
+
+    assert modules
+    assert {name for name in modules if f"`{name}`" not in text} == set()

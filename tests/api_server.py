@@ -117,7 +117,7 @@ def refused(
 
 
 def a_client(
-    url: str,
+    where: str | Connection,
     *,
     clock: Clock | None = None,
     credentials: Credentials | None = None,
@@ -125,6 +125,7 @@ def a_client(
     rate: float = 0,
 ) -> Client:
     clock = clock or StillClock()
-    connection = Connection(url, credentials or FixedCredentials(Identity()))
+    if isinstance(where, str):
+        where = Connection(where, credentials or FixedCredentials(Identity()))
     budget = RequestBudget(clock, rate=rate, burst=1)
-    return Client(connection, clock=clock, random=Random(1), budget=budget, settings=settings)
+    return Client(where, clock=clock, random=Random(1), budget=budget, settings=settings)

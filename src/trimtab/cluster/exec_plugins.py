@@ -20,7 +20,6 @@ from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-_TIMEOUT_SECONDS: Final = 60
 _SHOWN: Final = 500
 _MARGIN: Final = timedelta(seconds=5)
 """So long before its end an answer counts as expired: a request is on its way for a while."""
@@ -54,6 +53,8 @@ class PluginCall:
     cluster: Mapping[str, object] | None = None
     """What the plugin is told about the cluster, if it wants to know."""
     install_hint: str = ""
+    patience: timedelta = timedelta(minutes=1)
+    """How long it may take."""
 
 
 class ExecPlugin:
@@ -146,15 +147,16 @@ async def _run(call: PluginCall) -> bytes:
         problem = f"cannot be started: {error}"
         hint = f" ({call.install_hint.strip()})" if call.install_hint else ""
         raise CredentialsError(call.command[0], "", problem + hint) from error
-    return await _outcome(call.command[0], process)
+    return await _outcome(call, process)
 
 
-async def _outcome(program: str, process: asyncio.subprocess.Process) -> bytes:
+async def _outcome(call: PluginCall, process: asyncio.subprocess.Process) -> bytes:
+    program = call.command[0]
     try:
-        async with asyncio.timeout(_TIMEOUT_SECONDS):
+        async with asyncio.timeout(call.patience.total_seconds()):
             output, complaint = await process.communicate()
     except TimeoutError as error:
-        raise CredentialsError(program, "", f"gave no answer in {_TIMEOUT_SECONDS} s") from error
+        raise CredentialsError(program, "", f"gave no answer in {call.patience}") from error
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,0 +1,392 @@
+"""What each act asks of the server, and what it makes of the answers."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from aiohttp import web
+from api_server import Answer, Asked, Server, a_client, in_turn, ok, refused, serving
+from makers import MIB, NOW, a_pod, amounts, an_autoscaler, minutes
+from virtual_time import StillClock
+
+from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
+from trimtab.api.events import Event, about_autoscaler, about_pod
+from trimtab.api.leases import Lease
+from trimtab.cluster.acting import Acts
+from trimtab.cluster.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
+from trimtab.core.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.operations import Add, Remove
+
+NAMESPACED = "/api/v1/namespaces/default"
+AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces/default"
+CHECKPOINTS = f"{AUTOSCALING}/verticalpodautoscalercheckpoints"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+
+
+class Checkpoints:
+    """A store with a few checkpoints in it."""
+
+    def __init__(self, *stored: Checkpoint) -> None:
+        self.stored = stored
+
+    def __iter__(self) -> Iterator[Checkpoint]:
+        return iter(self.stored)
+
+    def find(self, namespace: str, name: str) -> Checkpoint | None:
+        found = (c for c in self.stored if (c.namespace, c.written_name) == (namespace, name))
+        return next(found, None)
+
+    def age(self) -> timedelta | None:
+        return None
+
+    async def changes(self) -> AsyncIterator[Checkpoint]:
+        for each in self.stored:
+            yield each
+
+
+@asynccontextmanager
+async def acting(answer: Answer, *stored: Checkpoint) -> AsyncIterator[tuple[Acts, Server]]:
+    async with serving(answer) as server, a_client(server.url) as client:
+        yield Acts(client, Checkpoints(*stored)), server
+
+
+def always_ok(_asked: Asked) -> web.Response:
+    return ok()
+
+
+POD = a_pod(name="web-0", uid="u-1", resource_version="17")
+
+
+async def test_an_eviction_holds_only_for_the_pod_in_the_version_that_was_seen() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.evict(POD)
+
+    assert server.calls == [f"POST {NAMESPACED}/pods/web-0/eviction"]
+    assert server.asked[0].json == {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": "web-0", "namespace": "default"},
+        "deleteOptions": {"preconditions": {"uid": "u-1", "resourceVersion": "17"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        pytest.param(refused(429, causes=["DisruptionBudget"]), BudgetError, id="a budget"),
+        pytest.param(refused(409), ConflictError, id="another pod or version"),
+        pytest.param(refused(404), NotFoundError, id="a pod that is gone"),
+        pytest.param(refused(403), ForbiddenError, id="a missing right"),
+        pytest.param(refused(500), ApiError, id="two budgets for one pod"),
+    ],
+)
+async def test_an_eviction_that_is_refused_is_tried_once_and_told_apart(
+    answer: web.Response, kind: type[ApiError]
+) -> None:
+    async with acting(in_turn(answer)) as (acts, server):
+        with pytest.raises(kind):
+            await acts.evict(POD)
+
+    assert len(server.asked) == 1
+
+
+async def test_a_resize_patches_the_subresource_of_the_very_pod() -> None:
+    patch = (Add("/spec/containers/0/resources/requests/cpu", "250m"),)
+    async with acting(always_ok) as (acts, server):
+        await acts.resize(POD, patch)
+
+    assert server.calls == [f"PATCH {NAMESPACED}/pods/web-0/resize"]
+    assert server.asked[0].headers["Content-Type"] == "application/json-patch+json"
+    assert server.asked[0].json == [
+        {"op": "test", "path": "/metadata/uid", "value": "u-1"},
+        {"op": "add", "path": "/spec/containers/0/resources/requests/cpu", "value": "250m"},
+    ]
+
+
+async def test_a_patch_of_a_pod_keeps_the_order_of_its_operations() -> None:
+    patch = (Add("/metadata/annotations", {"a": "b"}), Remove("/metadata/annotations/c"))
+    async with acting(always_ok) as (acts, server):
+        await acts.patch_pod(POD, patch)
+
+    assert server.calls == [f"PATCH {NAMESPACED}/pods/web-0"]
+    assert [entry["op"] for entry in server.asked[0].json] == ["test", "add", "remove"]
+    assert server.asked[0].json[2] == {"op": "remove", "path": "/metadata/annotations/c"}
+
+
+async def test_a_patch_that_does_not_apply_means_that_the_pod_is_not_what_was_seen() -> None:
+    async with acting(in_turn(refused(422, reason="Invalid"))) as (acts, _):
+        with pytest.raises(ConflictError) as caught:
+            await acts.patch_pod(POD, ())
+
+    assert isinstance(caught.value.__cause__, InvalidError)
+
+
+async def test_a_patch_whose_result_is_not_valid_stays_invalid() -> None:
+    async with acting(in_turn(refused(422, causes=["FieldValueInvalid"]))) as (acts, _):
+        with pytest.raises(InvalidError) as caught:
+            await acts.resize(POD, ())
+
+    assert caught.value.causes[0].reason == "FieldValueInvalid"
+
+
+RECOMMENDATION = (ContainerRecommendation("app", amounts(250, 512 * MIB)),)
+CONDITION = Condition("RecommendationProvided", "True", last_transition_time=NOW)
+
+
+def published(**fields: Any) -> Any:
+    usual: dict[str, Any] = {
+        "generation": 3,
+        "observed_generation": 3,
+        "conditions": (CONDITION,),
+    }
+    return an_autoscaler(*RECOMMENDATION, **(usual | fields))
+
+
+async def test_a_new_status_is_written_as_a_whole_with_the_generation_that_was_seen() -> None:
+    autoscaler = an_autoscaler(generation=3)
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_status(autoscaler, RECOMMENDATION, (CONDITION,))
+
+    status = server.asked[0].json[0]["value"]
+    assert server.calls == [f"PATCH {AUTOSCALING}/verticalpodautoscalers/web/status"]
+    assert status["observedGeneration"] == 3
+    assert status["conditions"][0]["type"] == "RecommendationProvided"
+    container = status["recommendation"]["containerRecommendations"][0]
+    assert container["target"] == {"cpu": "250m", "memory": "512Mi"}
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        pytest.param((CONDITION,), id="equal to the last bit"),
+        pytest.param(
+            (replace(CONDITION, last_transition_time=NOW + timedelta(milliseconds=900)),),
+            id="equal as far as the wire tells",
+        ),
+    ],
+)
+async def test_a_status_that_would_not_change_is_not_written(
+    conditions: tuple[Condition, ...],
+) -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_status(published(), RECOMMENDATION, conditions)
+
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "recommendation"),
+    [
+        pytest.param(published(), (), id="another recommendation"),
+        pytest.param(published(conditions=()), RECOMMENDATION, id="another condition"),
+        pytest.param(published(generation=4), RECOMMENDATION, id="another generation"),
+        pytest.param(published(recommendation=None), (), id="none and an empty one differ"),
+    ],
+)
+async def test_a_status_that_differs_in_anything_is_written(
+    autoscaler: Any, recommendation: tuple[ContainerRecommendation, ...]
+) -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_status(autoscaler, recommendation, (CONDITION,))
+
+    assert len(server.asked) == 1
+
+
+CHECKPOINT = Checkpoint("default", "web", "app", AggregateCheckpoint(total_samples_count=5))
+
+
+async def test_a_checkpoint_that_the_store_knows_is_patched() -> None:
+    async with acting(always_ok, CHECKPOINT) as (acts, server):
+        await acts.save_checkpoint(CHECKPOINT)
+
+    assert server.calls == [f"PATCH {CHECKPOINTS}/web-app"]
+    assert [entry["path"] for entry in server.asked[0].json] == ["/status"]
+
+
+async def test_a_checkpoint_that_nobody_knows_is_made() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.save_checkpoint(CHECKPOINT)
+
+    assert server.calls == [f"POST {CHECKPOINTS}"]
+    assert server.asked[0].json["metadata"]["name"] == "web-app"
+
+
+async def test_a_checkpoint_that_only_the_server_knows_is_read_and_patched() -> None:
+    there = ok({"metadata": {"name": "web-app", "annotations": {"other": "kept"}}})
+    wanted = replace(CHECKPOINT, annotations={FINGERPRINT: "some"})
+    async with acting(in_turn(refused(409), there, ok())) as (acts, server):
+        await acts.save_checkpoint(wanted)
+
+    assert [call.partition(" ")[0] for call in server.calls] == ["POST", "GET", "PATCH"]
+    assert server.asked[2].json[1]["value"] == {"other": "kept", FINGERPRINT: "some"}
+
+
+async def test_a_checkpoint_that_only_the_store_knows_is_made_again() -> None:
+    async with acting(in_turn(refused(404), ok()), CHECKPOINT) as (acts, server):
+        await acts.save_checkpoint(CHECKPOINT)
+
+    assert server.calls == [f"PATCH {CHECKPOINTS}/web-app", f"POST {CHECKPOINTS}"]
+
+
+async def test_a_checkpoint_that_cannot_be_written_is_an_error() -> None:
+    async with acting(in_turn(refused(403)), CHECKPOINT) as (acts, _):
+        with pytest.raises(ForbiddenError):
+            await acts.save_checkpoint(CHECKPOINT)
+
+
+@pytest.mark.parametrize("answer", [ok(), refused(404)])
+async def test_a_checkpoint_is_deleted_or_gone_already(answer: web.Response) -> None:
+    async with acting(in_turn(answer)) as (acts, server):
+        await acts.delete_checkpoint("default", "web-app")
+
+    assert server.calls == [f"DELETE {CHECKPOINTS}/web-app"]
+
+
+LEASE = Lease("kube-system", "vpa-updater", holder="me", duration=timedelta(seconds=15))
+
+
+def answer_lease(asked: Asked) -> web.Response:
+    document = asked.json
+    document["metadata"]["resourceVersion"] = "18"
+    return ok(document)
+
+
+async def test_a_lease_without_a_version_is_created() -> None:
+    async with acting(answer_lease) as (acts, server):
+        written = await acts.write_lease(LEASE)
+
+    assert server.calls == [f"POST {LEASES}"]
+    assert written == replace(LEASE, resource_version="18")
+
+
+async def test_a_lease_with_a_version_replaces_that_version() -> None:
+    async with acting(answer_lease) as (acts, server):
+        await acts.write_lease(replace(LEASE, resource_version="17"))
+
+    assert server.calls == [f"PUT {LEASES}/vpa-updater"]
+    assert server.asked[0].json["metadata"]["resourceVersion"] == "17"
+
+
+@pytest.mark.parametrize("version", ["", "17"])
+async def test_a_lease_that_another_has_written_is_a_conflict(version: str) -> None:
+    async with acting(in_turn(refused(HTTPStatus.CONFLICT))) as (acts, _):
+        with pytest.raises(ConflictError):
+            await acts.write_lease(replace(LEASE, resource_version=version))
+
+
+async def test_a_lease_that_does_not_exist_is_none() -> None:
+    there = {"metadata": {"namespace": "kube-system", "name": "vpa-updater"}}
+    async with acting(in_turn(refused(404), ok(there))) as (acts, server):
+        missing = await acts.fetch_lease("kube-system", "vpa-updater")
+        found = await acts.fetch_lease("kube-system", "vpa-updater")
+
+    assert missing is None
+    assert found == Lease("kube-system", "vpa-updater")
+    assert server.calls == [f"GET {LEASES}/vpa-updater"] * 2
+
+
+async def test_leases_do_not_wait_behind_other_requests() -> None:
+    clock = StillClock()
+    async with serving(answer_lease) as server, a_client(server.url, clock=clock, rate=1) as client:
+        acts = Acts(client, Checkpoints())
+        for version in ("", "1", "2", "3"):
+            await acts.write_lease(replace(LEASE, resource_version=version))
+
+    assert clock.moment == NOW
+
+
+SKIPPED = Event(about_pod(POD), "InPlaceResizeSkipped", "It would not fit.", NOW)
+
+
+async def test_an_event_is_created_in_the_namespace_of_its_object() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.emit(SKIPPED)
+
+    assert server.calls == [f"POST {NAMESPACED}/events"]
+    assert server.asked[0].json["involvedObject"]["uid"] == "u-1"
+
+
+async def test_an_equal_event_is_counted_and_the_count_written_after_a_while() -> None:
+    async with acting(always_ok) as (acts, server):
+        for minute in (0, 1, 2, 3, 4, 5, 6):
+            await acts.emit(replace(SKIPPED, at=NOW + minutes(minute)))
+
+    name = server.asked[0].json["metadata"]["name"]
+    assert server.calls == [f"POST {NAMESPACED}/events", f"PATCH {NAMESPACED}/events/{name}"]
+    assert server.asked[1].json == {"count": 6, "lastTimestamp": "2026-08-22T12:05:00Z"}
+    assert server.asked[1].headers["Content-Type"] == "application/merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(SKIPPED, reason="EvictedByVPA"), id="another reason"),
+        pytest.param(replace(SKIPPED, message="It would fit."), id="another message"),
+        pytest.param(
+            replace(SKIPPED, about=about_autoscaler(an_autoscaler())), id="another object"
+        ),
+        pytest.param(
+            replace(SKIPPED, about=replace(SKIPPED.about, uid="u-2")), id="a pod of the same name"
+        ),
+    ],
+)
+async def test_events_that_differ_are_told_each_by_itself(other: Event) -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.emit(SKIPPED)
+        await acts.emit(other)
+
+    assert server.calls == [f"POST {NAMESPACED}/events"] * 2
+
+
+async def test_the_same_pod_in_a_later_version_is_the_same_pod_to_events() -> None:
+    later = replace(SKIPPED, about=replace(SKIPPED.about, resource_version="18"))
+    async with acting(always_ok) as (acts, server):
+        await acts.emit(SKIPPED)
+        await acts.emit(later)
+
+    assert len(server.asked) == 1
+
+
+async def test_an_event_that_the_server_has_forgotten_is_told_anew() -> None:
+    async with acting(in_turn(ok(), refused(404), ok())) as (acts, server):
+        await acts.emit(SKIPPED)
+        await acts.emit(replace(SKIPPED, at=NOW + minutes(90)))
+
+    assert [call.partition(" ")[0] for call in server.calls] == ["POST", "PATCH", "POST"]
+    assert acts.lost_events == 0
+
+
+async def test_an_event_that_cannot_be_written_is_counted_and_tried_again_next_time() -> None:
+    async with acting(in_turn(refused(403), ok())) as (acts, server):
+        await acts.emit(SKIPPED)
+        lost = acts.lost_events
+        await acts.emit(SKIPPED)
+
+    assert lost == acts.lost_events == 1
+    assert len(server.asked) == 2
+
+
+async def test_of_endlessly_many_different_events_only_the_latest_are_remembered() -> None:
+    async with acting(always_ok) as (acts, server):
+        for number in range(4097):
+            await acts.emit(replace(SKIPPED, message=str(number)))
+        told = len(server.asked)
+        await acts.emit(replace(SKIPPED, message="4096"))
+        await acts.emit(replace(SKIPPED, message="0"))
+
+    assert told == 4097
+    assert len(server.asked) == told + 1
+    assert json.loads(server.asked[-1].body)["message"] == "0"

@@ -3,21 +3,20 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from rig import building, certificates, controlplane, locks, processes, programs
+from rig import building, certificates, controlplane, locks, processes, programs, waiting
 
 _EXPECTED: Final = (
     building.BuildError,
     programs.ProgramError,
     processes.ProcessError,
     certificates.CertificateError,
+    waiting.WaitError,
 )
 _DOWN_SECONDS: Final = 60
-_POLL_SECONDS: Final = 0.1
 
 
 def main(words: list[str]) -> int:
@@ -60,12 +59,11 @@ def _end() -> int:
         _say("No cluster runs.")
         return 0
     os.kill(int(running["pid"]), signal.SIGTERM)
-    deadline = time.monotonic() + _DOWN_SECONDS
-    while locks.read_holder(_record()) is not None:
-        if time.monotonic() > deadline:
-            _say(f"Process {running['pid']} was told to end {_DOWN_SECONDS} s ago and has not.")
-            return 1
-        time.sleep(_POLL_SECONDS)
+    waiting.wait_for(
+        lambda: locks.read_holder(_record()),
+        lambda holder: holder is None,
+        patience_seconds=_DOWN_SECONDS,
+    )
     _say("The cluster has ended.")
     return 0
 

@@ -17,16 +17,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
-from rig import certificates, flags, locks, processes, programs, stages
+from rig import certificates, flags, locks, processes, programs, stages, waiting
 from rig.certificates import Certificates
 from rig.flags import LOOPBACK
 
 NODE: Final = "kwok-0"
+_USAGE_PATH: Final = f"/metrics/nodes/{NODE}/metrics/resource"
 _NODE_SIZE: Final = {"cpu": "10k", "memory": "100Ti", "pods": "100k"}
 _PREFIX: Final = "trimtab-rig-"
 _TIMEOUT_SECONDS: Final = 10
+
+Json: TypeAlias = dict[str, Any]
 
 
 class Part(StrEnum):
@@ -70,11 +73,6 @@ class ControlPlane:
         """Where the API server listens."""
         return self.ports.apiserver
 
-    @property
-    def usage_url(self) -> str:
-        """Where the fake node tells what its containers use, as a kubelet does."""
-        return f"http://{LOOPBACK}:{self.ports.kwok}/metrics/nodes/{NODE}/metrics/resource"
-
     def request(
         self,
         method: str,
@@ -89,6 +87,22 @@ class ControlPlane:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def wait_for(self, path: str, holds: Callable[[Json], object]) -> Json:
+        """What is at a path as soon as it is as wanted; else a WaitError that shows it."""
+        _, found = waiting.wait_for(
+            lambda: self._read(path), lambda read: read[0] == HTTPStatus.OK and holds(read[1])
+        )
+        return found
+
+    def read_usage(self) -> str:
+        """What the fake node tells of its containers, in the text that a kubelet writes."""
+        connection = http.client.HTTPConnection(LOOPBACK, self.ports.kwok, timeout=_TIMEOUT_SECONDS)
+        try:
+            connection.request("GET", _USAGE_PATH)
+            return connection.getresponse().read().decode()
         finally:
             connection.close()
 
@@ -120,6 +134,10 @@ class ControlPlane:
             for log in sorted(self.logs.glob("*.log"))
         ]
         return "\n".join([*ends, f"(all logs: {self.logs})"])
+
+    def _read(self, path: str) -> tuple[int, Json]:
+        status, body = self.request("GET", path)
+        return status, json.loads(body)
 
     def _connect(self, port: int) -> http.client.HTTPSConnection:
         trust = ssl.create_default_context(cafile=self.certificates.authority)
@@ -207,9 +225,9 @@ def _start_node(plane: ControlPlane, start: _Start) -> None:
     configuration = plane.directory / "kwok.yaml"
     stages.write(configuration)
     arguments = flags.for_kwok(plane.kubeconfig, configuration, plane.ports.kwok)
-    kwok = start(Part.NODE, arguments, lambda: _is_listening(plane.ports.kwok))
+    start(Part.NODE, arguments, lambda: _is_listening(plane.ports.kwok))
     plane.request("POST", "/api/v1/nodes", json.dumps(_node()).encode())
-    kwok.wait_until(lambda: _is_schedulable(plane))
+    plane.wait_for(f"/api/v1/nodes/{NODE}", lambda node: _is_schedulable(node, plane.parts))
 
 
 _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
@@ -219,10 +237,10 @@ _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
 }
 
 
-def _node() -> dict[str, object]:
+def _node() -> Json:
     annotations = {
         "kwok.x-k8s.io/node": "fake",
-        "metrics.k8s.io/resource-metrics-path": f"/metrics/nodes/{NODE}/metrics/resource",
+        "metrics.k8s.io/resource-metrics-path": _USAGE_PATH,
     }
     labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "type": "kwok"}
     return {
@@ -233,13 +251,11 @@ def _node() -> dict[str, object]:
     }
 
 
-def _is_schedulable(plane: ControlPlane) -> bool:
+def _is_schedulable(node: Json, parts: frozenset[Part]) -> bool:
     """Whether the node is ready, and free of the taint that the controllers take away."""
-    _, body = plane.request("GET", f"/api/v1/nodes/{NODE}")
-    node = json.loads(body)
     conditions = node["status"].get("conditions", [])
     is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    is_tainted = Part.CONTROLLERS in plane.parts and "taints" in node["spec"]
+    is_tainted = Part.CONTROLLERS in parts and "taints" in node["spec"]
     return is_ready and not is_tainted
 
 

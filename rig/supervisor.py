@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 
-GRACE_SECONDS = 10
+GRACE_SECONDS = 5
 
 
 def main() -> int:

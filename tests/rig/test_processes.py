@@ -80,7 +80,7 @@ def test_a_process_that_does_not_listen_is_killed(
 ) -> None:
     impatient = tmp_path / "impatient.py"
     source = Path(supervisor.__file__).read_text(encoding="utf-8")
-    impatient.write_text(source.replace("GRACE_SECONDS = 10", "GRACE_SECONDS = 0.1"), "utf-8")
+    impatient.write_text(source.replace("GRACE_SECONDS = 5", "GRACE_SECONDS = 0.1"), "utf-8")
     monkeypatch.setattr(processes, "_SUPERVISOR", (sys.executable, "-I", "-S", str(impatient)))
     program, flags = script(tmp_path, POLITE.replace("    sys.exit(0)\n", ""))
 

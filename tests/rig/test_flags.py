@@ -1,0 +1,39 @@
+"""Command lines of the programs: each listens on loopback, where it is told to."""
+
+from pathlib import Path
+
+import pytest
+
+from rig import flags
+from rig.certificates import Certificates
+
+MADE = Certificates(*(Path(name) for name in ("ca", "crt", "key", "accounts.key", "accounts.pub")))
+CONFIG = Path("kubeconfig")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(
+            flags.for_apiserver(MADE, Path("tokens"), port=6443, etcd_port=2379), id="API server"
+        ),
+        pytest.param(flags.for_controllers(MADE, CONFIG, 6443), id="controllers"),
+        pytest.param(flags.for_scheduler(MADE, CONFIG, 6443), id="scheduler"),
+    ],
+)
+def test_a_component_serves_with_our_certificate_on_loopback(given: list[str]) -> None:
+    assert "--bind-address=127.0.0.1" in given
+    assert "--secure-port=6443" in given
+    assert "--tls-cert-file=crt" in given
+
+
+def test_etcd_and_kwok_listen_on_loopback_too() -> None:
+    urls = [each for each in flags.for_etcd(1, 2) if "-urls=" in each]
+
+    assert all("=http://127.0.0.1:" in url for url in urls)
+    assert "--server-address=127.0.0.1:3" in flags.for_kwok(CONFIG, Path("kwok.yaml"), 3)
+
+
+def test_no_component_waits_for_a_lease_that_nobody_contests() -> None:
+    assert "--leader-elect=false" in flags.for_controllers(MADE, CONFIG, 1)
+    assert "--leader-elect=false" in flags.for_scheduler(MADE, CONFIG, 1)

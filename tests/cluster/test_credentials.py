@@ -4,11 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from api_server import a_client
 from connection_makers import a_kubeconfig, ask, encoded, headers, load, serving_tls
 from tls_makers import Pair, a_pair, an_authority
 from virtual_time import StillClock
 
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.connecting import find_connection
 from trimtab.cluster.credentials import FixedCredentials, Identity, TokenFile
 from trimtab.cluster.errors import CredentialsError, UnreachableError
 from trimtab.cluster.service_account import is_in_cluster, load_service_account
@@ -32,6 +34,33 @@ async def test_a_server_of_the_named_authority_is_trusted_and_sees_our_certifica
         seen = await ask(load(a_kubeconfig(tmp_path, cluster=cluster, user=user)))
 
     assert seen == "ann"
+
+
+async def test_a_certificate_that_was_renewed_in_its_file_is_found_when_the_old_one_is_refused(
+    authority: Pair, tmp_path: Path
+) -> None:
+    def write(name: str) -> None:
+        pair = a_pair(authority, name)
+        (tmp_path / "tls.crt").write_text(pair.certificate, encoding="utf-8")
+        (tmp_path / "tls.key").write_text(pair.key, encoding="utf-8")
+
+    write("old")
+    user = {"client-certificate": "tls.crt", "client-key": "tls.key"}
+    async with serving_tls(authority, tmp_path) as url:
+        cluster = {"server": url, "certificate-authority-data": encoded(authority.certificate)}
+        connection = load(a_kubeconfig(tmp_path, cluster=cluster, user=user))
+        refused = await connection.credentials.present()
+        async with a_client(connection) as client:
+            before = await client.fetch("/")
+            (tmp_path / "tls.crt").write_text("half", encoding="utf-8")
+            await connection.credentials.refresh(refused)
+            meanwhile = await client.fetch("/")
+            write("new")
+            await connection.credentials.refresh(refused)
+            await connection.credentials.refresh(refused)
+            after = await client.fetch("/")
+
+    assert (before, meanwhile, after) == (b"old", b"old", b"new")
 
 
 async def test_a_server_of_another_authority_is_not_trusted(
@@ -178,6 +207,41 @@ def test_outside_of_a_pod_there_is_no_service_account(tmp_path: Path, authority:
         load_service_account({}, StillClock(), folder)
     with pytest.raises(CredentialsError, match=r"ca\.crt"):
         load_service_account(POD, StillClock(), tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("named", "environment", "server"),
+    [
+        pytest.param("{}/named", {"KUBECONFIG": "{}/listed"}, "http://named", id="the named file"),
+        pytest.param("", {"KUBECONFIG": "/none:{}/listed"}, "http://listed", id="a listed file"),
+        pytest.param("", {"HOME": "{}"}, "http://home", id="the file of a person"),
+    ],
+)
+def test_without_a_named_file_the_surroundings_say_where_to_look(
+    tmp_path: Path, named: str, environment: dict[str, str], server: str
+) -> None:
+    (tmp_path / ".kube").mkdir()
+    a_kubeconfig(tmp_path, cluster={"server": "http://named"}, name="named")
+    a_kubeconfig(tmp_path, cluster={"server": "http://listed"}, name="listed")
+    a_kubeconfig(tmp_path, cluster={"server": "http://home"}, name=".kube/config")
+    filled = {name: value.format(tmp_path) for name, value in environment.items()}
+
+    connection = find_connection(named.format(tmp_path), environment=filled, clock=StillClock())
+
+    assert connection.server == server
+
+
+async def test_a_pod_is_known_by_its_service_account_unless_a_file_is_named(
+    tmp_path: Path, authority: Pair
+) -> None:
+    folder = a_service_account(tmp_path, authority)
+    path = a_kubeconfig(tmp_path, cluster={"server": "http://named"})
+
+    by_account = find_connection("", environment=POD, clock=StillClock(), account=folder)
+    by_file = find_connection(str(path), environment=POD, clock=StillClock(), account=folder)
+
+    assert by_account.server == "https://10.96.0.1:443"
+    assert by_file.server == "http://named"
 
 
 async def test_the_real_clock_tells_utc_and_lets_time_pass() -> None:

@@ -92,6 +92,8 @@ class Client:
         self._random = random
         self._budget = budget
         self._settings = settings or ClientSettings()
+        # On a kept connection that turns out to be dead, the library itself repeats GET, PUT and
+        # DELETE once. That is safe: what we PUT names the version that it replaces.
         self._session = aiohttp.ClientSession(
             headers=_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),

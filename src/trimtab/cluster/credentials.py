@@ -5,6 +5,7 @@ other connections stay open. Where they come from: `kubeconfig.py`, `service_acc
 """
 
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -60,6 +61,28 @@ class FixedCredentials:
 
     async def refresh(self, refused: Identity) -> None:
         """Nothing: there is no other identity to be had."""
+
+
+class CertificateFiles:
+    """A certificate in files that somebody else renews; they are read again when it is refused."""
+
+    def __init__(self, read: Callable[[], Identity]) -> None:
+        self._read = read
+        self._identity = read()
+
+    async def present(self) -> Identity:
+        """The identity as it was last read."""
+        return self._identity
+
+    async def refresh(self, refused: Identity) -> None:
+        """Read the files at once, unless that happened since the refused identity was given."""
+        if refused is not self._identity:
+            return
+        try:
+            self._identity = self._read()
+        except CredentialsError:
+            # The files may be half written; with the old identity the server will refuse us again.
+            return
 
 
 class TokenFile:

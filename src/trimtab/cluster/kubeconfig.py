@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from trimtab.cluster import exec_plugins, kubeconfig_files, trust
 from trimtab.cluster.credentials import (
+    CertificateFiles,
     Connection,
     Credentials,
     FixedCredentials,
@@ -100,17 +101,23 @@ class _Parts:
         if user.exec is not None and not user.token and not user.token_file:
             call = _plugin_call(self.user, user.exec, self.cluster, self.environment)
             return ExecPlugin(call, self._identity, self.clock)
-        identity = self._identity()
         if user.token_file:
-            return TokenFile(self.user.resolve(user.token_file), identity, self.clock)
-        if user.token:
-            return FixedCredentials(_with_token(self.user, identity, user.token))
-        if user.auth_provider is not None:
+            path = self.user.resolve(user.token_file)
+            return TokenFile(path, self._identity(), self.clock)
+        if user.auth_provider is not None and not user.token:
             raise self.user.error("auth-provider", "no longer part of Kubernetes; use `exec`")
-        return FixedCredentials(_with_password(identity, user))
+        if user.client_certificate and not user.client_certificate_data:
+            return CertificateFiles(self._whole_identity)
+        return FixedCredentials(self._whole_identity())
 
     def _identity(self) -> Identity:
         return Identity(self._new_trust(), _impersonation(self.user.entry))
+
+    def _whole_identity(self) -> Identity:
+        user = self.user.entry
+        if user.token:
+            return _with_token(self.user, self._identity(), user.token)
+        return _with_password(self._identity(), user)
 
     def _new_trust(self) -> ssl.SSLContext | None:
         if not self.server.startswith("https://"):

@@ -1,0 +1,40 @@
+"""Which way in to take: the file that was named, the pod that we are, or the files of a person."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from trimtab.cluster import kubeconfig, service_account
+from trimtab.cluster.credentials import Connection
+from trimtab.cluster.ports import Clock
+
+_VARIABLE: Final = "KUBECONFIG"
+
+
+def find_connection(
+    named: str,
+    *,
+    environment: Mapping[str, str],
+    clock: Clock,
+    context: str = "",
+    allow_insecure: bool = False,
+    account: Path = service_account.DIRECTORY,
+) -> Connection:
+    """The connection by the kubeconfig that is named; without one, by what the surroundings say.
+
+    In a pod that is its service account; else the files of `$KUBECONFIG`, else `~/.kube/config`.
+    """
+    if not named and not context and service_account.is_in_cluster(environment, account):
+        return service_account.load_service_account(environment, clock, account)
+    return kubeconfig.load_kubeconfig(
+        [Path(named)] if named else _usual_files(environment),
+        environment=environment,
+        clock=clock,
+        context=context,
+        allow_insecure=allow_insecure,
+    )
+
+
+def _usual_files(environment: Mapping[str, str]) -> Sequence[Path]:
+    listed = [Path(part) for part in environment.get(_VARIABLE, "").split(":") if part]
+    return listed or [Path(environment.get("HOME", "/")) / ".kube" / "config"]

@@ -194,6 +194,8 @@ class Elector:
                 if self.leads():
                     await self._take_turn()
             acting.cancel()
+        if isinstance(self._state, Leading):
+            self._state = Waiting()
 
     async def _take_turn(self) -> None:
         """Look at the lease and write it if that is due, within what time there is."""

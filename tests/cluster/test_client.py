@@ -9,6 +9,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+import uvloop
 from aiohttp import web
 from api_server import Asked, Unfinished, a_client, in_turn, ok, refused, serving
 from hypothesis import given
@@ -323,6 +324,16 @@ async def test_a_stream_yields_each_line_and_ends_with_the_answer() -> None:
 
     assert lines == [b'{"type":"ADDED"}', b'{"type":"BOOKMARK"}']
     assert server.asked[0].query == {"watch": "true"}
+
+
+def test_the_client_works_the_same_on_the_fast_event_loop() -> None:
+    async def talk() -> tuple[bytes, list[bytes]]:
+        answers = in_turn(refused(503), web.Response(text="{}"), web.Response(text="a\nb\n"))
+        async with serving(answers) as server, a_client(server.url) as client:
+            document = await client.fetch("/x")
+            return document, [line async for line in client.stream("/x", {})]
+
+    assert uvloop.run(talk()) == (b"{}", [b"a", b"b"])
 
 
 async def test_a_stream_that_the_server_refuses_raises_at_its_first_line() -> None:

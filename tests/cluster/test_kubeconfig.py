@@ -1,9 +1,13 @@
 """Kubeconfigs: what they mean, and how what is broken in them is told."""
 
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from connection_makers import PLAIN, Json, a_kubeconfig, encoded, headers, load
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trimtab.cluster.errors import CredentialsError
 
@@ -106,6 +110,18 @@ async def test_of_several_files_the_first_that_says_it_is_right(tmp_path: Path) 
             "'ftp://x'",
             id="an address of another kind",
         ),
+        pytest.param(
+            {"clusters": [{"name": "here", "cluster": {"server": "https://["}}]},
+            "clusters[here].server",
+            "no address",
+            id="half an address",
+        ),
+        pytest.param(
+            {"clusters": [{"name": "here", "cluster": {**PLAIN, "proxy-url": "socks5://x"}}]},
+            "clusters[here].proxy-url",
+            "'socks5://x'",
+            id="a proxy of another kind",
+        ),
     ],
 )
 def test_what_is_broken_is_told_by_file_and_field(
@@ -126,6 +142,7 @@ def test_what_is_broken_is_told_by_file_and_field(
     [
         pytest.param({"auth-provider": {"name": "gcp"}}, "auth-provider", id="a retired way"),
         pytest.param({"token": "a\nb"}, "token", id="a token of two lines"),
+        pytest.param({"as": "a\nb"}, "as", id="a name of two lines"),
         pytest.param({"client-key-data": "%"}, "client-key-data", id="no base64"),
         pytest.param(
             {"client-key-data": encoded("k")}, "client-certificate", id="a key without certificate"
@@ -176,3 +193,37 @@ def test_an_empty_file_says_nothing_and_a_missing_one_is_named(tmp_path: Path) -
         load(empty)
     with pytest.raises(CredentialsError, match="missing: cannot be read"):
         load(tmp_path / "missing")
+
+
+NAMES = st.sampled_from(["here", "me", "work", ""])
+TEXTS = st.text(max_size=8) | st.sampled_from(["http://[", "https://x", "a\nb", "%", "/x", "\x00"])
+ANYTHING = st.none() | st.booleans() | st.integers() | TEXTS | st.lists(TEXTS, max_size=2)
+CLUSTERS = st.dictionaries(
+    st.sampled_from(["server", "certificate-authority", "certificate-authority-data", "proxy-url"]),
+    ANYTHING,
+)
+USERS = st.dictionaries(
+    st.sampled_from(
+        ["token", "tokenFile", "client-certificate", "client-key-data", "as", "as-groups", "exec"]
+    ),
+    ANYTHING
+    | st.fixed_dictionaries({"apiVersion": st.just(V1), "command": TEXTS, "args": ANYTHING}),
+)
+
+
+@given(CLUSTERS, USERS, st.none() | st.lists(st.fixed_dictionaries({"name": NAMES})))
+def test_whatever_stands_in_a_kubeconfig_ends_in_a_connection_or_a_named_error(
+    cluster: Json, user: Json, contexts: list[Json] | None
+) -> None:
+    fields: Json = {} if contexts is None else {"contexts": contexts}
+    with tempfile.TemporaryDirectory() as folder, suppress(CredentialsError):
+        connection = load(a_kubeconfig(Path(folder), cluster=cluster, user=user, **fields))
+
+        assert connection.server.startswith("http")
+
+
+def test_a_file_whose_name_no_system_allows_is_named(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+
+    with pytest.raises(CredentialsError, match="cannot be read"):
+        load(path)

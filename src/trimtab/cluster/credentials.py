@@ -134,5 +134,5 @@ def read_text(path: Path) -> str:
     """The text of a small file that credentials need."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise CredentialsError(str(path), "", f"cannot be read: {error}") from error

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from yarl import URL
+
 from trimtab.cluster import exec_plugins, kubeconfig_files, trust
 from trimtab.cluster.credentials import (
     CertificateFiles,
@@ -80,21 +82,21 @@ class _Parts:
     def connection(self, namespace: str) -> Connection:
         """The connection, with the context's namespace."""
         cluster = self.cluster.entry
+        proxy = cluster.proxy_url or ""
         return Connection(
             server=self.server,
             credentials=self._credentials(),
             namespace=namespace,
             server_name=cluster.tls_server_name or "",
-            proxy=cluster.proxy_url or "",
+            proxy=_address(self.cluster, "proxy-url", cluster.proxy_url)
+            if cluster.proxy_url
+            else "",
         )
 
     @property
     def server(self) -> str:
         """The address without a slash at its end."""
-        server = (self.cluster.entry.server or "").rstrip("/")
-        if not server.startswith(("https://", "http://")):
-            raise self.cluster.error("server", f"expected an https:// address, got {server!r}")
-        return server
+        return _address(self.cluster, "server", self.cluster.entry.server or "")
 
     def _credentials(self) -> Credentials:
         user = self.user.entry
@@ -111,7 +113,7 @@ class _Parts:
         return FixedCredentials(self._whole_identity())
 
     def _identity(self) -> Identity:
-        return Identity(self._new_trust(), _impersonation(self.user.entry))
+        return Identity(self._new_trust(), _impersonation(self.user))
 
     def _whole_identity(self) -> Identity:
         user = self.user.entry
@@ -147,6 +149,18 @@ class _Parts:
         return trust.trust_authority(authority, str(cluster.file), f"{cluster.field}.{name}")
 
 
+def _address(cluster: Placed[Cluster], field: str, text: str) -> str:
+    """The address without a slash at its end."""
+    address = text.rstrip("/")
+    try:
+        url = URL(address)
+    except ValueError as error:
+        raise cluster.error(field, f"no address: {error}") from error
+    if url.scheme not in {"https", "http"} or not url.host or url.query_string or url.fragment:
+        raise cluster.error(field, f"expected an https:// address, got {text!r}")
+    return address
+
+
 def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) -> str:
     """The text of the field that ends in -data, which wins, or else of the file."""
     if data:
@@ -172,13 +186,16 @@ def _with_password(identity: Identity, user: User) -> Identity:
     return Identity(identity.trust, (*identity.headers, ("Authorization", header)))
 
 
-def _impersonation(user: User) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: Placed[User]) -> tuple[tuple[str, str], ...]:
     given = [
-        ("Impersonate-User", user.impersonated),
-        ("Impersonate-Uid", user.impersonated_uid),
-        *(("Impersonate-Group", group) for group in user.impersonated_groups or ()),
+        ("Impersonate-User", user.entry.impersonated),
+        ("Impersonate-Uid", user.entry.impersonated_uid),
+        *(("Impersonate-Group", group) for group in user.entry.impersonated_groups or ()),
     ]
-    return tuple((name, value) for name, value in given if value)
+    headers = tuple((name, value) for name, value in given if value)
+    if not all(value.isprintable() for _, value in headers):
+        raise user.error("as", "a name may only hold printable characters")
+    return headers
 
 
 def _plugin_call(

@@ -117,25 +117,32 @@ class Placed(Generic[_EntryT]):
         return self.file.parent / Path(path)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Kubeconfig:
     """All that one or more files say."""
 
     files: tuple[Path, ...]
     current_context: str = ""
-    clusters: dict[str, Placed[Cluster]] = field(default_factory=dict)
-    users: dict[str, Placed[User]] = field(default_factory=dict)
-    contexts: dict[str, Placed[Context]] = field(default_factory=dict)
+    clusters: Mapping[str, Placed[Cluster]] = field(default_factory=dict)
+    users: Mapping[str, Placed[User]] = field(default_factory=dict)
+    contexts: Mapping[str, Placed[Context]] = field(default_factory=dict)
 
 
 def read_files(paths: Sequence[Path]) -> Kubeconfig:
     """What the files say together; of several, those that do not exist are passed over."""
-    existing = [path for path in paths if path.exists()]
+    existing = [path for path in paths if _may_exist(path)]
     # Reading one that is not there tells the reason.
     merged = Kubeconfig(tuple(existing or paths))
     for path in merged.files:
-        _merge(merged, path, _read_file(path))
+        merged = _merge(merged, path, _read_file(path))
     return merged
+
+
+def _may_exist(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return True
 
 
 def _read_file(path: Path) -> _File:
@@ -151,14 +158,17 @@ def _read_file(path: Path) -> _File:
         raise CredentialsError(str(path), place.strip("`$."), problem) from error
 
 
-def _merge(merged: Kubeconfig, path: Path, file: _File) -> None:
-    merged.current_context = merged.current_context or file.current_context or ""
+def _merge(merged: Kubeconfig, path: Path, file: _File) -> Kubeconfig:
     clusters = {each.name: each.cluster or Cluster() for each in file.clusters or ()}
     users = {each.name: each.user or User() for each in file.users or ()}
     contexts = {each.name: each.context or Context() for each in file.contexts or ()}
-    merged.clusters = _placed(clusters, path, "clusters") | merged.clusters
-    merged.users = _placed(users, path, "users") | merged.users
-    merged.contexts = _placed(contexts, path, "contexts") | merged.contexts
+    return Kubeconfig(
+        files=merged.files,
+        current_context=merged.current_context or file.current_context or "",
+        clusters={**_placed(clusters, path, "clusters"), **merged.clusters},
+        users={**_placed(users, path, "users"), **merged.users},
+        contexts={**_placed(contexts, path, "contexts"), **merged.contexts},
+    )
 
 
 def _placed(entries: Mapping[str, _EntryT], path: Path, section: str) -> dict[str, Placed[_EntryT]]:

@@ -88,9 +88,7 @@ class _Parts:
             credentials=self._credentials(),
             namespace=namespace,
             server_name=cluster.tls_server_name or "",
-            proxy=_address(self.cluster, "proxy-url", cluster.proxy_url)
-            if cluster.proxy_url
-            else "",
+            proxy=_address(self.cluster, "proxy-url", proxy) if proxy else "",
         )
 
     @property

@@ -13,23 +13,20 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final
 
-from rig import certificates, flags, locks, processes, programs, stages, waiting
+from rig import certificates, fake_node, flags, locks, processes, programs, stages, waiting
 from rig.certificates import Certificates
+from rig.fake_node import Json
 from rig.flags import LOOPBACK
+from rig.processes import Process
 
-NODE: Final = "kwok-0"
-_USAGE_PATH: Final = f"/metrics/nodes/{NODE}/metrics/resource"
-_NODE_SIZE: Final = {"cpu": "10k", "memory": "100Ti", "pods": "100k"}
 _PREFIX: Final = "trimtab-rig-"
 _TIMEOUT_SECONDS: Final = 10
-
-Json: TypeAlias = dict[str, Any]
 
 
 class Part(StrEnum):
@@ -62,6 +59,8 @@ class ControlPlane:
     token: str
     certificates: Certificates
     parts: frozenset[Part] = frozenset()
+    processes: dict[str, Process] = field(default_factory=dict)
+    """What runs, by the name of the program."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -79,10 +78,12 @@ class ControlPlane:
         path: str,
         body: bytes | None = None,
         content_type: str = "application/json",
+        *,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> tuple[int, bytes]:
         """The status and the body of the API server's answer, whatever the status."""
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": content_type}
-        connection = self._connect(self.port)
+        connection = self._connect(self.port, timeout_seconds)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -101,7 +102,7 @@ class ControlPlane:
         """What the fake node tells of its containers, in the text that a kubelet writes."""
         connection = http.client.HTTPConnection(LOOPBACK, self.ports.kwok, timeout=_TIMEOUT_SECONDS)
         try:
-            connection.request("GET", _USAGE_PATH)
+            connection.request("GET", fake_node.USAGE_PATH)
             return connection.getresponse().read().decode()
         finally:
             connection.close()
@@ -113,6 +114,16 @@ class ControlPlane:
         except OSError:
             return False
         return status == HTTPStatus.OK
+
+    def is_ready(self) -> bool:
+        """Whether the API server is; it makes the system namespaces a moment after it says so."""
+        return self.can_read("/readyz") and self.can_read("/api/v1/namespaces/default")
+
+    def restart_apiserver(self) -> None:
+        """End the API server, and return when a new one is ready at the same address."""
+        server = self.processes["kube-apiserver"]
+        server.restart()
+        server.wait_until(self.is_ready)
 
     def is_healthy(self, port: int) -> bool:
         """Whether a component that has our certificate says so of itself."""
@@ -139,9 +150,11 @@ class ControlPlane:
         status, body = self.request("GET", path)
         return status, json.loads(body)
 
-    def _connect(self, port: int) -> http.client.HTTPSConnection:
+    def _connect(
+        self, port: int, timeout_seconds: float = _TIMEOUT_SECONDS
+    ) -> http.client.HTTPSConnection:
         trust = ssl.create_default_context(cafile=self.certificates.authority)
-        return http.client.HTTPSConnection(LOOPBACK, port, context=trust, timeout=_TIMEOUT_SECONDS)
+        return http.client.HTTPSConnection(LOOPBACK, port, context=trust, timeout=timeout_seconds)
 
 
 @contextmanager
@@ -155,14 +168,12 @@ def running(*parts: Part, logs: Path | None = None) -> Iterator[ControlPlane]:
         directory = stack.enter_context(_own_directory())
         plane = _prepare(directory, logs or directory, frozenset(parts))
 
-        def start(
-            name: str, arguments: Sequence[str], is_ready: Callable[[], bool]
-        ) -> processes.Process:
+        def start(name: str, arguments: Sequence[str], is_ready: Callable[[], bool]) -> None:
             process = stack.enter_context(
                 processes.running(found[name], arguments, directory, logs=plane.logs)
             )
+            plane.processes[name] = process
             process.wait_until(is_ready)
-            return process
 
         _start_apiserver(plane, start)
         for part in Part:
@@ -181,7 +192,7 @@ def _own_directory() -> Iterator[Path]:
         yield Path(name)
 
 
-_Start = Callable[[str, Sequence[str], Callable[[], bool]], processes.Process]
+_Start = Callable[[str, Sequence[str], Callable[[], bool]], None]
 
 
 def _prepare(directory: Path, logs: Path, parts: frozenset[Part]) -> ControlPlane:
@@ -201,18 +212,15 @@ def _start_apiserver(plane: ControlPlane, start: _Start) -> None:
     arguments = flags.for_apiserver(
         plane.certificates, tokens, port=plane.port, etcd_port=ports.etcd
     )
-    server = start("kube-apiserver", arguments, lambda: plane.can_read("/readyz"))
-    # The server makes the system namespaces by itself, a moment after it is ready.
-    server.wait_until(lambda: plane.can_read("/api/v1/namespaces/default"))
+    start("kube-apiserver", arguments, plane.is_ready)
 
 
 def _start_controllers(plane: ControlPlane, start: _Start) -> None:
     port = plane.ports.controllers
     arguments = flags.for_controllers(plane.certificates, plane.kubeconfig, port)
-    controllers = start(Part.CONTROLLERS, arguments, lambda: plane.is_healthy(port))
+    start(Part.CONTROLLERS, arguments, lambda: plane.is_healthy(port))
     # Without its account no pod is let in.
-    account = "/api/v1/namespaces/default/serviceaccounts/default"
-    controllers.wait_until(lambda: plane.can_read(account))
+    plane.wait_for("/api/v1/namespaces/default/serviceaccounts/default", bool)
 
 
 def _start_scheduler(plane: ControlPlane, start: _Start) -> None:
@@ -226,8 +234,12 @@ def _start_node(plane: ControlPlane, start: _Start) -> None:
     stages.write(configuration)
     arguments = flags.for_kwok(plane.kubeconfig, configuration, plane.ports.kwok)
     start(Part.NODE, arguments, lambda: _is_listening(plane.ports.kwok))
-    plane.request("POST", "/api/v1/nodes", json.dumps(_node()).encode())
-    plane.wait_for(f"/api/v1/nodes/{NODE}", lambda node: _is_schedulable(node, plane.parts))
+    plane.request("POST", "/api/v1/nodes", json.dumps(fake_node.manifest()).encode())
+    is_freed = Part.CONTROLLERS in plane.parts
+    plane.wait_for(
+        f"/api/v1/nodes/{fake_node.NAME}",
+        lambda node: fake_node.is_schedulable(node, is_freed=is_freed),
+    )
 
 
 _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
@@ -235,28 +247,6 @@ _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
     Part.SCHEDULER: _start_scheduler,
     Part.NODE: _start_node,
 }
-
-
-def _node() -> Json:
-    annotations = {
-        "kwok.x-k8s.io/node": "fake",
-        "metrics.k8s.io/resource-metrics-path": _USAGE_PATH,
-    }
-    labels = {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux", "type": "kwok"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": NODE, "annotations": annotations, "labels": labels},
-        "status": {"allocatable": _NODE_SIZE, "capacity": _NODE_SIZE},
-    }
-
-
-def _is_schedulable(node: Json, parts: frozenset[Part]) -> bool:
-    """Whether the node is ready, and free of the taint that the controllers take away."""
-    conditions = node["status"].get("conditions", [])
-    is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    is_tainted = Part.CONTROLLERS in parts and "taints" in node["spec"]
-    return is_ready and not is_tainted
 
 
 def _free_ports(count: int) -> list[int]:

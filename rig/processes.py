@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,14 +22,18 @@ class ProcessError(RuntimeError):
     """A process of the rig that ended by itself or never became ready."""
 
 
-@dataclass(frozen=True, slots=True)
 class Process:
-    """A process that this one started, and its log."""
+    """A program that runs until this process ends it or dies; its log is `<name>.log`."""
 
-    name: str
-    popen: subprocess.Popen[bytes]
-    """Its supervisor, which lives exactly as long."""
-    log: Path
+    def __init__(
+        self, program: Path, flags: Sequence[str], directory: Path, *, logs: Path | None = None
+    ) -> None:
+        self.name = program.name
+        self.log = (logs or directory) / f"{program.name}.log"
+        self._command = [*_SUPERVISOR, str(program), *flags]
+        self._directory = directory
+        self.log.write_bytes(b"")
+        self.popen = self._start()
 
     def wait_until(self, is_ready: Callable[[], bool]) -> None:
         """Return as soon as it is ready; a ProcessError with its last words if that never comes."""
@@ -49,34 +52,51 @@ class Process:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join([*lines[-count:], f"(all of it: {self.log})"])
 
+    def end(self) -> None:
+        """End it, politely if it listens."""
+        assert self.popen.stdin is not None
+        self.popen.stdin.close()
+        try:
+            self.popen.wait(timeout=2 * supervisor.GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+
+    def restart(self) -> None:
+        """End it and start it again with the same command; the log goes on."""
+        self.end()
+        self.popen = self._start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let it stand still for as long as the block lasts: it answers nobody, yet lives."""
+        self.popen.send_signal(supervisor.PAUSE)
+        try:
+            yield
+        finally:
+            self.popen.send_signal(supervisor.RESUME)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start its supervisor, which lives exactly as long as the program."""
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                self._command,
+                cwd=self._directory,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C is for the one who started it; this one is ended by that one, and in order.
+                start_new_session=True,
+            )
+
 
 @contextmanager
 def running(
     program: Path, flags: Sequence[str], directory: Path, *, logs: Path | None = None
 ) -> Iterator[Process]:
-    """A process for as long as the block lasts; its log is `<name>.log` in the folder of logs."""
-    log = (logs or directory) / f"{program.name}.log"
-    with log.open("wb") as output:
-        popen = subprocess.Popen(
-            [*_SUPERVISOR, program, *flags],
-            cwd=directory,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            # Ctrl-C is for the one who started it; this one is ended below, and in order.
-            start_new_session=True,
-        )
+    """A process for as long as the block lasts."""
+    process = Process(program, flags, directory, logs=logs)
     try:
-        yield Process(program.name, popen, log)
+        yield process
     finally:
-        _end(popen)
-
-
-def _end(popen: subprocess.Popen[bytes]) -> None:
-    assert popen.stdin is not None
-    popen.stdin.close()
-    try:
-        popen.wait(timeout=2 * supervisor.GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        popen.kill()
-        popen.wait()
+        process.end()

@@ -13,12 +13,19 @@ import sys
 import threading
 
 GRACE_SECONDS = 5
+PAUSE, RESUME = signal.SIGUSR1, signal.SIGUSR2
+_PASSED_ON: dict[int, int] = {
+    signal.SIGTERM: signal.SIGTERM,
+    PAUSE: signal.SIGSTOP,
+    RESUME: signal.SIGCONT,
+}
 
 
 def main() -> int:
     """Run the program of the command line; its exit code, or 128 and the signal that ended it."""
     with subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL) as program:
-        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
+        for received in _PASSED_ON:
+            signal.signal(received, lambda it, _: program.send_signal(_PASSED_ON[it]))
         threading.Thread(target=_end_with_input, args=(program,), daemon=True).start()
         code = program.wait()
     return code if code >= 0 else 128 - code
@@ -29,6 +36,8 @@ def _end_with_input(program: subprocess.Popen[bytes]) -> None:
     while os.read(0, 1):
         pass
     program.terminate()
+    # One that stands still would not even hear it.
+    program.send_signal(signal.SIGCONT)
     try:
         program.wait(timeout=GRACE_SECONDS)
     except subprocess.TimeoutExpired:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rig import controlplane, programs, stages, waiting
-from rig.controlplane import NODE, ControlPlane
+from rig import controlplane, fake_node, programs, stages, waiting
+from rig.controlplane import ControlPlane
 
 pytestmark = pytest.mark.e2e
 
@@ -122,7 +122,7 @@ def test_a_deployment_gets_its_pods_and_they_run_on_the_fake_node(
         lambda pods: len(pods["items"]) == 3 and all(map(is_running, pods["items"])),
     )
 
-    assert {pod["spec"]["nodeName"] for pod in listed["items"]} == {NODE}
+    assert {pod["spec"]["nodeName"] for pod in listed["items"]} == {fake_node.NAME}
     assert len({pod["status"]["podIP"] for pod in listed["items"]}) == 3
     for pod in listed["items"]:
         statuses = {each["name"]: each["resources"] for each in pod["status"]["containerStatuses"]}
@@ -229,6 +229,24 @@ def test_the_fake_node_tells_the_usage_that_a_pod_s_annotations_say(
 
     assert found
     assert float(found[1]) == 96 * 2**20
+
+
+def test_an_api_server_that_is_started_again_still_knows_its_objects() -> None:
+    with controlplane.running() as plane:
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}
+        create(plane, "/api/v1/namespaces", manifest)
+        plane.restart_apiserver()
+
+        assert plane.can_read("/api/v1/namespaces/kept")
+
+
+def test_an_api_server_that_stands_still_answers_when_it_goes_on() -> None:
+    with controlplane.running() as plane:
+        server = plane.processes["kube-apiserver"]
+        with server.paused(), pytest.raises(TimeoutError):
+            plane.request("GET", "/readyz", timeout_seconds=0.5)
+
+        assert plane.wait_for("/api/v1/namespaces/default", bool)
 
 
 def pids_in(directory: Path) -> list[int]:

@@ -3,7 +3,6 @@
 import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,12 +13,6 @@ from rig.controlplane import ControlPlane, Part, Ports
 @pytest.fixture
 def plane(tmp_path: Path) -> ControlPlane:
     return controlplane._prepare(tmp_path, tmp_path / "logs", frozenset({Part.CONTROLLERS}))
-
-
-def a_node(*, ready: str = "True", taints: list[str] | None = None) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": ready}]
-    spec = {"taints": taints} if taints else {}
-    return {"spec": spec, "status": {"conditions": conditions}}
 
 
 def test_every_listener_has_a_port_of_its_own(plane: ControlPlane) -> None:
@@ -57,29 +50,6 @@ def test_last_words_are_the_ends_of_all_logs_and_their_place(plane: ControlPlane
         "four",
         f"(all logs: {plane.logs})",
     ]
-
-
-@pytest.mark.parametrize(
-    ("node", "parts", "expected"),
-    [
-        pytest.param(a_node(), {*Part}, True, id="ready and free of taints"),
-        pytest.param(a_node(ready="False"), {*Part}, False, id="not ready"),
-        pytest.param({"spec": {}, "status": {}}, {*Part}, False, id="without conditions"),
-        pytest.param(a_node(taints=["not-ready"]), {*Part}, False, id="still tainted"),
-        pytest.param(a_node(taints=["not-ready"]), {Part.NODE}, True, id="nobody takes the taint"),
-    ],
-)
-def test_a_node_can_be_used_once_it_is_ready_and_freed(
-    node: dict[str, Any], parts: set[Part], *, expected: bool
-) -> None:
-    assert controlplane._is_schedulable(node, frozenset(parts)) is expected
-
-
-def test_the_fake_node_is_large_and_says_that_it_is_fake() -> None:
-    node = controlplane._node()
-
-    assert node["metadata"]["annotations"]["kwok.x-k8s.io/node"] == "fake"
-    assert node["status"]["allocatable"] == {"cpu": "10k", "memory": "100Ti", "pods": "100k"}
 
 
 def test_a_folder_goes_with_its_block_and_so_do_those_of_killed_runs(

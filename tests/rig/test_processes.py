@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rig import processes, supervisor
+from rig import processes, supervisor, waiting
 from rig.processes import ProcessError
 
 ROOT = Path(__file__).parents[2]
@@ -164,3 +164,52 @@ def test_a_process_sees_nothing_on_its_input_and_stands_in_a_session_of_its_own(
         process.popen.wait(PATIENCE_SECONDS)
 
     assert process.log.read_text(encoding="utf-8").split() == [str(process.popen.pid)]
+
+
+def test_a_process_that_is_started_again_has_a_new_pid_and_the_same_log(tmp_path: Path) -> None:
+    program, flags = script(
+        tmp_path, POLITE.replace("signal.signal", "print('started', flush=True); signal.signal")
+    )
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        before = read_pid(tmp_path)
+        (tmp_path / "pid").unlink()
+        process.restart()
+        process.wait_until((tmp_path / "pid").exists)
+        after = read_pid(tmp_path)
+        alive = is_alive(before), is_alive(after)
+
+    assert alive == (False, True)
+    assert process.log.read_text(encoding="utf-8") == "started\nstarted\n"
+
+
+def read_state(pid: int) -> str:
+    """The letter that the kernel has for it: T stands still."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2][0]
+
+
+def test_a_paused_process_stands_still_and_goes_on(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, POLITE)
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        pid = read_pid(tmp_path)
+        with process.paused():
+            paused = waiting.wait_for(lambda: read_state(pid), lambda state: state == "T")
+        resumed = waiting.wait_for(lambda: read_state(pid), lambda state: state != "T")
+
+    assert paused == "T"
+    assert resumed in {"R", "S"}
+
+
+def test_a_process_that_stands_still_can_be_ended(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, POLITE)
+
+    with processes.running(program, flags, tmp_path) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        process.popen.send_signal(supervisor.PAUSE)
+        waiting.wait_for(lambda: read_state(read_pid(tmp_path)), lambda state: state == "T")
+
+    assert (tmp_path / "left").exists()
+    assert not is_alive(read_pid(tmp_path))

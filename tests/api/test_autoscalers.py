@@ -265,3 +265,17 @@ def test_an_autoscaler_that_cannot_be_read_names_the_field(spec: Json, path: str
         with_spec(**spec)
 
     assert caught.value.path == path
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({"observedGeneration": 4}, 4, id="a generation"),
+        pytest.param({"observedGeneration": None}, None, id="null"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_a_status_says_which_generation_it_is_about(status: Json, expected: int | None) -> None:
+    document = encoded({"metadata": {"name": "web", "generation": 5}, "status": status})
+
+    assert decode_autoscaler(document).observed_generation == expected

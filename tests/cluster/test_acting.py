@@ -1,7 +1,7 @@
 """What each act asks of the server, and what it makes of the answers."""
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from api_server import Answer, Asked, Server, a_client, in_turn, ok, refused, serving
+from checkpoint_store import Checkpoints
 from makers import MIB, NOW, a_pod, amounts, an_autoscaler, minutes
 from virtual_time import StillClock
 
@@ -34,27 +35,6 @@ NAMESPACED = "/api/v1/namespaces/default"
 AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces/default"
 CHECKPOINTS = f"{AUTOSCALING}/verticalpodautoscalercheckpoints"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-
-
-class Checkpoints:
-    """A store with a few checkpoints in it."""
-
-    def __init__(self, *stored: Checkpoint) -> None:
-        self.stored = stored
-
-    def __iter__(self) -> Iterator[Checkpoint]:
-        return iter(self.stored)
-
-    def find(self, namespace: str, name: str) -> Checkpoint | None:
-        found = (c for c in self.stored if (c.namespace, c.written_name) == (namespace, name))
-        return next(found, None)
-
-    def age(self) -> timedelta | None:
-        return None
-
-    async def changes(self) -> AsyncIterator[Checkpoint]:
-        for each in self.stored:
-            yield each
 
 
 @asynccontextmanager

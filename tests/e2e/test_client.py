@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from checkpoint_store import Checkpoints
 from makers import MIB, NOW, amounts
 
 from rig.controlplane import ControlPlane
@@ -47,16 +48,6 @@ Kubectl = Callable[..., str]
 Json = dict[str, Any]
 
 
-class NothingStored:
-    """A store that knows nothing yet; what acts need of one is `find`."""
-
-    def __init__(self, found: Checkpoint | None = None) -> None:
-        self.found = found
-
-    def find(self, _namespace: str, _name: str) -> Checkpoint | None:
-        return self.found
-
-
 def a_client(kubeconfig: Path) -> Client:
     clock = RealClock()
     connection = load_kubeconfig([kubeconfig], environment={}, clock=clock)
@@ -81,7 +72,7 @@ async def client(control_plane: ControlPlane, applied_crds: str) -> AsyncIterato
 
 @pytest.fixture
 def acts(client: Client) -> Acts:
-    return Acts(client, NothingStored())  # type: ignore[arg-type]
+    return Acts(client, Checkpoints())
 
 
 @pytest.fixture
@@ -193,7 +184,7 @@ async def test_f43_a_missing_right_is_named_by_verb_and_resource(
     pod = Pod(namespace, "web-0", uid="1")
 
     async with a_client(changed_kubeconfig(control_plane, tmp_path, **user)) as nobody:
-        acts = Acts(nobody, NothingStored())  # type: ignore[arg-type]
+        acts = Acts(nobody, Checkpoints())
         with pytest.raises(ForbiddenError) as listing:
             await nobody.fetch(paths.autoscalers())
         with pytest.raises(ForbiddenError) as evicting:
@@ -398,7 +389,7 @@ async def test_a_checkpoint_that_the_store_still_shows_is_made_again(
     client: Client, namespace: str
 ) -> None:
     checkpoint = Checkpoint(namespace, "web", "app", AggregateCheckpoint(total_samples_count=1))
-    acts = Acts(client, NothingStored(checkpoint))  # type: ignore[arg-type]
+    acts = Acts(client, Checkpoints(checkpoint))
 
     await acts.save_checkpoint(checkpoint)
 

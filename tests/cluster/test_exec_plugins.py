@@ -223,6 +223,11 @@ async def test_a_certificate_over_plain_http_is_of_no_use_but_no_error(program: 
             "status.expirationTimestamp",
             id="no time",
         ),
+        pytest.param(
+            json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "a\nb"}}),
+            "status.token: a token may only hold",
+            id="a token of two lines",
+        ),
     ],
 )
 async def test_an_answer_that_makes_no_sense_names_the_program(

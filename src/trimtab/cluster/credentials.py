@@ -119,13 +119,13 @@ class TokenFile:
         token = read_text(self._path).strip()
         if not token:
             raise CredentialsError(str(self._path), "", "the token file is empty")
-        return with_token(self._before, token)
+        return with_token(self._before, token, source=str(self._path))
 
 
-def with_token(identity: Identity, token: str) -> Identity:
-    """The identity with a bearer token."""
+def with_token(identity: Identity, token: str, *, source: str = "", field: str = "") -> Identity:
+    """The identity with a bearer token, which was found in a field of the source."""
     if not token.isascii() or not token.isprintable():
-        raise CredentialsError("", "token", "a token may only hold printable ASCII characters")
+        raise CredentialsError(source, field, "a token may only hold printable ASCII characters")
     header = ("Authorization", f"Bearer {token}")
     return Identity(identity.trust, (*identity.headers, header))
 

@@ -6,7 +6,7 @@ requests that want a new one, one runs the program and the others wait for it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -103,11 +103,13 @@ class ExecPlugin:
         return self._identify(answer)
 
     def _identify(self, answer: _Answer) -> Identity:
-        identity = self._before
+        identity, program = self._before, self._call.command[0]
         if answer.client_certificate_data:
             identity = self._new_identity()
-            _show_certificate(identity, answer, self._call.command[0])
-        return with_token(identity, answer.token) if answer.token else replace(identity)
+            _show_certificate(identity, answer, program)
+        if not answer.token:
+            return identity
+        return with_token(identity, answer.token, source=program, field="status.token")
 
 
 def _show_certificate(identity: Identity, answer: _Answer, program: str) -> None:

@@ -116,7 +116,8 @@ class _Parts:
     def _whole_identity(self) -> Identity:
         user = self.user.entry
         if user.token:
-            return _with_token(self.user, self._identity(), user.token)
+            place = {"source": str(self.user.file), "field": f"{self.user.field}.token"}
+            return with_token(self._identity(), user.token, **place)
         return _with_password(self._identity(), user)
 
     def _new_trust(self) -> ssl.SSLContext | None:
@@ -167,13 +168,6 @@ def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) 
         except (binascii.Error, ValueError) as error:
             raise place.error(f"{name}-data", f"no base64 of a PEM text: {error}") from error
     return read_text(place.resolve(path)) if path else ""
-
-
-def _with_token(user: Placed[User], identity: Identity, token: str) -> Identity:
-    try:
-        return with_token(identity, token)
-    except CredentialsError as error:
-        raise user.error("token", error.problem) from error
 
 
 def _with_password(identity: Identity, user: User) -> Identity:

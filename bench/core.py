@@ -129,12 +129,20 @@ def draw_ticks(workload: Workload) -> Iterator[Tick]:
         yield Tick(np.exp(mean + noise), (moment + jitter).astype(np.float64), minutes * WEIGHT)
 
 
+def write_tick(tick: Tick, directory: Path) -> Path:
+    """A file of all values, then all times."""
+    path = directory / "tick"
+    np.concatenate((tick.values, tick.times)).tofile(path)
+    return path
+
+
 class Peer:
     """The running Go program."""
 
     def __init__(self, process: subprocess.Popen[str], scratch: Path) -> None:
+        self.scratch = scratch
+        """Where files for both sides are written."""
         self._process = process
-        self._scratch = scratch
 
     def ask(self, *words: object) -> list[float]:
         """The numbers that answer one command."""
@@ -150,16 +158,14 @@ class Peer:
         """Make new histograms, and tell how many bytes each of them holds."""
         return self.ask("open", containers, CPU_BUCKETS.maximum, CPU_BUCKETS.first)[0]
 
-    def tick(self, tick: Tick) -> Cost:
-        """Do one tick and tell its cost."""
-        path = self._scratch / "tick"
-        np.concatenate((tick.values, tick.times)).tofile(path)
-        intake, percentiles = self.ask("tick", path, tick.weight)
+    def tick(self, path: Path, weight: float) -> Cost:
+        """Do one tick with the samples of a file and tell its cost."""
+        intake, percentiles = self.ask("tick", path, weight)
         return Cost(intake / 1e6, percentiles / 1e6)
 
     def dump(self) -> Floats:
         """A line for each histogram: the total, the percentiles, the weight of each bucket."""
-        path = self._scratch / "dump"
+        path = self.scratch / "dump"
         self.ask("dump", path)
         return np.fromfile(path).reshape(-1, 1 + len(QUANTILES) + CPU_BUCKETS.count)
 
@@ -190,10 +196,13 @@ def running_peer(program: Path) -> Iterator[Peer]:
         process.stdin.close()
 
 
-def tick_ours(bank: HistogramBank, rows: NDArray[np.int64], tick: Tick) -> Cost:
-    """Do one tick and tell its cost."""
+def tick_ours(bank: HistogramBank, path: Path, weight: float) -> Cost:
+    """Do one tick with the samples of a file and tell its cost."""
+    # Read by both sides right before they start: so neither is measured waking up.
+    values, times = np.fromfile(path).reshape(2, -1)
+    rows = np.arange(len(bank))
     start = time.process_time()
-    bank.add(rows, tick.values, tick.weight, tick.times)
+    bank.add(rows, values, weight, times)
     middle = time.process_time()
     bank.percentiles()
     return Cost(1e3 * (middle - start), 1e3 * (time.process_time() - middle))
@@ -215,17 +224,18 @@ def differing(bank: HistogramBank, dump: Floats) -> list[str]:
 def compare(workload: Workload, peer: Peer) -> Comparison:
     """Both sides on one workload, taking turns."""
     bank = HistogramBank(CPU_BUCKETS, timedelta(days=1), QUANTILES)
-    rows = bank.allocate(workload.containers)
+    bank.allocate(workload.containers)
     original_bytes = peer.open(workload.containers)
     ours: list[Cost] = []
     original: list[Cost] = []
     for number, tick in enumerate(draw_ticks(workload)):
-        # The one that goes second finds a warmer or a colder cache: so each does in turn.
+        path = write_tick(tick, peer.scratch)
+        # The one that goes second finds other things in the caches: so each does in turn.
         if number % 2:
-            ours.append(tick_ours(bank, rows, tick))
-        original.append(peer.tick(tick))
+            ours.append(tick_ours(bank, path, tick.weight))
+        original.append(peer.tick(path, tick.weight))
         if not number % 2:
-            ours.append(tick_ours(bank, rows, tick))
+            ours.append(tick_ours(bank, path, tick.weight))
     if differences := differing(bank, peer.dump()):
         raise SystemExit(f"bench: {workload}: differ from the original: {', '.join(differences)}")
     return summarise(

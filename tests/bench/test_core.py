@@ -64,11 +64,11 @@ def test_results_are_written_as_figures_and_as_a_page(tmp_path: Path) -> None:
     assert "| 7 small | Trimtab |" in (tmp_path / "results" / "core.md").read_text(encoding="utf-8")
 
 
-def test_any_differing_number_is_reported_by_kind() -> None:
+def test_any_differing_number_is_reported_by_kind(tmp_path: Path) -> None:
     bank = core.HistogramBank(core.CPU_BUCKETS, core.timedelta(days=1), core.QUANTILES)
     rows = bank.allocate(7)
     for tick in core.draw_ticks(SMALL):
-        core.tick_ours(bank, rows, tick)
+        core.tick_ours(bank, core.write_tick(tick, tmp_path), tick.weight)
     weights = np.array([bank.weights.span(row) for row in rows])
     equal = np.concatenate((bank.total_weight(rows)[:, None], bank.percentiles(), weights), axis=1)
     other = equal.copy()

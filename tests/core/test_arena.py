@@ -40,7 +40,7 @@ def test_a_row_without_a_window_holds_no_bucket() -> None:
 def test_a_reserved_window_holds_its_buckets_and_some_on_both_sides() -> None:
     arena = an_arena(1)
     arena.reserve(numbers(0), buckets(40), buckets(44))
-    asked = buckets(38, 39, 40, 44, 45, 47)
+    asked = buckets(34, 35, 40, 44, 50, 51)
 
     assert arena.outside(numbers(*[0] * 6), asked).tolist() == [True, *[False] * 4, True]
 
@@ -52,7 +52,7 @@ def test_windows_never_reach_beyond_the_first_or_the_last_bucket() -> None:
 
     assert arena.outside(rows, buckets(0, 175, 0, 175)).tolist() == [False] * 4
     assert [windows.bases.tolist() for windows in arena.windows(numbers(0, 1, 2))] == [
-        [0, 168],
+        [0, 160],
         [0],
     ]
 

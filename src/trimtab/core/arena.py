@@ -1,6 +1,6 @@
 """Where the weights of a bank lie: for each row only the window of buckets that it has touched.
 
-All windows lie in one long array, each of one of a few widths from 8 buckets to all of them. A row
+All windows lie in one long array, each of one of a few widths from 16 buckets to all. A row
 that gets a sample outside its window moves to another one, with room to spare on both sides.
 Windows left behind are given out again; when more than half of the array is left behind, it is
 closed up.
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.buckets import Buckets, Floats, Ints
 
-NARROW_WIDTHS: Final = (8, 16, 24, 32, 48, 64, 96, 128)
+NARROW_WIDTHS: Final = (16, 24, 40, 64, 96, 128)
 
 # What is copied or computed at a time should stay in the processor's second cache.
 _SLOTS_AT_ONCE: Final = 1 << 16

@@ -93,27 +93,30 @@ _SERIES: Final = (
 
 
 def _power_of_two(x: Floats) -> Floats:
-    """Two to the power of each number, rounded as the original rounds it.
+    """Two to the power of each number, rounded as the original rounds it; overwrites its argument.
 
     The C library's last bit differs for one number in ten, and where a percentile falls exactly
     between two buckets the last bit decides.
     """
-    whole = np.trunc(x + np.copysign(0.5, x))
-    rest = x - whole
-    high = rest * LN2_HIGH
-    low = rest * -LN2_LOW
-    r = high - low
+    whole = np.copysign(0.5, x)
+    whole += x
+    np.trunc(whole, out=whole)
+    x -= whole
+    low = x * -LN2_LOW
+    x *= LN2_HIGH
+    r = x - low
     square = r * r
     series = square * _SERIES[0]
     for coefficient in _SERIES[1:]:
         series += coefficient
         series *= square
-    c = r - series
-    r *= c
-    r /= 2.0 - c
+    np.subtract(r, series, out=series)
+    r *= series
+    np.subtract(2.0, series, out=series)
+    r /= series
     low -= r
-    low -= high
-    return _scaled(1.0 - low, whole)
+    low -= x
+    return _scaled(np.subtract(1.0, low, out=low), whole)
 
 
 def _scaled(numbers: Floats, exponents: Floats) -> Floats:
@@ -124,4 +127,5 @@ def _scaled(numbers: Floats, exponents: Floats) -> Floats:
     powers = exponents.astype(np.int64)
     powers += _EXPONENT_BIAS
     powers <<= _MANTISSA_BITS
-    return numbers * powers.view(np.float64)
+    numbers *= powers.view(np.float64)
+    return numbers

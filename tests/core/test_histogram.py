@@ -141,13 +141,13 @@ def test_a_copy_shares_nothing_with_its_original() -> None:
     assert same.allocate(1).tolist() == [spare]
 
 
-def test_narrow_rows_hold_far_fewer_bytes_than_all_their_buckets() -> None:
+def test_narrow_rows_hold_a_sixth_of_the_bytes_of_all_their_buckets() -> None:
     bank = a_bank()
     rows = bank.allocate(10_000)
     for usage in (0.1, 0.12, 0.14):
         bank.add(rows, usage, 0.1, MIDNIGHT)
 
-    assert bank.bytes_held / len(bank) < 8 * CPU_BUCKETS.count / 8
+    assert bank.bytes_held / len(bank) < 8 * CPU_BUCKETS.count / 6
 
 
 def test_room_left_behind_by_widening_rows_is_used_again() -> None:

@@ -11,7 +11,6 @@ Writes `results/core.json` and `results/core.md`. Needs Go.
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -30,10 +29,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
+from rig import building
 from trimtab.core.buckets import CPU_BUCKETS
 from trimtab.core.histogram import HistogramBank
 
 HERE: Final = Path(__file__).parent
+PEER: Final = building.Recipe("bench-peer", HERE / "peer")
 QUANTILES: Final = (0.5, 0.9, 0.95)
 START: Final = 1_767_225_600
 """2026-01-01: the first sample."""
@@ -168,18 +169,6 @@ class Peer:
         path = self.scratch / "dump"
         self.ask("dump", path)
         return np.fromfile(path).reshape(-1, 1 + len(QUANTILES) + CPU_BUCKETS.count)
-
-
-def build_peer() -> Path:
-    """The Go program, built outside the tree."""
-    cache = Path(os.environ.get("TRIMTAB_CACHE") or Path.home() / ".cache" / "trimtab")
-    cache.mkdir(parents=True, exist_ok=True)
-    program = cache / "bench-peer"
-    print(f"building {program} (the first time fetches the original's module) ...", flush=True)
-    built = subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "peer", check=False)
-    if built.returncode:
-        raise SystemExit("bench: the Go program does not build; the compiler's message is above")
-    return program
 
 
 @contextmanager
@@ -327,11 +316,12 @@ def write_results(comparisons: Sequence[Comparison], directory: Path) -> None:
 
 
 def main() -> int:
-    """Measure, print and write everything; 2 if Go is missing."""
-    if shutil.which("go") is None:
-        print("bench: Go is not installed; the original cannot be measured", file=sys.stderr)
+    """Measure, print and write everything; 2 if the original cannot be built."""
+    try:
+        program = building.build(PEER)
+    except building.BuildError as error:
+        print(f"bench: {error}", file=sys.stderr)
         return 2
-    program = build_peer()
     comparisons = []
     with running_peer(program) as peer:
         for workload in WORKLOADS:

@@ -397,6 +397,24 @@ def test_a_stalled_server_stops_the_leader_by_its_own_clock_and_later_it_leads_a
     run_virtually(scenario())
 
 
+def test_a_leader_that_finds_another_in_its_place_stops_at_its_next_look() -> None:
+    async def scenario() -> None:
+        server = LeaseServer()
+        candidate = Candidate(server, "one")
+        candidate.start()
+        await wait_for(lambda: candidate.is_acting)
+        assert server.lease is not None
+        server.write(replace(server.lease, holder="them"))
+        took = await wait_for(lambda: not candidate.is_acting)
+
+        assert took <= 2.2
+        assert not candidate.elector.leads()
+        await candidate.stop()
+        assert server.lease.holder == "them"
+
+    run_virtually(scenario())
+
+
 def test_a_short_failure_of_the_server_costs_nobody_the_lease() -> None:
     async def scenario() -> None:
         server = LeaseServer()

@@ -54,7 +54,7 @@ def test_a_reader_is_what_components_call_a_store() -> None:
 
 
 def test_objects_are_found_by_namespace_and_name() -> None:
-    _, reader, _ = a_store(a_thing("a", 1), a_thing("b", 2), a_thing("a", 3, namespace="other"))
+    _, reader, _ = a_store(a_thing("b", 2), a_thing("a", 1), a_thing("a", 3, namespace="other"))
 
     assert sorted(reader) == [1, 2, 3]
     assert len(reader) == 3

@@ -1,6 +1,7 @@
 """The real clock: the one place that asks the machine for the time."""
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 
 
@@ -10,6 +11,10 @@ class RealClock:
     def now(self) -> datetime:
         """The present moment in UTC."""
         return datetime.now(UTC)
+
+    def elapsed(self) -> timedelta:
+        """The time since some fixed moment, on a clock that nobody can set."""
+        return timedelta(seconds=time.monotonic())
 
     async def sleep(self, span: timedelta) -> None:
         """Return when the span has passed."""

@@ -72,8 +72,9 @@ class Feed(Generic[RecordT]):
         self._random = random
         self._state: State[RecordT] = watching.EMPTY
         self._failures = 0
+        self.path = kind.path
         self.problem: Exception | None = None
-        """Why the view does not get any newer right now; None while all is well."""
+        """What went wrong last; None once the server has told something again."""
 
     async def run(self) -> NoReturn:
         """Feed the store until cancelled."""

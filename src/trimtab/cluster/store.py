@@ -89,8 +89,9 @@ class Reader(Generic[RecordT]):
         return self._contents.find(ObjectName(namespace, name))
 
     def in_namespace(self, namespace: str) -> Sequence[RecordT]:
-        """All objects of one namespace."""
-        return tuple(self._contents.by_namespace.get(namespace, {}).values())
+        """All objects of one namespace, in the order of their names."""
+        siblings = self._contents.by_namespace.get(namespace, {})
+        return tuple(siblings[name] for name in sorted(siblings))
 
     def age(self) -> timedelta | None:
         """How long ago the view was last known to be current; None before the first list."""

@@ -1,0 +1,161 @@
+"""The real cluster behind the ports: watch-fed stores, owners, and acts, put together."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from random import Random
+from typing import Final, NoReturn, Protocol, TypeVar
+
+from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
+from trimtab.api.limit_ranges import decode_limit_range
+from trimtab.api.workloads import decode_workload
+from trimtab.cluster import paths
+from trimtab.cluster.acting import Acts
+from trimtab.cluster.client import Client
+from trimtab.cluster.feeding import Feed, Kind
+from trimtab.cluster.owners import WatchedOwners
+from trimtab.cluster.ports import Clock, Owners, Store
+from trimtab.cluster.scales import Scales
+from trimtab.cluster.sharing import decode_thrifty_pod
+from trimtab.cluster.store import Reader, Writer, open_store
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.pods import Pod
+
+RecordT = TypeVar("RecordT")
+
+_AUTOSCALING: Final = "autoscaling.k8s.io/v1"
+_WORKLOADS: Final = {
+    "CronJob": ("batch/v1", "cronjobs"),
+    "DaemonSet": ("apps/v1", "daemonsets"),
+    "Deployment": ("apps/v1", "deployments"),
+    "Job": ("batch/v1", "jobs"),
+    "ReplicaSet": ("apps/v1", "replicasets"),
+    "ReplicationController": ("v1", "replicationcontrollers"),
+    "StatefulSet": ("apps/v1", "statefulsets"),
+}
+"""Where the well-known kinds are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of the cluster a component watches; the stores of all else stay empty."""
+
+    namespace: str = ""
+    """Empty for all namespaces."""
+    pods: bool = True
+    pending_pods: bool = True
+    """Whether pods count that do not run yet."""
+    checkpoints: bool = True
+    limit_ranges: bool = True
+
+
+class _Feed(Protocol):
+    """The feed of a store of whatever kind."""
+
+    path: str
+    problem: Exception | None
+
+    async def run(self) -> NoReturn: ...
+
+
+class _View(Protocol):
+    """A store of whatever kind."""
+
+    def age(self) -> timedelta | None: ...
+
+    async def synced(self) -> None: ...
+
+
+class _Watches:
+    """Opens stores, and remembers who feeds them."""
+
+    def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
+        self._client = client
+        self._namespace = scope.namespace
+        self._clock = clock
+        self._random = random
+        self.feeds: list[_Feed] = []
+        self.views: list[_View] = []
+
+    def watch(
+        self,
+        place: tuple[str, str],
+        decode: Callable[[bytes], RecordT],
+        *,
+        is_wanted: bool = True,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Reader[RecordT]:
+        """The store of all objects of a resource; one that stays empty if it is not wanted."""
+        writer: Writer[RecordT]
+        writer, reader = open_store(self._clock)
+        if is_wanted:
+            kind = Kind(paths.collection(*place, self._namespace), decode, parameters or {})
+            feed = Feed(self._client, kind, writer, clock=self._clock, random=self._random)
+            self.feeds.append(feed)
+            self.views.append(reader)
+        return reader
+
+
+class LiveCluster(Acts):
+    """A cluster as its API server shows it; it is current only while `run` runs."""
+
+    pods: Store[Pod]
+    autoscalers: Store[Autoscaler]
+    checkpoints: Store[Checkpoint]
+    owners: Owners
+
+    def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
+        self._watches = _Watches(client, scope, clock=clock, random=random)
+        watch = self._watches.watch
+        running = {} if scope.pending_pods else {"fieldSelector": "status.phase!=Pending"}
+        self.pods = watch(
+            ("v1", "pods"), decode_thrifty_pod, is_wanted=scope.pods, parameters=running
+        )
+        self.autoscalers = watch((_AUTOSCALING, "verticalpodautoscalers"), decode_autoscaler)
+        self.checkpoints = watch(
+            (_AUTOSCALING, "verticalpodautoscalercheckpoints"),
+            decode_checkpoint,
+            is_wanted=scope.checkpoints,
+        )
+        self._limit_ranges = watch(
+            ("v1", "limitranges"), decode_limit_range, is_wanted=scope.limit_ranges
+        )
+        workloads = {
+            kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()
+        }
+        self.owners = WatchedOwners(workloads, Scales(client, clock=clock, random=random))
+        super().__init__(client, self.checkpoints)
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
+        """The items of all limit ranges of the namespace."""
+        return [item for items in self._limit_ranges.in_namespace(namespace) for item in items]
+
+    async def run(self) -> None:
+        """Keep all stores up to date until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for feed in self._watches.feeds:
+                group.create_task(feed.run())
+
+    async def synced(self) -> None:
+        """Return once every store has had its first list."""
+        for store in self._watches.views:
+            await store.synced()
+
+    def problems(self) -> Mapping[str, Exception]:
+        """What keeps stores from getting newer, by the path that is watched: a right, say.
+
+        After a connection broke it is listed until the server tells something again, which on a
+        quiet day takes a minute; how old the view is says whether that matters.
+        """
+        feeds = self._watches.feeds
+        return {feed.path: feed.problem for feed in feeds if feed.problem is not None}
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before all stores have had their first list."""
+        ages = [store.age() for store in self._watches.views]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None

@@ -1,0 +1,167 @@
+"""The whole adapter against a model of an API server on loopback."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from api_server import Asked, Response, Server, Unfinished, a_client, ok, refused, serving
+from makers import minutes
+from virtual_time import StillClock
+from wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, POD
+
+from trimtab.api.workloads import WELL_KNOWN_KINDS
+from trimtab.cluster import adapter
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.errors import ForbiddenError, TooManyRequestsError
+from trimtab.cluster.ports import Cluster
+from trimtab.core.pods import WorkloadName
+
+Json = dict[str, Any]
+IN_DEFAULT = {"namespace": "default", "name": "bounds"}
+OBJECTS: Mapping[str, list[Json]] = {
+    "pods": [POD],
+    "verticalpodautoscalers": [AUTOSCALER],
+    "verticalpodautoscalercheckpoints": [CHECKPOINT],
+    "limitranges": [
+        {**LIMIT_RANGE, "metadata": IN_DEFAULT},
+        {**LIMIT_RANGE, "metadata": {**IN_DEFAULT, "namespace": "other"}},
+    ],
+    "deployments": [DEPLOYMENT],
+}
+
+
+def show_everything(asked: Asked) -> Response:
+    if "watch" in asked.query:
+        return Unfinished(is_silent=True)
+    items = OBJECTS.get(asked.path.rpartition("/")[2], [])
+    return ok({"metadata": {"resourceVersion": "7"}, "items": items})
+
+
+@asynccontextmanager
+async def watched(
+    server: Server, scope: Scope | None = None
+) -> AsyncIterator[tuple[LiveCluster, StillClock]]:
+    clock = StillClock()
+    async with a_client(server.url, clock=clock) as client:
+        cluster = LiveCluster(client, scope or Scope(), clock=clock, random=Random(1))
+        running = asyncio.create_task(cluster.run())
+        try:
+            yield cluster, clock
+        finally:
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+
+
+def paths_of(server: Server) -> set[str]:
+    return {asked.path for asked in server.asked}
+
+
+async def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
+async def look(cluster: Cluster) -> tuple[int, int, int]:
+    """What a component sees through the port."""
+    return (
+        len(list(cluster.pods)),
+        len(list(cluster.autoscalers)),
+        len(list(cluster.checkpoints)),
+    )
+
+
+async def test_every_kind_is_listed_and_seen_through_the_port() -> None:
+    async with serving(show_everything) as server, watched(server) as (cluster, clock):
+        await cluster.synced()
+        clock.moment += minutes(1)
+
+        assert await look(cluster) == (1, 1, 1)
+        assert len(cluster.limit_ranges("default")) == 1
+        assert cluster.limit_ranges("nowhere") == []
+        assert await cluster.owners.workload(WorkloadName("default", "Deployment", "web"))
+        assert cluster.age() == minutes(1)
+        assert cluster.problems() == {}
+        assert "/api/v1/pods" in paths_of(server)
+        assert "/apis/batch/v1/cronjobs" in paths_of(server)
+
+
+async def test_a_view_has_no_age_before_all_kinds_were_listed() -> None:
+    def all_but_jobs(asked: Asked) -> Response:
+        is_late = asked.path.endswith("/jobs")
+        return Unfinished(is_silent=True) if is_late else show_everything(asked)
+
+    async with serving(all_but_jobs) as server, watched(server) as (cluster, _):
+        await wait_for(lambda: cluster.pods.age() is not None)
+
+        assert cluster.age() is None
+
+
+async def test_only_what_is_wanted_is_watched() -> None:
+    scope = Scope("default", pods=False, checkpoints=False, limit_ranges=False)
+    async with serving(show_everything) as server, watched(server, scope) as (cluster, _):
+        await cluster.synced()
+
+        assert await look(cluster) == (0, 1, 0)
+        assert all("/namespaces/default/" in path for path in paths_of(server))
+        resources = {path.rpartition("/")[2] for path in paths_of(server)}
+        assert resources.isdisjoint({"pods", "limitranges", "verticalpodautoscalercheckpoints"})
+
+
+async def test_pods_that_do_not_run_yet_can_be_left_out() -> None:
+    scope = Scope(pending_pods=False)
+    async with serving(show_everything) as server, watched(server, scope) as (cluster, _):
+        await cluster.synced()
+
+        asked = [asked.query for asked in server.asked if asked.path == "/api/v1/pods"]
+        assert asked[0]["fieldSelector"] == "status.phase!=Pending"
+
+
+async def test_f43_a_missing_right_is_named_with_the_path_that_needs_it() -> None:
+    message = (
+        'limitranges is forbidden: User "x" cannot list resource "limitranges" in API group ""'
+        " at the cluster scope"
+    )
+
+    def forbid(asked: Asked) -> Response:
+        is_forbidden = asked.path.endswith("/limitranges")
+        return refused(403, message=message) if is_forbidden else show_everything(asked)
+
+    async with serving(forbid) as server, watched(server) as (cluster, _):
+        await wait_for(cluster.problems)
+        problems = cluster.problems()
+
+        (error,) = problems.values()
+        assert problems.keys() == {"/api/v1/limitranges"}
+        assert isinstance(error, ForbiddenError)
+        assert str(error.right) == "list limitranges"
+        assert cluster.age() is None
+
+
+async def test_a_server_that_is_busy_is_told_as_a_problem_until_it_answers() -> None:
+    refusals = iter([refused(429, after_seconds=120)])
+
+    def be_busy_once(asked: Asked) -> Response:
+        if asked.path.endswith("/pods"):
+            return next(refusals, None) or show_everything(asked)
+        return show_everything(asked)
+
+    async with serving(be_busy_once) as server, watched(server) as (cluster, clock):
+        began = clock.moment
+        await wait_for(cluster.problems)
+        assert isinstance(cluster.problems()["/api/v1/pods"], TooManyRequestsError)
+
+        await cluster.synced()
+
+        assert cluster.problems() == {}
+        assert clock.moment - began >= timedelta(seconds=120)
+
+
+def test_there_is_a_place_for_every_well_known_kind() -> None:
+    assert sorted(adapter._WORKLOADS) == sorted(WELL_KNOWN_KINDS)

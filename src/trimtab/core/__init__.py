@@ -1,1 +1,1 @@
-"""Decisions: pure functions over frozen records and arrays; no I/O, clock, randomness or logging."""
+"""Decisions: pure functions over frozen records and arrays; no I/O, clock, chance or logging."""

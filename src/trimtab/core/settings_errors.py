@@ -1,0 +1,36 @@
+"""What is wrong with a setting: settings are checked once, where they are made."""
+
+import math
+from datetime import timedelta
+from typing import Final
+
+LONGEST: Final = timedelta(days=100 * 365)
+"""No interval is longer: sums of moments and intervals stay inside the calendar."""
+
+
+class SettingsError(ValueError):
+    """A setting that makes no sense; it names the field, its value and what is wrong."""
+
+    def __init__(self, field: str, value: object, problem: str) -> None:
+        super().__init__(f"{field}: {value!r} {problem}")
+        self.field = field
+        self.value = value
+        self.problem = problem
+
+
+def require_fraction(field: str, value: float) -> None:
+    """Refuse what is no part of a whole."""
+    if not 0 <= value <= 1:
+        raise SettingsError(field, value, "is not from 0 to 1")
+
+
+def require_at_least(field: str, value: float, least: float) -> None:
+    """Refuse what is too small, endless or not a number."""
+    if not least <= value < math.inf:
+        raise SettingsError(field, value, f"is not a number from {least:g} on")
+
+
+def require_interval(field: str, value: timedelta) -> None:
+    """Refuse what is no length of time, or one that no calendar holds."""
+    if not timedelta(0) < value <= LONGEST:
+        raise SettingsError(field, value, f"is not above zero and up to {LONGEST.days} days")

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ from trimtab.core.decay import LAST_TIME, ZERO_TIME
 
 # Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200
+
+_Number = TypeVar("_Number", np.float64, np.int64)
 
 
 class SampleError(ValueError):
@@ -68,10 +70,17 @@ def make_batch(
     fit_values = _checked("value", values, -sys.float_info.max, sys.float_info.max)
     fit_weights = _checked("weight", weights, 0.0, MAX_WEIGHT)
     fit_times = _checked("time", times, ZERO_TIME, LAST_TIME)
-    all_rows, all_values, all_weights, all_times = np.broadcast_arrays(
-        given_rows, fit_values, fit_weights, fit_times
+    shape = np.broadcast(given_rows, fit_values, fit_weights, fit_times).shape
+    return Batch(
+        _spread(given_rows, shape),
+        scheme.find(np.ascontiguousarray(_spread(fit_values, shape))),
+        _spread(fit_weights, shape),
+        _spread(fit_times, shape),
     )
-    return Batch(all_rows, scheme.find(np.ascontiguousarray(all_values)), all_weights, all_times)
+
+
+def _spread(numbers: NDArray[_Number], shape: tuple[int, ...]) -> NDArray[_Number]:
+    return numbers if numbers.shape == shape else np.broadcast_to(numbers, shape)
 
 
 def _checked(field: str, given: ArrayLike, least: float, most: float) -> Floats:

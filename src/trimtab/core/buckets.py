@@ -67,7 +67,8 @@ class BucketScheme:
         """The bucket of each value; everything below zero falls into the first."""
         cells = values.view(np.int64) >> _CELL_SHIFT
         cells -= self._first_cell
-        np.clip(cells, 0, len(self._cell_buckets) - 1, out=cells)
+        np.maximum(cells, 0, out=cells)
+        np.minimum(cells, len(self._cell_buckets) - 1, out=cells)
         found = self._cell_buckets.take(cells)
         found += values >= self._cell_boundaries.take(cells)
         return found

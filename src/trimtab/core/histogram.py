@@ -100,8 +100,8 @@ class HistogramBank:
     def add(self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike) -> None:
         """Add samples; a single weight or time counts for all of them."""
         batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
-        for part in self._until_none_is_overdue(batch):
-            self.weights.add(part.rows, part.buckets, self._effective_weights(part))
+        for part, ages in self._until_none_is_overdue(batch):
+            self.weights.add(part.rows, part.buckets, self._effective_weights(part, ages))
 
     def subtract(
         self, rows: ArrayLike, values: ArrayLike, weights: ArrayLike, times: ArrayLike
@@ -109,35 +109,40 @@ class HistogramBank:
         """Take samples away that were added before."""
         batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
         for part in batch.turns():
-            self._shift_overdue(part)
-            self.weights.subtract(part.rows, part.buckets, self._effective_weights(part))
+            ages = self._shift_overdue(part)
+            self.weights.subtract(part.rows, part.buckets, self._effective_weights(part, ages))
 
-    def _until_none_is_overdue(self, batch: Batch) -> Iterator[Batch]:
+    def _until_none_is_overdue(self, batch: Batch) -> Iterator[tuple[Batch, Floats]]:
         """Parts to be added one after the other, references having moved as far as needed."""
+        ages = self._ages(batch)
         # Additions may be done together; only a moving reference separates earlier from later.
-        while self._decay.is_any_overdue(self._ages(batch)):
-            first, later = batch.split()
-            self._shift_overdue(first)
-            yield first
-            batch = later
-        yield batch
+        while self._decay.is_any_overdue(ages):
+            first, batch = batch.split()
+            yield first, self._shift_overdue(first)
+            ages = self._ages(batch)
+        yield batch, ages
 
     def _ages(self, batch: Batch) -> Floats:
+        """How long after the references of their rows samples were taken."""
         ages = self.references.take(batch.rows)
         return np.subtract(batch.times, ages, out=ages)
 
-    def _shift_overdue(self, batch: Batch) -> None:
-        overdue = np.flatnonzero(self._decay.overdue(self._ages(batch)))
+    def _shift_overdue(self, batch: Batch) -> Floats:
+        """Move the references of distinct rows that have to, and tell the ages of the samples."""
+        ages = self._ages(batch)
+        overdue = np.flatnonzero(self._decay.overdue(ages))
         if len(overdue):
             self._shift(batch.rows[overdue], self._decay.align(batch.times[overdue]))
+            ages = self._ages(batch)
+        return ages
 
     def _shift(self, rows: Ints, references: Floats) -> None:
         """Move the references of distinct rows and scale what they hold accordingly."""
         self.weights.scale(rows, self._decay.exponents(self.references[rows], references))
         self.references[rows] = references
 
-    def _effective_weights(self, batch: Batch) -> Floats:
-        effective = self._decay.factors(self._ages(batch))
+    def _effective_weights(self, batch: Batch, ages: Floats) -> Floats:
+        effective = self._decay.factors(ages)
         effective *= batch.weights
         return effective
 

@@ -173,8 +173,12 @@ class Weights:
 
     def _walk(self, rows: Ints) -> None:
         """Find anew what is reached."""
-        self._reached[:, rows], self._limits[rows] = self.bucket_count, self.totals[rows]
-        for windows in self._arena.windows(rows[~self.is_empty(rows)]):
+        empty = self.is_empty(rows)
+        if empty.any():
+            self._reached[:, rows[empty]] = self.bucket_count
+            self._limits[rows[empty]] = self.totals[rows[empty]]
+            rows = rows[~empty]
+        for windows in self._arena.readable(rows):
             slots, limits = running_sums.walk(self._spans(windows), self.fractions)
             self._reached[:, windows.rows] = slots + windows.bases
             self._limits[windows.rows] = limits

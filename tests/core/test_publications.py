@@ -99,9 +99,9 @@ VECTORS = [
     ),
     pytest.param(
         feed_v4,
-        amounts(1168, 262144000),
-        amounts(125, 262144000),
-        amounts(1752, 262144000),
+        amounts(1168),
+        amounts(125),
+        amounts(1752),
         id="V4: a busy day, an idle one three days later",
     ),
 ]
@@ -200,7 +200,7 @@ def test_v6_a_container_without_samples_shares_the_floor_but_gets_nothing() -> N
     recommendation = world.recommendation()
 
     assert [one.container_name for one in recommendation.containers] == ["busy", "steady"]
-    assert recommendation.containers[1].target == amounts(1168, 87381333)
+    assert recommendation.containers[1].target == amounts(1168)
     assert recommendation.without_samples == ("empty",)
 
 
@@ -217,6 +217,69 @@ def test_v0_d11_nothing_is_recommended_without_samples() -> None:
 
     assert world.recommendation().containers == ()
     assert world.recommendation().lacks_samples
+
+
+@pytest.mark.parametrize(
+    ("feed_world", "known"),
+    [
+        pytest.param(
+            lambda world: world.oom([2e9], [1]), MEMORY, id="killed before any CPU sample"
+        ),
+        pytest.param(lambda world: world.memory([2e9], [1]), MEMORY, id="memory samples only"),
+        pytest.param(lambda world: world.cpu([500], [1]), CPU, id="CPU samples only"),
+        pytest.param(
+            lambda world: world.cpu([500] * DAY, range(DAY)), CPU, id="CPU samples for a whole day"
+        ),
+    ],
+)
+def test_f4_a_resource_without_samples_has_no_amount(
+    feed_world: Callable[[World], object], known: Resource
+) -> None:
+    world = a_world()
+    feed_world(world)
+    published = world.container()
+
+    for one in (
+        published.target,
+        published.lower_bound,
+        published.upper_bound,
+        published.uncapped_target,
+    ):
+        assert one is not None
+        assert one.keys() == {known}
+    assert world.recommendation().without_samples == ()
+
+
+def test_f4_no_memory_is_made_up_after_a_restart_in_the_first_window() -> None:
+    world = a_world()
+    world.cpu([500] * 600, range(600))
+    world.memory([4e9] * 600, range(600))
+    restarted = world.restarted(600)
+    restarted.pod(minute=601)
+    restarted.cpu([500], [602])
+
+    assert world.container().target.keys() == {CPU, MEMORY}
+    assert restarted.container().target.keys() == {CPU}
+
+
+def test_a_resource_is_published_with_its_first_sample() -> None:
+    world = a_world()
+    world.memory([2e9], [1])
+    world.publications.refresh()
+    world.cpu([500], [2])
+
+    (changed,) = world.publications.refresh().values()
+    assert changed.containers[0].target.keys() == {CPU, MEMORY}
+
+
+@pytest.mark.parametrize("least", [amounts(), amounts(1000, 1024 * MIB)])
+def test_samples_of_what_is_not_controlled_are_no_samples(least: Resources) -> None:
+    policies = (ContainerPolicy("app", min_allowed=least, controlled_resources=(CPU,)),)
+    world = a_world(autoscaler=an_autoscaler(policies=policies))
+    world.memory([2e9], [1])
+
+    assert world.recommendation().containers == ()
+    assert world.recommendation().without_samples == ("app",)
 
 
 def an_idle_world(*containers: str, **fields: object) -> World:

@@ -19,6 +19,7 @@ from golden.usage_cases import (
     allows_less_than_the_floor,
     has_container_without_samples,
     has_reading_of_zero_bytes,
+    has_resource_without_samples,
 )
 
 
@@ -135,6 +136,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="of a container without samples nothing is known, so nothing is recommended",
         applies=has_container_without_samples,
         where=r"recommendation\.[^.]+: no samples != ",
+    ),
+    Deviation(
+        set="recommendation",
+        decision="0009",
+        reason="of a resource without samples nothing is known, so nothing is recommended",
+        applies=has_resource_without_samples,
+        where=r"recommendation\.[^.]+(\.\w+\.(cpu|memory): None|: no samples) != ",
     ),
     Deviation(
         set="capping",

@@ -25,6 +25,7 @@ _NUMBERS: Final = (estimates.TARGET, estimates.LOWER, estimates.UPPER, estimates
 _NOT_CONTROLLED: Final = -1
 _NO_SAMPLES: Final = -2
 _NEVER_PUBLISHED: Final = -3
+_ABSENT: Final = (_NOT_CONTROLLED, _NO_SAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +113,14 @@ def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSe
     if not len(layout):
         return numbers
     history = _merge_history(aggregates, layout)
-    without_samples = np.ones(len(layout), np.bool_)
+    lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
     for column, resource in enumerate(BOTH):
-        percentiles, empty = _merge_percentiles(aggregates, resource, layout)
+        percentiles, lacking[:, column] = _merge_percentiles(aggregates, resource, layout)
         amounts = _estimate_resource(resource, percentiles, history, layout, settings)
         numbers[:, column] = _finish(resource, amounts, layout, settings)
-        without_samples &= empty
-    numbers[without_samples] = _NO_SAMPLES
+    # The floor is for what is known to be little, not for what is not known.
+    numbers[lacking & layout.groups["controlled"]] = _NO_SAMPLES
+    numbers[lacking.all(axis=1)] = _NO_SAMPLES
     return numbers
 
 
@@ -186,16 +188,16 @@ def _merge_percentiles(
 
 
 def _record(container_name: str, row: list[list[int]]) -> ContainerRecommendation | None:
-    """What the numbers of one container say; None if nothing is known of it."""
-    if row[0][estimates.TARGET] == _NO_SAMPLES:
-        return None
-    controlled = [
+    """What the numbers of one container say; None if nothing is known of what it should say."""
+    known = [
         (resource, amounts)
         for resource, amounts in zip(BOTH, row, strict=True)
-        if amounts[estimates.TARGET] != _NOT_CONTROLLED
+        if amounts[estimates.TARGET] not in _ABSENT
     ]
+    if not known and any(amounts[estimates.TARGET] == _NO_SAMPLES for amounts in row):
+        return None
     target, lower, upper, uncapped = (
-        {resource: amounts[column] for resource, amounts in controlled} for column in _NUMBERS
+        {resource: amounts[column] for resource, amounts in known} for column in _NUMBERS
     )
     return ContainerRecommendation(container_name, target, lower, upper, uncapped)
 

@@ -419,7 +419,15 @@ def test_f28_no_annotation_stops_the_reading(text: str) -> None:
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
-        pytest.param({annotation_name("app"): format_original(ORIGINAL)}, ORIGINAL, id="the spec"),
+        pytest.param(
+            {
+                annotation_name("app"): format_original(
+                    has(amounts(100, 5 * MIB), amounts(200, 9 * MIB))
+                )
+            },
+            has(amounts(100), amounts(200)),
+            id="the cpu of the spec, not its memory",
+        ),
         pytest.param(
             {annotation_name("app"): format_original(has())},
             has(amounts(1), {}),

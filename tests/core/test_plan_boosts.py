@@ -7,6 +7,7 @@ from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.outcomes import Unboost
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
@@ -43,10 +44,10 @@ def test_a_boosted_pod_is_left_alone(ready: timedelta | None) -> None:
         ),
         pytest.param(
             boosting(UP, mode=UpdateMode.OFF),
-            Allocation(SMALL, {}),
-            id="in mode off to what the spec said",
+            Allocation(amounts(100), {}),
+            id="in mode off to the cpu of the spec",
         ),
-        pytest.param(boosting(), Allocation(SMALL, {}), id="without a recommendation too"),
+        pytest.param(boosting(), Allocation(amounts(100), {}), id="without a recommendation too"),
     ],
 )
 def test_a_boost_that_is_over_goes_back(autoscaler: Autoscaler, wanted: Allocation) -> None:
@@ -61,7 +62,30 @@ def test_f25_a_boost_ends_when_its_autoscaler_is_gone() -> None:
     pod = boosted(ready=minutes(0))
 
     assert planned(snapshot_of([pod])) == [
-        Unboost(pod, None, ("app",), {"app": Allocation(SMALL, {})})
+        Unboost(pod, None, ("app",), {"app": Allocation(amounts(100), {})})
+    ]
+
+
+@pytest.mark.parametrize(
+    "governors",
+    [
+        pytest.param((), id="its autoscaler is gone"),
+        pytest.param((boosting(UP, mode=UpdateMode.OFF),), id="mode off"),
+        pytest.param((boosting(),), id="no recommendation"),
+    ],
+)
+def test_the_end_of_a_boost_never_takes_memory_back(governors: tuple[Autoscaler, ...]) -> None:
+    grown = amounts(400, 4000 * MIB)
+    pod = replace(
+        boosted(ready=minutes(2)),
+        containers=(a_container(requests=grown, limits=grown),),
+        annotations={annotation_name("app"): format_original(Allocation(SMALL, SMALL))},
+    )
+
+    outcomes = planned(snapshot_of([pod], *governors))
+
+    assert [each.wanted for each in outcomes if isinstance(each, Unboost)] == [
+        {"app": Allocation(amounts(100), amounts(100))}
     ]
 
 

@@ -114,7 +114,12 @@ def test_a_missing_request_grows_whatever_it_becomes() -> None:
     ("by_autoscaler", "others", "expected"),
     [
         pytest.param({"app": RECOMMENDED}, False, {"app": RECOMMENDED}, id="the recommendation"),
-        pytest.param({}, False, {"app": ORIGINAL}, id="without one what the spec said"),
+        pytest.param(
+            {},
+            False,
+            {"app": Allocation(amounts(100), amounts(200))},
+            id="without one the spec's cpu and no memory",
+        ),
         pytest.param(
             {"app": Allocation(amounts(memory=2 * MIB), amounts(memory=3 * MIB))},
             False,

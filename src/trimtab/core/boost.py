@@ -1,7 +1,7 @@
 """CPU startup boost: how much, since what, until when.
 
 A boosted container carries an annotation with what its pod spec asked for; the annotation is what
-makes it boosted, and what a boost that ends goes back to.
+makes it boosted, and its CPU is what a boost that ends goes back to.
 """
 
 from dataclasses import dataclass
@@ -163,20 +163,28 @@ def parse_original(text: str) -> Allocation | None:
 
 
 def before_boost(pod: Pod, container_name: str) -> Allocation | None:
-    """What a boosted container goes back to if nothing else is wanted; None if nobody knows."""
+    """The CPU that a boosted container goes back to if nothing else is wanted; None if unknown.
+
+    A boost raises nothing but CPU. Its memory may have grown since the spec was written, and
+    taking that back might kill a container that uses it.
+    """
     original = parse_original(pod.annotations.get(annotation_name(container_name), ""))
     if original is None:
         return None
     requests, limits = original.requests or NO_AMOUNTS, original.limits or NO_AMOUNTS
     # A limit without a request stands for both.
     cpu = requests.get(Resource.CPU) or limits.get(Resource.CPU) or _LEAST_MILLICORES
-    return Allocation({**requests, Resource.CPU: cpu}, limits)
+    return Allocation({Resource.CPU: cpu}, _only_cpu(limits))
 
 
 @dataclass(frozen=True, slots=True)
 class _Original:
     requests: dict[str, str | int] | None = None
     limits: dict[str, str | int] | None = None
+
+
+def _only_cpu(amounts: Resources) -> Resources:
+    return {kind: amount for kind, amount in amounts.items() if kind is Resource.CPU}
 
 
 def _format_amounts(amounts: Resources | None) -> dict[str, str]:

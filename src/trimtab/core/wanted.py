@@ -9,7 +9,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import Resource
 
 
 def wanted_by_autoscaler(
@@ -37,7 +37,7 @@ def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
 def wanted_after_boost(
     pod: Pod, expired: Sequence[str], by_autoscaler: Wanted, *, others: bool
 ) -> Wanted:
-    """What containers get when their boost ends: the recommendation, else what the spec said.
+    """What containers get when their boost ends: the recommendation, else the spec's CPU.
 
     With `others` the containers that were never boosted get their recommendation along the way.
     """
@@ -77,10 +77,6 @@ def _after_boost(pod: Pod, name: str, recommended: Allocation | None) -> Allocat
         return recommended
     # Where CPU is not controlled, the boost would otherwise stay for good.
     return Allocation(
-        {**_only_cpu(original.requests), **(recommended.requests or NO_AMOUNTS)},
-        {**_only_cpu(original.limits), **(recommended.limits or NO_AMOUNTS)},
+        {**(original.requests or NO_AMOUNTS), **(recommended.requests or NO_AMOUNTS)},
+        {**(original.limits or NO_AMOUNTS), **(recommended.limits or NO_AMOUNTS)},
     )
-
-
-def _only_cpu(amounts: Resources | None) -> Resources:
-    return {kind: amount for kind, amount in (amounts or {}).items() if kind is Resource.CPU}

@@ -51,6 +51,12 @@ BOOSTS = [
         id="a quantity that is too fine",
     ),
     pytest.param(
+        {"type": "Quantity", "quantity": "-500m"},
+        ['.quantity: Invalid value: "-500m": must be greater than or equal to 0'],
+        id="a negative quantity",
+    ),
+    pytest.param({"type": "Quantity", "quantity": "0"}, [], id="a quantity of zero"),
+    pytest.param(
         {"type": "Quantity", "quantity": "a lot"},
         [
             (
@@ -150,6 +156,12 @@ def test_a_contradiction_that_an_update_leaves_as_it_was_passes() -> None:
     after = {**with_boost(**ODD), "recommenders": [{"name": "special"}]}
 
     assert judged(after, old=written(**with_boost(**ODD))).allowed
+
+
+def test_a_negative_quantity_that_an_update_leaves_as_it_was_passes() -> None:
+    negative = with_boost(type="Quantity", quantity="-1")
+
+    assert judged(negative, old=written(**negative)).allowed
 
 
 def test_a_contradiction_in_a_boost_that_an_update_changes_is_refused() -> None:

@@ -16,6 +16,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.operations import Add
 
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
+NEGATIVE = "must be greater than or equal to 0"
 REQUIREMENTS = "spec.updatePolicy.evictionRequirements"
 
 
@@ -307,6 +308,18 @@ def test_an_update_may_mend_its_requirements() -> None:
             id="too fine for cpu and memory, not for others",
         ),
         pytest.param(
+            {"minAllowed": {"cpu": "0", "memory": "-1"}, "maxAllowed": {"cpu": "-5m", "gpu": -1}},
+            [
+                (
+                    f'{POLICY}.maxAllowed[cpu]: Invalid value: "-5m": '
+                    'max resource for cpu is lower than min of "0"'
+                ),
+                f'{POLICY}.minAllowed[memory]: Invalid value: "-1": {NEGATIVE}',
+                f'{POLICY}.maxAllowed[cpu]: Invalid value: "-5m": {NEGATIVE}',
+            ],
+            id="less than nothing of cpu and memory",
+        ),
+        pytest.param(
             {"minAllowed": {"cpu": "much"}, "maxAllowed": {"cpu": "1", "memory": True}},
             [
                 (
@@ -406,6 +419,28 @@ def test_a_body_of_the_wrong_shape_is_a_typed_error_that_names_the_path(
 ) -> None:
     with pytest.raises(DecodeError, match=path):
         written(**spec)
+
+
+def test_a_negative_bound_that_an_update_leaves_as_it_was_passes() -> None:
+    old = written(**with_policy(maxAllowed={"cpu": "-5m"}, minAllowed={"memory": "-2"}))
+    respelled = with_policy(maxAllowed={"cpu": "-0.005"}, minAllowed={"memory": -2}, mode="Auto")
+
+    assert judged(respelled, old=old).allowed
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"maxAllowed": {"cpu": "-6m"}}, id="another amount"),
+        pytest.param({"maxAllowed": {"memory": "-5m"}}, id="another resource"),
+        pytest.param({"minAllowed": {"cpu": "-5m"}}, id="the other bound"),
+        pytest.param({"containerName": "side", "maxAllowed": {"cpu": "-5m"}}, id="elsewhere"),
+    ],
+)
+def test_a_negative_bound_that_is_new_to_an_update_is_refused(policy: dict[str, Any]) -> None:
+    old = written(**with_policy(maxAllowed={"cpu": "-5m"}))
+
+    assert NEGATIVE in " ".join(told(judged(with_policy(**policy), old=old)))
 
 
 JSON_VALUES = st.recursive(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from golden import patch_cases
+from golden import amount_cases, patch_cases
 from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
 from golden.disruption_cases import (
     boosts_in_a_small_group,
@@ -59,7 +59,8 @@ def _boosts(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _is_contradictory(boost: dict[str, Any]) -> bool:
     foreign = {"Factor": "quantity", "Quantity": "factor"}.get(boost.get("type", ""), "")
-    return boost.get(foreign) is not None or (boost.get("durationSeconds") or 0) < 0
+    is_negative = amount_cases.is_negative(boost.get("quantity"))
+    return boost.get(foreign) is not None or is_negative or (boost.get("durationSeconds") or 0) < 0
 
 
 DEVIATIONS: Final[tuple[Deviation, ...]] = (
@@ -81,11 +82,20 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="vpa_validation",
         decision="0003",
-        reason="a boost with a member of the other type or a negative time is refused",
+        reason="a boost with a member of the other type, a negative amount or time is refused",
         applies=lambda case: any(map(_is_contradictory, _boosts(case["input"]["object"]["spec"]))),
         where=_NEWLY_REFUSED.format(
             field=r"(resourcePolicy\.containerPolicies\[\d+\]\.)?startupBoost\.cpu\."
             "(factor|quantity|durationSeconds)"
+        ),
+    ),
+    Deviation(
+        set="vpa_validation",
+        decision="0004",
+        reason="bounds below zero are refused",
+        applies=lambda case: amount_cases.has_negative_bounds(case["input"]["object"]),
+        where=_NEWLY_REFUSED.format(
+            field=r"resourcePolicy\.containerPolicies\[\d+\]\.(min|max)Allowed\[(cpu|memory)\]"
         ),
     ),
     Deviation(

@@ -1,8 +1,8 @@
 """Validation of `startupBoost`, in the spec and in container policies.
 
-What the type does not use, a negative time and two different times are refused here although the
-original's webhook lets them pass (`docs/decisions/0003`); a boost that an update leaves as it was
-is not judged by these rules.
+What the type does not use, negative amounts and times and two different times are refused here
+although the original's webhook lets them pass (`docs/decisions/0003`); a boost that an update
+leaves as it was is not judged by these rules.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
 from trimtab.api.amounts import is_given
 from trimtab.api.field_errors import FieldError
-from trimtab.api.quantity_validation import read_quantity
+from trimtab.api.quantity_validation import NEGATIVE, read_quantity
 from trimtab.api.times import TimeError, parse_duration
 from trimtab.core import quantities
 from trimtab.core.autoscalers import BoostType
@@ -38,6 +38,7 @@ def boost_errors(
         yield from _member_errors(boost.cpu, f"{path}.cpu")
         if old is None or boost.cpu != old.cpu:
             yield from _foreign_member_errors(boost.cpu, f"{path}.cpu")
+            yield from _negative_errors(boost.cpu, f"{path}.cpu.quantity")
             yield from _time_errors(boost.cpu, f"{path}.cpu")
 
 
@@ -78,11 +79,18 @@ def _foreign_member_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldErr
         yield field_errors.forbidden(f"{path}.factor", "not allowed when type is Quantity")
 
 
+def _negative_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
+    if boost.type != BoostType.QUANTITY or not is_given(boost.quantity):
+        return
+    quantity = read_quantity(boost.quantity, path)
+    if not isinstance(quantity, FieldError) and quantity.sign < 0:
+        yield field_errors.invalid(path, quantity, NEGATIVE)
+
+
 def _time_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
     seconds = boost.duration_seconds
     if seconds is not None and seconds < 0:
-        detail = "must be greater than or equal to 0"
-        yield field_errors.invalid(f"{path}.durationSeconds", seconds, detail)
+        yield field_errors.invalid(f"{path}.durationSeconds", seconds, NEGATIVE)
     if boost.duration is None:
         return
     try:

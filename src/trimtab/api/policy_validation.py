@@ -11,7 +11,7 @@ from trimtab.api.amounts import is_given
 from trimtab.api.boost_validation import boost_errors
 from trimtab.api.field_errors import FieldError
 from trimtab.api.gate_ratchet import container_policies
-from trimtab.api.quantity_validation import read_quantity
+from trimtab.api.quantity_validation import NEGATIVE, read_quantity
 from trimtab.core import quantities
 from trimtab.core.autoscalers import ContainerMode, ControlledValues
 from trimtab.core.gates import FeatureGates
@@ -19,6 +19,7 @@ from trimtab.core.quantities import Quantity
 from trimtab.core.resources import BOTH, Resource
 
 _PATH: Final = "spec.resourcePolicy.containerPolicies"
+_NO_POLICY: Final = wire.ContainerPolicy()
 _THOUSANDTHS: Final = 1000
 """The original takes the bump-up ratio in thousandths, rounded up."""
 _UNITS: Final = {Resource.CPU: "milli CPUs", Resource.MEMORY: "bytes"}
@@ -28,18 +29,20 @@ GATE_IS_OFF: Final = "not supported when feature flag PerVPAConfig is disabled"
 def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[FieldError]:
     """Every mistake in the container policies."""
     known = _controlled_resources(old)
-    old_boosts = {policy.container_name: policy.startup_boost for policy in container_policies(old)}
+    old_policies = {policy.container_name: policy for policy in container_policies(old)}
     for index, policy in enumerate(container_policies(new)):
         path = f"{_PATH}[{index}]"
+        before = old_policies.get(policy.container_name, _NO_POLICY)
         yield from _choice_errors(policy, path)
         yield from _allowed_errors(policy, path)
+        yield from _negative_errors(policy, before, path)
         for place, name in _uncontrollable(policy, path):
             if name not in known:
                 yield field_errors.not_supported(place, name, BOTH)
         yield from _own_config_errors(policy, path, gate=gates.per_vpa_config)
         yield from boost_errors(
             policy.startup_boost,
-            old_boosts.get(policy.container_name),
+            before.startup_boost,
             f"{path}.startupBoost",
             gate=gates.cpu_startup_boost,
         )
@@ -93,6 +96,22 @@ def _allowed_errors(policy: wire.ContainerPolicy, path: str) -> Iterator[FieldEr
         if highest[name] < lowest[name]:
             detail = f'max resource for {name} is lower than min of "{lowest[name]}"'
             yield field_errors.invalid(f"{path}.maxAllowed[{name}]", highest[name], detail)
+
+
+def _negative_errors(
+    policy: wire.ContainerPolicy, before: wire.ContainerPolicy, path: str
+) -> Iterator[FieldError]:
+    """Of the bounds that are new, those below zero: the original lets them reach pods."""
+    pairs = {
+        f"{path}.minAllowed": (policy.min_allowed, before.min_allowed),
+        f"{path}.maxAllowed": (policy.max_allowed, before.max_allowed),
+    }
+    for place, (given, stored) in pairs.items():
+        bounds, known = _read_all(given, place)[0], _read_all(stored, place)[0]
+        for resource in BOTH:
+            bound = bounds.get(resource)
+            if bound is not None and bound.sign < 0 and bound != known.get(resource):
+                yield field_errors.invalid(f"{place}[{resource}]", bound, NEGATIVE)
 
 
 def _read_all(
@@ -155,4 +174,4 @@ def _bump_up_errors(raw: msgspec.Raw, path: str) -> Iterator[FieldError]:
     if isinstance(bump_up, FieldError):
         yield bump_up
     elif bump_up is not None and bump_up.whole() < 0:
-        yield field_errors.invalid(path, bump_up.whole(), "must be greater than or equal to 0")
+        yield field_errors.invalid(path, bump_up.whole(), NEGATIVE)

@@ -1,5 +1,7 @@
 """Validation of quantities: what cannot be read is an error of its own field, not of the body."""
 
+from typing import Final
+
 import msgspec
 
 from trimtab.api import field_errors
@@ -8,6 +10,9 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import FieldError
 from trimtab.core import quantities
 from trimtab.core.quantities import Quantity, QuantityError
+
+NEGATIVE: Final = "must be greater than or equal to 0"
+"""What is wrong with an amount below zero."""
 
 
 def read_quantity(raw: msgspec.Raw, path: str) -> Quantity | FieldError:

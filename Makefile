@@ -38,8 +38,8 @@ cluster-down: .venv/ready ## end the cluster that runs in another shell
 e2e: .venv/ready ## the tests that need a real control plane
 	$(BIN)/pytest -m e2e
 
-bench: .venv/ready ## measure the core beside the original, as ratios
-	$(BIN)/python -m bench.core
+bench: .venv/ready ## measure stores, and the core beside the original as ratios (needs Go)
+	$(BIN)/python -m bench.store && $(BIN)/python -m bench.core
 
 lock: ## pin every dependency anew, with hashes (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml

@@ -31,7 +31,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Hold
-from trimtab.core.pods import Allocation, Pod, Termination, WorkloadName
+from trimtab.core.pods import Allocation, Container, Pod, Termination, WorkloadName
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
@@ -138,6 +138,58 @@ def test_what_the_autoscaler_says_comes_first(
     autoscaler: Autoscaler, expected: HoldReason | None
 ) -> None:
     assert reason(assessed(autoscaler)) is expected
+
+
+@pytest.mark.parametrize(
+    ("side", "policies", "limit_range"),
+    [
+        pytest.param(
+            a_container("side", requests=amounts(0, 10 * MIB)),
+            (),
+            LimitRangeItem(LimitRangeType.POD, max=amounts(100_000, 100_000 * MIB)),
+            id="a sidecar that asks for no cpu under a limit range of the pod",
+        ),
+        pytest.param(
+            a_container("side", requests=amounts(0), limits=amounts(0)),
+            (ContainerPolicy("side", controlled_values=ControlledValues.REQUESTS_ONLY),),
+            LimitRangeItem(LimitRangeType.CONTAINER),
+            id="a request that may not exceed a limit of nothing",
+        ),
+    ],
+)
+def test_an_amount_of_nothing_that_nobody_recommended_is_not_suspicious(
+    side: Container, policies: tuple[ContainerPolicy, ...], limit_range: LimitRangeItem
+) -> None:
+    pod = a_pod(a_container(requests=amounts(100, 100 * MIB)), side)
+    recommended = [UP, replace(UP, container_name="side")] if policies else [UP]
+    autoscaler = an_autoscaler(*recommended, policies=policies)
+
+    found = assessed(autoscaler, pod, limit_ranges={"default": [limit_range]})
+
+    assert reason(found) is None
+
+
+def test_a_target_of_nothing_is_suspicious_whatever_it_is_capped_to() -> None:
+    policy = ContainerPolicy("app", min_allowed=amounts(500, 500 * MIB))
+    autoscaler = an_autoscaler(a_recommendation(target=amounts(0, 0)), policies=(policy,))
+
+    assert reason(assessed(autoscaler)) is HoldReason.RECOMMENDATION_SUSPICIOUS
+
+
+def test_a_target_of_nothing_for_a_container_that_is_not_scaled_does_not_matter() -> None:
+    nothing = a_recommendation("side", target=amounts(0, 0))
+    pod = a_pod(a_container(requests=amounts(100, 100 * MIB)), a_container("side"))
+    policies = (ContainerPolicy("side", mode=ContainerMode.OFF),)
+
+    assert reason(assessed(an_autoscaler(UP, nothing, policies=policies), pod)) is None
+
+
+def test_a_bound_below_nothing_leads_to_no_request_below_nothing() -> None:
+    policy = ContainerPolicy("app", max_allowed=amounts(-5))
+    found = assessed(an_autoscaler(UP, policies=(policy,)))
+    wanted = found.wanted if isinstance(found, Candidate) else {}
+
+    assert all(amount >= 0 for each in wanted.values() for amount in (each.requests or {}).values())
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def assess(
     pod: Pod, autoscaler: Autoscaler, workload: WorkloadName | None, context: Context
 ) -> Candidate | Hold:
     """The pod as a candidate, or the first reason why it is none."""
-    early = _mode_hold(autoscaler, context.settings.gates) or _trust_hold(autoscaler)
+    early = _mode_hold(autoscaler, context.settings.gates) or distrust(pod, autoscaler)
     if early is not None:
         return Hold(pod, autoscaler.identity, early)
     recommendation = _controlled(pod, autoscaler, context)
@@ -133,6 +133,27 @@ def assess(
     )
 
 
+def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
+    """Why the recommendation should not be acted on for this pod; None if nothing is wrong."""
+    said = (
+        DISTRUSTED_CONDITIONS[condition.type]
+        for condition in autoscaler.conditions
+        if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE
+    )
+    if (reason := next(said, None)) is not None:
+        return reason
+    scaled = _scaled_containers(pod, autoscaler)
+    # A recommender that lost its history has been seen to publish targets of nothing. What capping
+    # makes of a target, or takes from containers without one, says nothing about the recommender.
+    sane = all(
+        amount > 0
+        for entry in autoscaler.recommendation or ()
+        if entry.container_name in scaled
+        for amount in entry.target.values()
+    )
+    return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
+
+
 def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
     match autoscaler.mode:
         case UpdateMode.OFF:
@@ -147,15 +168,6 @@ def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None
             return None
 
 
-def _trust_hold(autoscaler: Autoscaler) -> HoldReason | None:
-    distrusted = (
-        DISTRUSTED_CONDITIONS[condition.type]
-        for condition in autoscaler.conditions
-        if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE
-    )
-    return next(distrusted, None)
-
-
 def _controlled(
     pod: Pod, autoscaler: Autoscaler, context: Context
 ) -> Sequence[ContainerRecommendation]:
@@ -165,8 +177,14 @@ def _controlled(
     capped = cap_for_pod(
         autoscaler.recommendation, pod, autoscaler.policies, context.limit_ranges_of(pod)
     )
-    scaled = {container.name for container in pod.containers if not is_off(autoscaler, container)}
+    scaled = _scaled_containers(pod, autoscaler)
     return [entry for entry in capped.recommendations if entry.container_name in scaled]
+
+
+def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
+    return frozenset(
+        container.name for container in pod.containers if not is_off(autoscaler, container)
+    )
 
 
 def _facts(
@@ -205,10 +223,13 @@ def _only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
     )
 
 
-def _sane_targets(facts: _Facts, _: Context) -> HoldReason | None:
-    # A recommender that lost its history has been seen to publish targets of nothing.
-    sane = all(amount > 0 for entry in facts.recommendation for amount in entry.target.values())
-    return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
+def _amounts_are_possible(facts: _Facts, _: Context) -> HoldReason | None:
+    # A policy with a negative bound, which nobody refused, leads to requests that the API server
+    # will refuse: an evicted pod would never come back.
+    possible = all(
+        amount >= 0 for entry in facts.recommendation for amount in entry.target.values()
+    )
+    return None if possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
 def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
@@ -264,7 +285,7 @@ def _converges(facts: _Facts, context: Context) -> HoldReason | None:
 
 # What the change is worth comes before what stands in its way: that is what people ask first.
 _CHECKS: Final[tuple[Callable[[_Facts, Context], HoldReason | None], ...]] = (
-    _sane_targets,
+    _amounts_are_possible,
     _worth_it,
     _grows_if_it_must,
     _meets_requirements,

@@ -189,3 +189,17 @@ def test_a_restored_checkpoint_is_saved_again_unchanged(
         assert new.bucket_weights == old.bucket_weights
         assert new.reference_time == old.reference_time
         assert new.total_weight == pytest.approx(old.total_weight, rel=1e-12)
+
+
+def test_f2_without_a_target_nothing_is_saved_over_what_is_known() -> None:
+    world = a_world("app")
+    world.cpu([100], [1])
+    world = world.restarted(2)
+    world.pod("web-0", "app", minute=3)
+    world.cpu([100], [4])
+    identity = world.autoscaler.identity
+    world.usage.learn(world.autoscaler, None)
+    assert encode_checkpoints(world.usage, [identity], moment(5)) == {}
+    world.usage.learn(world.autoscaler, a_selector(**WEB))
+
+    assert world.checkpoint(6).total_samples_count == 2

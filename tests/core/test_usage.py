@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from makers import MIB, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment, samples
 
 from trimtab.core.aggregates import AggregateKey
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
 from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Intake
@@ -193,6 +195,67 @@ def test_a_new_selector_drops_what_checkpoints_told_of_other_pods() -> None:
 
     assert world.recommendation().containers == ()
     assert len(world.usage.aggregates) == 0
+
+
+def a_restarted_world() -> World:
+    world = a_world()
+    world.cpu([500] * 100, range(100))
+    world.memory([4e9, 4e9], [0, 2 * DAY])
+    return world.restarted(2 * DAY)
+
+
+def test_f2_a_target_that_is_gone_for_one_loop_keeps_the_history() -> None:
+    world = a_restarted_world()
+    before = world.container()
+    world.usage.learn(world.autoscaler, None)
+    assert world.container() == before
+    world.usage.learn(world.autoscaler, a_selector(**WEB))
+
+    assert world.container() == before
+    assert world.history().total_samples_count == 100
+
+
+def test_f2_a_target_that_is_gone_at_the_start_keeps_the_history() -> None:
+    saved = a_restarted_world().checkpoint(2 * DAY)
+    world = World()
+    world.usage.unlearn(world.autoscaler.identity)
+    world.usage.learn(world.autoscaler, None)
+    world.usage.restore(world.autoscaler.identity, "app", saved)
+    world.usage.learn(world.autoscaler, a_selector(**WEB))
+    world.pod(minute=2 * DAY)
+    world.cpu([500], [2 * DAY + 1])
+
+    assert world.history().total_samples_count == 101
+
+
+def test_f2_what_was_learned_since_the_restart_comes_back_with_the_target() -> None:
+    world = a_restarted_world()
+    world.pod(minute=2 * DAY)
+    world.cpu([500], [2 * DAY + 1])
+    for selector in (None, None, a_selector(**WEB)):
+        world.usage.learn(world.autoscaler, selector)
+
+    assert world.history().total_samples_count == 101
+
+
+def test_a_target_that_comes_back_with_other_pods_brings_no_history() -> None:
+    world = a_restarted_world()
+    world.usage.learn(world.autoscaler, None)
+    world.usage.learn(world.autoscaler, a_selector(app="other"))
+
+    assert world.recommendation().containers == ()
+    assert len(world.usage.aggregates) == 0
+
+
+def test_an_override_ends_when_the_target_is_gone() -> None:
+    policy = ContainerPolicy("app", memory_interval=timedelta(hours=1))
+    world = World(autoscaler=an_autoscaler(policies=(policy,)))
+    world.pod()
+    owner = world.usage.containers.aggregate[world.row()]
+    assert world.usage.aggregates.floats("interval")[owner] == 3600
+    world.usage.learn(world.autoscaler, None)
+
+    assert world.usage.aggregates.floats("interval")[owner] == 24 * 3600
 
 
 def test_f3_saying_something_else_keeps_the_history() -> None:

@@ -29,6 +29,12 @@ class Learner:
     """Which pods it is for, all things considered; None for no pods at all."""
     linked: dict[str, set[int]] = field(default_factory=dict)
     restored: dict[str, int] = field(default_factory=dict)
+    last_selector: Selector | None = None
+    """The last one that was for any pods: the one that restored histories belong to."""
+
+    def __post_init__(self) -> None:
+        if self.selector is not None:
+            self.last_selector = self.selector
 
     @property
     def name(self) -> AutoscalerName:

@@ -36,8 +36,15 @@ class _Members:
 def encode_checkpoints(
     usage: Usage, autoscalers: Iterable[AutoscalerName], now: datetime
 ) -> dict[CheckpointKey, AggregateCheckpoint]:
-    """One checkpoint for each container name that these autoscalers know anything of."""
-    members = _list_members(usage, autoscalers)
+    """One checkpoint for each container name that these autoscalers know anything of.
+
+    One without a target knows only what it was told after the last restart; to save that would
+    overwrite what it has learned since.
+    """
+    learners = usage.links.learners
+    members = _list_members(
+        usage, [name for name in autoscalers if learners[name].selector is not None]
+    )
     memory = _merge(usage, Resource.MEMORY, members)
     _take_back_open_peaks(memory, usage, members, to_seconds(now, missing=0.0))
     return _encode(usage, members, memory, now)

@@ -93,18 +93,31 @@ class Usage:
     def learn(self, autoscaler: Autoscaler, selector: Selector | None) -> None:
         """Let an autoscaler learn from the pods of its namespace that a selector matches.
 
-        The selector is the target's and the autoscaler's own together; None matches no pod. When it
-        changes, what was restored from checkpoints is dropped: it described other pods.
+        The selector is the target's and the autoscaler's own together; None matches no pod, as
+        while the target is gone. What was restored from checkpoints waits for the target to come
+        back; it is dropped once there is another selector, because it described other pods.
         """
         known = self.links.learners.get(autoscaler.identity)
-        if known is None or known.selector != selector:
-            self.unlearn(autoscaler.identity)
+        if known is None:
             self.links.add_learner(Learner(autoscaler, selector))
+        elif known.selector != selector:
+            self._reselect(known, autoscaler, selector)
         elif known.autoscaler is not autoscaler:
             self.links.update_learner(autoscaler)
         else:
             return
         self._override(self.links.linked_rows(autoscaler.identity))
+
+    def _reselect(self, known: Learner, autoscaler: Autoscaler, selector: Selector | None) -> None:
+        rows = self.links.linked_rows(known.name)
+        self.links.remove_learner(known.name)
+        last = known.last_selector
+        if selector is not None and last is not None and selector != last:
+            self._release(known.restored.values())
+            known.restored.clear()
+        renewed = Learner(autoscaler, selector, restored=known.restored, last_selector=last)
+        self.links.add_learner(renewed)
+        self._override(rows)
 
     def unlearn(self, name: AutoscalerName) -> None:
         """Forget an autoscaler and what was restored for it; the aggregates stay."""
@@ -113,8 +126,7 @@ class Usage:
             return
         rows = self.links.linked_rows(name)
         self.links.remove_learner(name)
-        for row in learner.restored.values():
-            self.aggregates.release(row)
+        self._release(learner.restored.values())
         self._override(rows)
 
     def has_pods(self, name: AutoscalerName) -> bool:
@@ -161,6 +173,10 @@ class Usage:
         self.links.add_aggregate(row, key)
         self._override([row])
         return row
+
+    def _release(self, rows: Iterable[int]) -> None:
+        for row in rows:
+            self.aggregates.release(row)
 
     def _override(self, rows: Iterable[int]) -> None:
         for row in rows:

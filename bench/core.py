@@ -265,7 +265,8 @@ def format_table(comparisons: Sequence[Comparison]) -> str:
         "|---|---|--:|--:|--:|--:|",
     ]
     for found in comparisons:
-        name = f"{found.workload.containers:,} {found.workload.name}".replace(",", " ")
+        count = f"{found.workload.containers:,}".replace(",", " ")
+        name = f"{count} {found.workload.name}"
         lines += [
             _format_side(name, "Trimtab", found.ours),
             _format_side("", "original", found.original),

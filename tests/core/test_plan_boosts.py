@@ -1,20 +1,42 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, hours, minutes
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
 from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, Condition, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
-from trimtab.core.outcomes import Unboost
+from trimtab.core.outcomes import Outcome, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+
+
+def with_side(pod: Pod) -> Pod:
+    """The pod with one more container, which is not boosted."""
+    return replace(pod, containers=(*pod.containers, a_container("side", requests=SMALL)))
+
+
+def unboosted_to(outcomes: Sequence[Outcome]) -> Wanted:
+    """What the one pod whose boost ends shall have."""
+    [wanted] = [each.wanted for each in outcomes if isinstance(each, Unboost)]
+    return wanted
 
 
 @pytest.mark.parametrize(
@@ -84,9 +106,56 @@ def test_the_end_of_a_boost_never_takes_memory_back(governors: tuple[Autoscaler,
 
     outcomes = planned(snapshot_of([pod], *governors))
 
-    assert [each.wanted for each in outcomes if isinstance(each, Unboost)] == [
-        {"app": Allocation(amounts(100), amounts(100))}
-    ]
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), amounts(100))}
+
+
+@pytest.mark.parametrize(
+    "autoscaler",
+    [
+        pytest.param(
+            replace(boosting(DOWN), conditions=(Condition("UsageStale", "True"),)),
+            id="the usage is stale",
+        ),
+        pytest.param(
+            replace(boosting(DOWN), conditions=(Condition("RecommendationSuspicious", "True"),)),
+            id="the recommendation is suspicious",
+        ),
+        pytest.param(
+            boosting(a_recommendation(target=amounts(0, 0))), id="the target is nothing at all"
+        ),
+    ],
+)
+def test_the_end_of_a_boost_does_not_follow_a_recommendation_in_doubt(
+    autoscaler: Autoscaler,
+) -> None:
+    pod = with_side(boosted(ready=minutes(2)))
+    beside = replace(DOWN, container_name="side")
+    recommended = (*(autoscaler.recommendation or ()), beside)
+
+    outcomes = planned(snapshot_of([pod], replace(autoscaler, recommendation=recommended)))
+
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(UpdateMode.RECREATE, {"app", "side"}, id="recreate"),
+        pytest.param(UpdateMode.AUTO, {"app", "side"}, id="auto"),
+        pytest.param(EITHER, {"app", "side"}, id="in place or recreate"),
+        pytest.param(IN_PLACE, {"app", "side"}, id="in place"),
+        pytest.param(UPSCALE_ONLY, {"app"}, id="upscale only"),
+        pytest.param(UpdateMode.INITIAL, {"app"}, id="initial"),
+        pytest.param(UpdateMode.OFF, {"app"}, id="off"),
+    ],
+)
+def test_containers_without_a_boost_follow_along_where_running_pods_are_sized(
+    mode: UpdateMode, expected: set[str]
+) -> None:
+    pod = with_side(boosted(ready=minutes(2)))
+    autoscaler = boosting(UP, replace(UP, container_name="side"), mode=mode)
+
+    assert unboosted_to(planned(snapshot_of([pod], autoscaler))).keys() == expected
 
 
 def test_f25_a_boost_ends_when_its_autoscaler_boosts_no_more() -> None:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.core import disruption, resizing, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings, assess
+from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.boost import boosted_containers, expired_boosts
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
@@ -22,7 +22,7 @@ from trimtab.core.matching import (
     index_by_workload,
     match_autoscalers,
 )
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import Action
@@ -154,15 +154,16 @@ def _choose_unboost(
     if (reason := _unboost_hold(end, context, spent)) is not None:
         return Hold(end.pod, name, reason)
     _spend(end.pod, spent)
-    limit_ranges = context.limit_ranges_of(end.pod)
-    recommended = (
-        {}
-        if end.autoscaler is None
-        else wanted_by_autoscaler(end.pod, end.autoscaler, limit_ranges)
-    )
-    others = end.autoscaler is not None and end.autoscaler.mode in _SIZING_MODES
-    wanted = wanted_after_boost(end.pod, end.containers, recommended, others=others)
-    return Unboost(end.pod, name, end.containers, wanted)
+    return Unboost(end.pod, name, end.containers, _wanted_at_end(end, context))
+
+
+def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
+    pod, autoscaler = end.pod, end.autoscaler
+    if autoscaler is None or distrust(pod, autoscaler) is not None:
+        return wanted_after_boost(pod, end.containers, {}, others=False)
+    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    others = autoscaler.mode in _SIZING_MODES
+    return wanted_after_boost(pod, end.containers, recommended, others=others)
 
 
 def _unboost_hold(

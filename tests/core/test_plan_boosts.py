@@ -61,8 +61,13 @@ def test_a_boosted_pod_is_left_alone(ready: timedelta | None) -> None:
         ),
         pytest.param(
             boosting(DOWN, mode=UPSCALE_ONLY),
-            Allocation(amounts(50, 50 * MIB), {}),
-            id="in mode upscale only too",
+            Allocation(amounts(50), {}),
+            id="in mode upscale only no memory shrinks",
+        ),
+        pytest.param(
+            boosting(UP, mode=UPSCALE_ONLY),
+            Allocation(amounts(500, 500 * MIB), {}),
+            id="in mode upscale only memory grows",
         ),
         pytest.param(
             boosting(UP, mode=UpdateMode.OFF),

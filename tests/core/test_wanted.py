@@ -12,7 +12,12 @@ from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
-from trimtab.core.wanted import only_growing, wanted_after_boost, wanted_by_autoscaler
+from trimtab.core.wanted import (
+    growing_but_for_cpu,
+    only_growing,
+    wanted_after_boost,
+    wanted_by_autoscaler,
+)
 
 ORIGINAL = Allocation(amounts(100, MIB), amounts(200, MIB))
 BOOSTED = {annotation_name("app"): format_original(ORIGINAL)}
@@ -100,6 +105,40 @@ def test_only_what_grows_is_kept(wanted: Allocation, expected: Wanted) -> None:
     pod = a_pod(a_container(requests=amounts(100, 2 * MIB), limits=amounts(200, 4 * MIB)))
 
     assert only_growing(pod, {"app": wanted, "gone": wanted}) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        pytest.param(
+            Allocation(amounts(50, MIB), amounts(60, MIB)),
+            Allocation(amounts(50), amounts(60)),
+            id="cpu falls and memory stays",
+        ),
+        pytest.param(
+            Allocation(amounts(50, 3 * MIB), amounts(60, 3 * MIB)),
+            Allocation(amounts(50, 3 * MIB), amounts(60, 4 * MIB)),
+            id="memory grows and its limit does not shrink",
+        ),
+        pytest.param(
+            Allocation(amounts(300), amounts(310)),
+            Allocation(amounts(300), amounts(310)),
+            id="the limit of the boost does not stay",
+        ),
+        pytest.param(Allocation(), Allocation({}, {}), id="nothing is wanted"),
+    ],
+)
+def test_where_nothing_shrinks_the_cpu_of_a_boost_still_may(
+    wanted: Allocation, expected: Allocation
+) -> None:
+    app = a_container(requests=amounts(200, 2 * MIB), limits=amounts(400, 4 * MIB))
+    pod = a_pod(app, a_container("side", requests=amounts(100, MIB)))
+    others = {"side": Allocation(amounts(50, 2 * MIB)), "gone": wanted}
+
+    assert growing_but_for_cpu(pod, ["app", "lost"], {"app": wanted, **others}) == {
+        "app": expected,
+        "side": Allocation(amounts(memory=2 * MIB), {}),
+    }
 
 
 def test_a_missing_request_grows_whatever_it_becomes() -> None:

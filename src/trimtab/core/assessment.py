@@ -127,7 +127,7 @@ def assess(
         autoscaler,
         change=facts.change,
         quick_oom=facts.quick_oom,
-        wanted=only_growing(pod, wanted) if _only_grows(autoscaler, context.settings) else wanted,
+        wanted=only_growing(pod, wanted) if only_grows(autoscaler, context.settings) else wanted,
         standing=standing,
         memory=facts.memory,
     )
@@ -152,6 +152,20 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
         for amount in entry.target.values()
     )
     return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
+
+
+def only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
+    """Whether nothing of a running pod may shrink under the autoscaler."""
+    if autoscaler.mode is UpdateMode.UPSCALE_ONLY:
+        return True
+    return (
+        settings.grow_only_under_requirements
+        and bool(autoscaler.requirements)
+        and all(
+            requirement.direction is ChangeDirection.TARGET_HIGHER
+            for requirement in autoscaler.requirements
+        )
+    )
 
 
 def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
@@ -207,19 +221,6 @@ def _facts(
         change=urgency.measure_change(pod, recommendation),
         quick_oom=urgency.is_quick_oom(pod, autoscaler, threshold, context.now),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), PodMemory()),
-    )
-
-
-def _only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
-    if autoscaler.mode is UpdateMode.UPSCALE_ONLY:
-        return True
-    return (
-        settings.grow_only_under_requirements
-        and bool(autoscaler.requirements)
-        and all(
-            requirement.direction is ChangeDirection.TARGET_HIGHER
-            for requirement in autoscaler.requirements
-        )
     )
 
 

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.core import disruption, resizing, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust
+from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.boost import boosted_containers, expired_boosts
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
@@ -27,7 +27,7 @@ from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import ObservedPod, PodMemory, Snapshot
-from trimtab.core.wanted import wanted_after_boost, wanted_by_autoscaler
+from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
@@ -162,6 +162,8 @@ def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
     if autoscaler is None or distrust(pod, autoscaler) is not None:
         return wanted_after_boost(pod, end.containers, {}, others=False)
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    if only_grows(autoscaler, context.settings):
+        recommended = growing_but_for_cpu(pod, end.containers, recommended)
     others = autoscaler.mode in _SIZING_MODES
     return wanted_after_boost(pod, end.containers, recommended, others=others)
 

@@ -9,7 +9,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
 
 
 def wanted_by_autoscaler(
@@ -32,6 +32,19 @@ def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
         if container.name in wanted
     }
     return {name: allocation for name, allocation in growing.items() if allocation.requests}
+
+
+def growing_but_for_cpu(pod: Pod, boosted: Sequence[str], wanted: Wanted) -> Wanted:
+    """What grows, and the CPU of boosted containers whichever way it goes (M10)."""
+    growing = only_growing(pod, wanted)
+    return {
+        **growing,
+        **{
+            name: _with_cpu_of(wanted[name], growing.get(name, Allocation()))
+            for name in boosted
+            if name in wanted
+        },
+    }
 
 
 def wanted_after_boost(
@@ -67,6 +80,20 @@ def _growing(current: Allocation, wanted: Allocation) -> Allocation:
         requests,
         {kind: max(limits[kind], own_limits.get(kind, 0)) for kind in requests if kind in limits},
     )
+
+
+def _with_cpu_of(wanted: Allocation, growing: Allocation) -> Allocation:
+    return Allocation(
+        _replace_cpu(growing.requests, wanted.requests), _replace_cpu(growing.limits, wanted.limits)
+    )
+
+
+def _replace_cpu(growing: Resources | None, wanted: Resources | None) -> Resources:
+    memory = {
+        kind: amount for kind, amount in (growing or NO_AMOUNTS).items() if kind is not Resource.CPU
+    }
+    cpu = {kind: amount for kind, amount in (wanted or NO_AMOUNTS).items() if kind is Resource.CPU}
+    return cpu | memory
 
 
 def _after_boost(pod: Pod, name: str, recommended: Allocation | None) -> Allocation | None:

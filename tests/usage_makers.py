@@ -20,6 +20,8 @@ from trimtab.core.usage import Usage
 
 BEGIN = datetime(2026, 8, 22, tzinfo=UTC)
 WEB = {"app": "web"}
+LATER = datetime(2200, 1, 1, tzinfo=UTC)
+"""When samples are read unless a test says otherwise: after everything that it tells."""
 DAY = 24 * 60
 """Minutes of a day."""
 
@@ -51,6 +53,7 @@ class World:
     settings: RecommendationSettings = field(default_factory=RecommendationSettings)
     usage_settings: UsageSettings = field(default_factory=UsageSettings)
     autoscaler: Autoscaler = field(default_factory=an_autoscaler)
+    now: datetime = LATER
 
     def __post_init__(self) -> None:
         self.usage = Usage(self.usage_settings, self.settings)
@@ -79,7 +82,8 @@ class World:
         pod: str = "web-0",
         name: str = "app",
     ) -> Intake:
-        return self.usage.add_cpu(samples(self.row(pod, name), values, minutes))
+        given = samples(self.row(pod, name), values, minutes)
+        return self.usage.add_cpu(given, self.now.timestamp())
 
     def memory(
         self,
@@ -88,7 +92,8 @@ class World:
         pod: str = "web-0",
         name: str = "app",
     ) -> Intake:
-        return self.usage.add_memory(samples(self.row(pod, name), values, minutes))
+        given = samples(self.row(pod, name), values, minutes)
+        return self.usage.add_memory(given, self.now.timestamp())
 
     def oom(
         self,
@@ -97,7 +102,8 @@ class World:
         pod: str = "web-0",
         name: str = "app",
     ) -> Intake:
-        return self.usage.add_oom_kills(samples(self.row(pod, name), values, minutes))
+        given = samples(self.row(pod, name), values, minutes)
+        return self.usage.add_oom_kills(given, self.now.timestamp())
 
     def say(self, **changes: object) -> None:
         """The autoscaler says something else now."""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
-from usage_makers import BEGIN, DAY, World, a_selector, samples
+from usage_makers import BEGIN, DAY, LATER, World, a_selector, moment, samples
 
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import ContainerPolicy
@@ -16,6 +16,7 @@ from trimtab.core.intake import Intake, Samples
 
 ENDLESS = float("inf")
 NOT_A_NUMBER = float("nan")
+NOW = LATER.timestamp()
 
 
 def a_world(**fields: object) -> World:
@@ -45,7 +46,7 @@ def test_late_samples_of_one_container_do_not_hold_up_another() -> None:
     world.cpu([100], [10])
     mixed = samples([world.row("web-1"), world.row(), world.row("web-1")], [1, 1, 1], [5, 5, 6])
 
-    assert world.usage.add_cpu(mixed) == Intake(accepted=2, outdated=1)
+    assert world.usage.add_cpu(mixed, NOW) == Intake(accepted=2, outdated=1)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +67,43 @@ def test_f13_absurd_samples_are_refused_and_counted(value: float, minute: float)
     for add in (world.cpu, world.memory, world.oom):
         assert add([value], [minute]) == Intake(absurd=1)
     assert world.history() == AggregateCheckpoint()
+
+
+CENTURIES = 200 * 365 * DAY
+
+
+def test_f1_f13_samples_from_the_future_neither_wipe_nor_mute() -> None:
+    world = a_world(now=moment(100))
+    world.cpu([500] * 100, range(100))
+    world.memory([1e9] * 100, range(100))
+    before = world.history()
+    for add in (world.cpu, world.memory, world.oom):
+        assert add([1], [CENTURIES]) == Intake(absurd=1)
+
+    assert world.history() == before
+    assert world.cpu([500], [100]) == Intake(accepted=1)
+    assert world.memory([1e9], [100]) == Intake(accepted=1)
+
+
+@pytest.mark.parametrize(
+    ("minute", "expected"),
+    [
+        pytest.param(104, Intake(accepted=1), id="a node's clock that is ahead a little"),
+        pytest.param(105, Intake(accepted=1), id="a clock that is ahead as far as is allowed"),
+        pytest.param(105.1, Intake(absurd=1), id="a clock that is wrong"),
+    ],
+)
+def test_clocks_may_differ_by_a_few_minutes(minute: float, expected: Intake) -> None:
+    world = a_world(now=moment(100))
+
+    for add in (world.cpu, world.memory, world.oom):
+        assert add([1], [minute]) == expected
+
+
+def test_without_a_clock_nothing_is_taken_in() -> None:
+    world = a_world()
+
+    assert world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER) == Intake(absurd=1)
 
 
 def test_f13_absurd_samples_do_not_spoil_the_rest_of_their_batch() -> None:
@@ -157,7 +195,7 @@ def test_f15_no_storm_of_kills_proves_a_need_above_the_largest_node() -> None:
     for minute in range(250):
         request = world.container().target if minute else {}
         amount = max(request.values(), default=128 * MIB)
-        world.usage.add_oom_kills(samples(world.row(), [amount], [minute]), 4096 * MIB)
+        world.usage.add_oom_kills(samples(world.row(), [amount], [minute]), NOW, 4096 * MIB)
 
     assert world.usage.containers.floats("oom_peak")[world.row()] == 4096 * MIB
 
@@ -246,7 +284,7 @@ def test_f13_f28_no_batch_can_crash_the_intake_or_the_estimates(
 ) -> None:
     world = three_containers()
     for method, batch in feeds:
-        intake = getattr(world.usage, method)(as_samples(batch))
+        intake = getattr(world.usage, method)(as_samples(batch), NOW)
 
         assert intake.accepted + intake.discarded == len(batch)
     for container in world.recommendation().containers:
@@ -279,8 +317,8 @@ def test_one_batch_does_what_its_samples_do_one_by_one(
     batch: list[tuple[int, float, float]], method: str
 ) -> None:
     together, apart = three_containers(), three_containers()
-    total = getattr(together.usage, method)(as_samples(batch))
-    one_by_one = [getattr(apart.usage, method)(as_samples([sample])) for sample in batch]
+    total = getattr(together.usage, method)(as_samples(batch), NOW)
+    one_by_one = [getattr(apart.usage, method)(as_samples([sample]), NOW) for sample in batch]
 
     assert sum(one_by_one, start=Intake()) == total
     for name in ("app", "side"):
@@ -309,7 +347,8 @@ def test_the_order_between_containers_does_not_matter(
     ]
     mixed, ordered = three_containers(), three_containers()
 
-    assert mixed.usage.add_cpu(as_samples(batch)) == ordered.usage.add_cpu(as_samples(by_container))
+    total = mixed.usage.add_cpu(as_samples(batch), NOW)
+    assert total == ordered.usage.add_cpu(as_samples(by_container), NOW)
     assert np.array_equal(
         mixed.usage.containers.floats("last_cpu"), ordered.usage.containers.floats("last_cpu")
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler
-from usage_makers import DAY, WEB, World, a_selector, moment, samples
+from usage_makers import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
 from trimtab.core.checkpoint import HistogramCheckpoint
@@ -509,9 +509,8 @@ def play(world: World, step: tuple[str, object, int], minute: int) -> None:
     kind, subject, number = step
     match kind:
         case "cpu" | "memory":
-            row = world.row(str(subject))
-            add = world.usage.add_cpu if kind == "cpu" else world.usage.add_memory
-            add(samples(row, [number], [minute]))
+            add = world.cpu if kind == "cpu" else world.memory
+            add([number], [minute], pod=str(subject))
         case "pod":
             names = ("app", "side")[: 1 + number % 2]
             world.pod(str(subject), *names, labels={"rev": str(number)})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
-from usage_makers import DAY, WEB, World, a_selector, moment, samples
+from usage_makers import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.aggregates import AggregateKey
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
@@ -365,6 +365,6 @@ def test_a_window_left_behind_does_not_outlive_its_aggregate() -> None:
     world.pod("web-0", "app", labels=LEADER)
     world.usage.drop_aggregate(left)
     world.pod("web-0", "app", labels=FOLLOWER)
-    world.usage.add_memory(samples(world.row(), [1024 * MIB], [2]))
+    world.memory([1024 * MIB], [2])
 
     assert world.usage.containers.floats("usage_peak")[world.row()] == 1024 * MIB

@@ -55,16 +55,16 @@ def run_step(usage: Usage, step: dict[str, Any]) -> Intake:
     containers = usage.containers_of(PodName("default", step["pod"]))
     row = containers.get(step["container"], -1)
     if step["type"] == "oom":
-        return usage.add_oom_kills(
-            batch(row, [step["requestedMemoryBytes"]], [seconds(step["time"])])
-        )
+        now = seconds(step["time"])
+        return usage.add_oom_kills(batch(row, [step["requestedMemoryBytes"]], [now]), now)
     times = seconds(step["start"]) + step["stepSeconds"] * np.arange(step["count"])
     cpu, memory = step.get("cpuMillicores") or [], step.get("memoryBytes") or []
-    total = usage.add_cpu(batch(row, np.resize(cpu, len(times)), times)) if cpu else Intake()
+    now = float(times.max(initial=0.0))
+    total = usage.add_cpu(batch(row, np.resize(cpu, len(times)), times), now) if cpu else Intake()
     if memory:
         values = np.resize(memory, len(times))
         for part in np.split(np.arange(len(times)), rises(usage, row, values, times)):
-            total += usage.add_memory(batch(row, values[part], times[part]))
+            total += usage.add_memory(batch(row, values[part], times[part]), now)
     return total
 
 

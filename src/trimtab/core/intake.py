@@ -2,7 +2,7 @@
 
 A batch may hold any number of samples of a container; its order is the order in which they were
 read. What is refused changes nothing and is counted: values and times that cannot be, samples of
-unknown containers, and samples no newer than what the container already told.
+unknown containers or from the future, and samples no newer than what the container already told.
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,13 @@ from trimtab.core.resources import MAX_AMOUNT
 # Metrics without a timestamp claim the year 1; spans of time end with 64 bits of nanoseconds.
 _EARLIEST: Final = 0.0
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
+
+MOST_AHEAD: Final = 300.0
+"""Seconds by which a node's clock may be ahead of ours, as far as other protocols allow it too.
+
+A sample from further ahead would make everything before it weigh nothing, and everything until
+then outdated.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,9 @@ class Intake:
         )
 
 
-def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples) -> Intake:
+def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, now: float) -> Intake:
     """Add CPU samples: each must be strictly newer than the last one of its container."""
-    sane = _sane(samples)
+    sane = _sane(samples, now)
     last = containers.floats("last_cpu")
     fresh = sane.pick(sane.times > _newest_before(sane, last))
     last[fresh.containers] = fresh.times
@@ -77,9 +84,11 @@ def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples) ->
     return _count(samples, sane, fresh)
 
 
-def add_memory(aggregates: Aggregates, containers: Containers, samples: Samples) -> Intake:
+def add_memory(
+    aggregates: Aggregates, containers: Containers, samples: Samples, now: float
+) -> Intake:
     """Add memory samples: none may be older than the last one of its container."""
-    sane = _sane(samples)
+    sane = _sane(samples, now)
     last = containers.floats("last_memory")
     fresh = sane.pick(sane.times >= _newest_before(sane, last))
     last[fresh.containers] = fresh.times
@@ -88,14 +97,18 @@ def add_memory(aggregates: Aggregates, containers: Containers, samples: Samples)
 
 
 def add_oom_kills(
-    aggregates: Aggregates, containers: Containers, kills: Samples, ceiling_bytes: float = np.inf
+    aggregates: Aggregates,
+    containers: Containers,
+    kills: Samples,
+    now: float,
+    ceiling_bytes: float = np.inf,
 ) -> Intake:
     """Add OOM kills, whose values are the containers' memory requests at that moment.
 
     A kill may be late, but not by more than an interval. No kill proves a need above the ceiling,
     which is what the largest node has to give.
     """
-    sane = _sane(kills)
+    sane = _sane(kills, now)
     total = Intake(absurd=len(kills) - len(sane))
     for turn in _turns(sane):
         total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes)
@@ -146,11 +159,11 @@ def _fold(
     aggregates.note_memory(containers.aggregate[fresh.containers], fresh.times)
 
 
-def _sane(samples: Samples) -> Samples:
-    """What can be true, grouped by container, each one's samples in their order."""
+def _sane(samples: Samples, now: float) -> Samples:
+    """What can be true now, grouped by container, each one's samples in their order."""
     values, times = samples.values, samples.times
     possible = (samples.containers >= 0) & (values >= 0) & (values < np.inf)
-    possible &= (times >= _EARLIEST) & (times < _LATEST)
+    possible &= (times >= _EARLIEST) & (times < _LATEST) & (times <= now + MOST_AHEAD)
     sane = samples.pick(possible)
     if (sane.containers[1:] < sane.containers[:-1]).any():
         sane = sane.pick(np.argsort(sane.containers, kind="stable"))

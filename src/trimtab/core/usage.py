@@ -76,17 +76,17 @@ class Usage:
 
     # Samples
 
-    def add_cpu(self, samples: Samples) -> Intake:
-        """Add CPU samples, in millicores."""
-        return intake.add_cpu(self.aggregates, self.containers, samples)
+    def add_cpu(self, samples: Samples, now: float) -> Intake:
+        """Add CPU samples, in millicores; now is in seconds, like their times."""
+        return intake.add_cpu(self.aggregates, self.containers, samples, now)
 
-    def add_memory(self, samples: Samples) -> Intake:
+    def add_memory(self, samples: Samples, now: float) -> Intake:
         """Add memory samples, in bytes."""
-        return intake.add_memory(self.aggregates, self.containers, samples)
+        return intake.add_memory(self.aggregates, self.containers, samples, now)
 
-    def add_oom_kills(self, kills: Samples, ceiling_bytes: float = np.inf) -> Intake:
+    def add_oom_kills(self, kills: Samples, now: float, ceiling_bytes: float = np.inf) -> Intake:
         """Add OOM kills, with the memory requests of the killed containers in bytes."""
-        return intake.add_oom_kills(self.aggregates, self.containers, kills, ceiling_bytes)
+        return intake.add_oom_kills(self.aggregates, self.containers, kills, now, ceiling_bytes)
 
     # Autoscalers
 

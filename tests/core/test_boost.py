@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,6 +21,7 @@ from trimtab.core.boost import (
     boosted_millicores,
     expired_boosts,
     format_original,
+    is_overdue,
     parse_original,
 )
 from trimtab.core.gates import FeatureGates
@@ -446,6 +448,27 @@ def test_what_a_container_goes_back_to(
     annotations: Mapping[str, str], expected: Allocation | None
 ) -> None:
     assert before_boost(a_pod(annotations=annotations), "app") == expected
+
+
+@pytest.mark.parametrize(
+    ("pod", "limit", "expected"),
+    [
+        pytest.param(a_pod(age=minutes(30)), minutes(30), True, id="as long as it may"),
+        pytest.param(a_pod(age=minutes(29)), minutes(30), False, id="not yet"),
+        pytest.param(a_pod(age=hours(9)), None, False, id="no limit"),
+        pytest.param(a_pod(age=hours(9)), minutes(0), False, id="zero is no limit"),
+        pytest.param(
+            a_pod(started_at=None, created_at=NOW - hours(1)), minutes(30), True, id="never started"
+        ),
+        pytest.param(a_pod(started_at=None), minutes(30), False, id="of unknown age"),
+    ],
+)
+def test_a_boost_is_overdue_whether_the_pod_is_ready_or_not(
+    *, pod: Pod, limit: timedelta | None, expected: bool
+) -> None:
+    ready = replace(pod, ready_since=NOW)
+
+    assert is_overdue(pod, NOW, limit) is is_overdue(ready, NOW, limit) is expected
 
 
 @given(after=duration, limit=duration, ready=moment, started=moment)

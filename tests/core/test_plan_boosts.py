@@ -22,6 +22,7 @@ from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.outcomes import Outcome, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.resizing import ResizeMemory
 from trimtab.core.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
@@ -222,6 +223,43 @@ def test_past_the_hard_limit_no_budget_keeps_a_boost() -> None:
     pods = [boosted(age=hours(1), name=f"web-{index}") for index in range(4)]
 
     assert told(planned(snapshot_of(pods, boosting(UP)))) == ["Unboost"] * 4
+
+
+def test_past_the_hard_limit_no_budget_keeps_the_boost_of_a_ready_pod() -> None:
+    pods = [
+        boosted(ready=minutes(50), age=hours(1), name=f"web-{index}", phase=phase)
+        for index, phase in enumerate([PodPhase.RUNNING, PodPhase.PENDING, PodPhase.PENDING])
+    ]
+
+    assert told(planned(snapshot_of(pods, boosting(UP)))) == ["Unboost", *["PodPending"] * 2]
+
+
+@pytest.mark.parametrize(
+    ("resize", "since", "expected"),
+    [
+        pytest.param(ResizeState.INFEASIBLE, minutes(5), "Unboost", id="refused"),
+        pytest.param(ResizeState.DEFERRED, minutes(1), "Unboost", id="put off"),
+        pytest.param(ResizeState.ERROR, minutes(5), "Unboost", id="failed"),
+        pytest.param(ResizeState.PENDING_UNKNOWN, minutes(5), "Unboost", id="pending"),
+        pytest.param(ResizeState.IN_PROGRESS, minutes(59), "ResizeInProgress", id="under way"),
+        pytest.param(ResizeState.IN_PROGRESS, None, "ResizeInProgress", id="under way since now"),
+        pytest.param(ResizeState.IN_PROGRESS, minutes(61), "Unboost", id="under way for too long"),
+    ],
+)
+@pytest.mark.parametrize(
+    "ready", [pytest.param(None, id="never ready"), pytest.param(hours(29), id="long ready")]
+)
+def test_d8_no_stuck_resize_keeps_a_boost_past_the_hard_limit(
+    resize: ResizeState, since: timedelta | None, expected: str, ready: timedelta | None
+) -> None:
+    pod, autoscaler = boosted(age=hours(30), ready=ready, resize=resize), boosting(UP)
+    memory = PodMemory(ResizeMemory(resize_since=None if since is None else NOW - since))
+
+    outcomes = planned(
+        snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory})
+    )
+
+    assert told(outcomes) == [expected]
 
 
 def test_f24_a_restart_at_the_end_of_a_boost_needs_budget_at_any_time() -> None:

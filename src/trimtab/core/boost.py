@@ -133,13 +133,23 @@ def boost_ends(
     pod: Pod, duration: timedelta, max_duration: timedelta | None = MAX_BOOST_DURATION
 ) -> datetime | None:
     """The moment from which on a boost is over, as far as can be told now; None if it cannot."""
-    started = pod.started_at or pod.created_at
-    ends = []
+    ends = [_hard_end(pod, max_duration)]
     if pod.ready_since is not None:
         ends.append(_later(pod.ready_since, max(duration, _NO_TIME)))
-    if started is not None and max_duration:
-        ends.append(_later(started, max_duration))
-    return min(ends, default=None)
+    return min((end for end in ends if end is not None), default=None)
+
+
+def is_overdue(
+    pod: Pod, now: datetime, max_duration: timedelta | None = MAX_BOOST_DURATION
+) -> bool:
+    """Whether the pod started so long ago that no boost of it may last."""
+    end = _hard_end(pod, max_duration)
+    return end is not None and end <= now
+
+
+def _hard_end(pod: Pod, max_duration: timedelta | None) -> datetime | None:
+    started = pod.started_at or pod.created_at
+    return _later(started, max_duration) if started is not None and max_duration else None
 
 
 def _later(moment: datetime, span: timedelta) -> datetime:

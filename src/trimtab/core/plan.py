@@ -14,7 +14,7 @@ from typing import Final
 from trimtab.core import disruption, resizing, urgency
 from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
-from trimtab.core.boost import boosted_containers, expired_boosts
+from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.matching import (
     acts_on_running_pods,
@@ -83,7 +83,7 @@ class _BoostEnd:
     containers: tuple[str, ...]
     memory: PodMemory
     is_overdue: bool
-    """Whether it is over because it lasted as long as any boost may."""
+    """Whether it lasted longer than any boost may."""
 
 
 def _is_live(pod: Pod) -> bool:
@@ -122,11 +122,9 @@ def _assess_boost(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> 
     name = None if autoscaler is None else autoscaler.identity
     if not expired:
         return Hold(pod, name, HoldReason.BOOST_ACTIVE)
-    unlimited = expired_boosts(
-        pod, autoscaler, context.now, gates=settings.gates, max_duration=None
-    )
     memory = context.snapshot.pod_memory.get((pod.uid, name), PodMemory())
-    return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=expired != unlimited)
+    overdue = is_overdue(pod, context.now, settings.max_boost_duration)
+    return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=overdue)
 
 
 def _split_surge(
@@ -174,7 +172,7 @@ def _unboost_hold(
     pod = end.pod
     if pod.phase is PodPhase.PENDING:
         return HoldReason.POD_PENDING
-    if pod.resize is not None:
+    if _waits_for_resize(end, context.now):
         return HoldReason.RESIZE_IN_PROGRESS
     if not end.memory.unboost.is_due(context.now):
         return HoldReason.UNBOOST_DELAYED
@@ -184,6 +182,13 @@ def _unboost_hold(
         # Giving CPU back disturbs nobody, and a boost must not last for ever (D8).
         return None
     return None if _is_disruptable(pod, context, spent) else HoldReason.BUDGET_SPENT
+
+
+def _waits_for_resize(end: _BoostEnd, now: datetime) -> bool:
+    if not end.is_overdue:
+        return end.pod.resize is not None
+    # A resize that is refused or put off may stay so for good, but no boost may (D8).
+    return resizing.is_in_progress(end.pod, end.memory.resize, now)
 
 
 def _choose(

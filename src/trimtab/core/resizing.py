@@ -67,7 +67,7 @@ def decide_eviction(situation: Situation) -> Action | HoldReason:
         return Action.EVICT
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
-    if pod.resize is not None and (waits := _reason_to_wait_for(pod.resize, situation)):
+    if (waits := _reason_to_wait(situation)) is not None:
         return waits
     return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT
 
@@ -110,6 +110,13 @@ def restarts_containers(pod: Pod) -> bool:
     return any(container.restarts_on_resize for container in pod.containers)
 
 
+def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
+    """Whether the kubelet is at work on a resize, and not for longer than that should take."""
+    if pod.resize is not ResizeState.IN_PROGRESS:
+        return False
+    return now - (memory.resize_since or now) <= IN_PROGRESS_FOR
+
+
 def _decide_resize(situation: Situation) -> Action | HoldReason:
     restarts = restarts_containers(situation.pod)
     if situation.skip_budget and not restarts:
@@ -119,16 +126,13 @@ def _decide_resize(situation: Situation) -> Action | HoldReason:
     return Action.RESIZE if situation.disruptable else HoldReason.BUDGET_SPENT
 
 
-def _reason_to_wait_for(resize: ResizeState, situation: Situation) -> HoldReason | None:
-    """Why the resize that is under way should be given more time, if it should."""
+def _reason_to_wait(situation: Situation) -> HoldReason | None:
+    """Why a resize that is under way should be given more time, if it should."""
+    if is_in_progress(situation.pod, situation.memory, situation.now):
+        return HoldReason.RESIZE_IN_PROGRESS
     lasted = situation.now - (situation.memory.resize_since or situation.now)
-    match resize:
-        case ResizeState.DEFERRED:
-            return None if lasted > DEFERRED_FOR else HoldReason.RESIZE_DEFERRED
-        case ResizeState.IN_PROGRESS:
-            return None if lasted > IN_PROGRESS_FOR else HoldReason.RESIZE_IN_PROGRESS
-        case _:
-            return None
+    is_deferred = situation.pod.resize is ResizeState.DEFERRED and lasted <= DEFERRED_FOR
+    return HoldReason.RESIZE_DEFERRED if is_deferred else None
 
 
 def _is_known_infeasible(situation: Situation) -> bool:

@@ -469,6 +469,27 @@ def test_a_deleted_autoscaler_says_nothing() -> None:
     assert world.publications.refresh() == {}
 
 
+@pytest.mark.parametrize("is_seen_to_go", [True, False])
+def test_an_autoscaler_that_was_made_anew_is_reported_again(*, is_seen_to_go: bool) -> None:
+    world = an_idle_world()
+    before = world.publications.refresh()
+    if is_seen_to_go:
+        world.usage.unlearn(world.autoscaler.identity)
+    world.say(uid="another")
+
+    assert world.publications.refresh() == before
+    assert world.publications.refresh() == {}
+
+
+def test_an_autoscaler_that_is_taken_up_again_is_not_reported() -> None:
+    world = an_idle_world()
+    world.publications.refresh()
+    world.usage.unlearn(world.autoscaler.identity)
+    world.say()
+
+    assert world.publications.refresh() == {}
+
+
 def test_an_autoscaler_without_pods_is_reported_once_as_empty() -> None:
     world = World()
 

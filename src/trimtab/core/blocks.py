@@ -43,6 +43,8 @@ _NO_ROWS: Final = np.zeros(0, np.int64)
 class Block:
     """The groups of one autoscaler, sorted by name, without containers that are switched off."""
 
+    uid: str
+    """Which object of the autoscaler's name it is."""
     container_names: tuple[str, ...]
     groups: NDArray[np.void]
     aggregates: Ints
@@ -87,7 +89,7 @@ def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings
     for group, name in zip(groups, names, strict=True):
         _write_policy(group, learner.autoscaler, name, settings)
     aggregates = np.array([row for some in rows for row in some], dtype=np.int64)
-    return Block(tuple(names), groups, aggregates)
+    return Block(learner.autoscaler.uid, tuple(names), groups, aggregates)
 
 
 def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:

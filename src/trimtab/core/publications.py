@@ -78,7 +78,7 @@ class Publications:
         return np.logical_or.reduceat(fed, self._layout.starts)
 
     def _renew_blocks(self) -> tuple[list[AutoscalerName], list[AutoscalerName]]:
-        """Autoscalers about which something changed, and those whose containers are others now."""
+        """Autoscalers about which something changed, and those of them that are others now."""
         learners, changed = self._usage.links.learners, self._usage.links.drain_changed()
         if not changed:
             return [], []
@@ -87,9 +87,7 @@ class Publications:
         feeders = self._usage.aggregates.ints("feeders")
         for name in renewed:
             self._blocks[name] = make_block(learners[name], feeders, self._settings)
-        altered = [
-            name for name in renewed if not _same_containers(before[name], self._blocks[name])
-        ]
+        altered = [name for name in renewed if not _is_same(before[name], self._blocks[name])]
         self._move(set(altered))
         return renewed, altered
 
@@ -206,5 +204,7 @@ def _blank_numbers(count: int) -> Ints:
     return np.full((count, len(BOTH), len(_NUMBERS)), _NEVER_PUBLISHED, dtype=np.int64)
 
 
-def _same_containers(old: Block | None, new: Block) -> bool:
-    return old is not None and old.container_names == new.container_names
+def _is_same(old: Block | None, new: Block) -> bool:
+    """Whether what was published of a block still stands where it was published."""
+    # The status of an object that was made anew is empty, whatever that of the former one said.
+    return old is not None and (old.uid, old.container_names) == (new.uid, new.container_names)

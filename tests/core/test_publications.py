@@ -313,6 +313,27 @@ def test_f11_d15_the_floor_is_not_split_over_ghosts_of_renamed_containers() -> N
     assert world.container("old").target == amounts(25, 250 * MIB)
 
 
+def test_d15_the_floor_is_split_anew_when_a_container_goes_or_comes_back() -> None:
+    world = an_idle_world("old", "app")
+    targets = []
+    for containers in (["old", "app"], ["app"], ["old", "app"]):
+        world.pod("web-0", *containers)
+        targets.append(world.container("app").target)
+
+    assert targets == [amounts(12, 125 * MIB), amounts(25, 250 * MIB), amounts(12, 125 * MIB)]
+
+
+def test_d15_the_floor_is_split_anew_when_the_last_pod_with_a_container_goes() -> None:
+    world = an_idle_world("app")
+    world.pod("web-1", "old", labels={"rev": "1"})
+    world.cpu([1], [0], "web-1", "old")
+    before = world.container("app").target
+    world.usage.forget(PodName("default", "web-1"))
+
+    assert before == amounts(12, 125 * MIB)
+    assert world.container("app").target == amounts(25, 250 * MIB)
+
+
 def test_a_workload_without_pods_splits_the_floor_over_all_it_knows() -> None:
     world = an_idle_world("a", "b")
     world.usage.forget(PodName("default", "web-0"))

@@ -196,6 +196,31 @@ def test_the_share_of_a_plan_is_the_same_in_a_surge_and_without() -> None:
     assert share_wanting_change(without) == share_wanting_change(surging) == 1.0
 
 
+def test_the_ends_of_boosts_are_neither_a_surge_nor_part_of_the_share() -> None:
+    ending = [boosted(ready=minutes(2), name=f"boosted-{index}") for index in range(60)]
+    content = [
+        a_pod(a_container(requests=amounts(500, 500 * MIB)), name=f"content-{index}")
+        for index in range(60)
+    ]
+    wanting = a_pod(name="wanting")
+
+    outcomes = planned(snapshot_of([*ending, *content, wanting], boosting(UP), usual_share=0.0))
+
+    assert share_wanting_change(outcomes) == 1 / 61
+    assert "Surge" not in told(outcomes)
+
+
+def test_boosts_that_end_do_not_hide_a_surge() -> None:
+    ending = [boosted(ready=minutes(2), name=f"boosted-{index}") for index in range(600)]
+
+    outcomes = planned(
+        snapshot_of([*ending, *several(60)], boosting(UP), usual_share=0.0, resizes_in_place=False)
+    )
+
+    assert share_wanting_change(outcomes) == 1.0
+    assert told(outcomes).count("Surge") == 60
+
+
 @pytest.mark.parametrize(
     ("autoscaler", "expected"),
     [

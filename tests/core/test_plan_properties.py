@@ -214,6 +214,18 @@ def test_the_order_of_the_snapshot_does_not_change_the_plan(dice: Random) -> Non
 
 
 @given(seeds)
+def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), replace(some_settings(dice), surge_min_pods=0)
+    free = plan(replace(snapshot, usual_share=None), settings, NOW)
+    share = share_wanting_change(free)
+    usual = replace(snapshot, usual_share=share - settings.surge_margin + 1e-9)
+    rare = replace(snapshot, usual_share=share - settings.surge_margin - 1e-9)
+
+    assert plan(usual, settings, NOW) == free
+    assert share_wanting_change(plan(rare, settings, NOW)) == share
+
+
+@given(seeds)
 def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
     snapshot, settings = a_snapshot(dice), some_settings(dice)
     outcomes = plan(snapshot, settings, NOW)

@@ -32,6 +32,8 @@ DISTRUSTED_CONDITIONS: Final = {
 """Conditions with which a recommender says that its recommendation should not be acted on."""
 
 _TRUE: Final = "True"
+# In these a pod is replaced as a whole, so what a resize would ask for does not matter.
+_EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,16 @@ def assess(
     if isinstance(standing, HoldReason):
         return Hold(pod, autoscaler.identity, standing, facts.change)
     wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    if only_grows(autoscaler, context.settings):
+        wanted = only_growing(pod, wanted)
+    if not wanted and autoscaler.mode not in _EVICTING_MODES:
+        return Hold(pod, autoscaler.identity, HoldReason.ONLY_SHRINKS, facts.change)
     return Candidate(
         pod,
         autoscaler,
         change=facts.change,
         quick_oom=facts.quick_oom,
-        wanted=only_growing(pod, wanted) if only_grows(autoscaler, context.settings) else wanted,
+        wanted=wanted,
         standing=standing,
         memory=facts.memory,
     )

@@ -67,11 +67,12 @@ def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outc
 
 
 def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
-    """The share of the pods under an active autoscaler that a plan would change if it could."""
-    active = [each for each in outcomes if not isinstance(each, Unboost)]
-    considered = [each for each in active if not isinstance(each, Hold) or each.reason not in _IDLE]
-    wanting = sum(not isinstance(each, Hold) or each.reason in WANTS_CHANGE for each in considered)
-    return wanting / len(considered) if considered else 0.0
+    """The share of the pods under an active autoscaler that a plan would change if it could.
+
+    Boosted pods do not count: that a boost ends is no news about a recommendation.
+    """
+    counted = [_wants_change(each) for each in outcomes if _counts(each)]
+    return sum(counted) / len(counted) if counted else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,17 +133,27 @@ def _split_surge(
 ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
     """The candidates that may go on, and those that a sudden surge of changes holds back."""
     usual, settings = context.snapshot.usual_share, context.settings
-    considered = len(candidates) + sum(hold.reason not in _IDLE for hold in holds)
-    if usual is None or considered < max(settings.surge_min_pods, 1):
+    assessed: list[Candidate | Hold] = [*candidates, *holds]
+    counted = [_wants_change(each) for each in assessed if _counts(each)]
+    if usual is None or len(counted) < max(settings.surge_min_pods, 1):
         return candidates, ()
-    wanting = len(candidates) + sum(hold.reason in WANTS_CHANGE for hold in holds)
-    if wanting / considered - usual <= settings.surge_margin:
+    if sum(counted) / len(counted) - usual <= settings.surge_margin:
         return candidates, ()
     # A container that dies for want of memory gains nothing from waiting.
     return (
         [candidate for candidate in candidates if candidate.quick_oom],
         [candidate for candidate in candidates if not candidate.quick_oom],
     )
+
+
+def _counts(each: Candidate | Outcome) -> bool:
+    """Whether the pod belongs to those whose share is watched."""
+    idle = isinstance(each, Hold) and each.reason in _IDLE
+    return not idle and not boosted_containers(each.pod)
+
+
+def _wants_change(each: Candidate | Outcome) -> bool:
+    return not isinstance(each, Hold) or each.reason in WANTS_CHANGE
 
 
 def _choose_unboost(
@@ -238,8 +249,6 @@ def _decide_by_mode(
 
 def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
-    if not candidate.wanted:
-        return HoldReason.ONLY_SHRINKS
     patch = resize_patch(candidate.pod, candidate.wanted)
     if patch is None:
         # The spec already says so, and the kubelet has yet to act on it.

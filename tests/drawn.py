@@ -24,7 +24,13 @@ NAMES = ("app", "side", "log", "a/b~c", "")
 amount = st.integers(0, 5) | st.integers(0, 10**10) | st.sampled_from([0, 2**31, MAX_AMOUNT])
 resources: st.SearchStrategy[Resources] = st.dictionaries(st.sampled_from(BOTH), amount)
 maybe_resources = st.none() | resources
+signed_amount = amount | st.integers(-(10**6), -1) | st.just(-MAX_AMOUNT)
+signed_resources: st.SearchStrategy[Resources] = st.dictionaries(
+    st.sampled_from(BOTH), signed_amount
+)
+maybe_signed = st.none() | signed_resources
 allocation = st.builds(Allocation, maybe_resources, maybe_resources)
+signed_allocation = st.builds(Allocation, maybe_signed, maybe_signed)
 moment = st.none() | st.integers(-(10**6), 10**6).map(lambda count: NOW + timedelta(seconds=count))
 duration = st.none() | st.integers(-100, 2**31).map(lambda count: timedelta(seconds=count))
 
@@ -39,7 +45,7 @@ def sane_allocation(draw: st.DrawFn) -> Allocation:
 
 
 @st.composite
-def pod(draw: st.DrawFn, spec: st.SearchStrategy[Allocation] = allocation) -> Pod:
+def pod(draw: st.DrawFn, spec: st.SearchStrategy[Allocation] = signed_allocation) -> Pod:
     names = draw(st.lists(st.sampled_from(NAMES), max_size=4))
     sidecars = draw(st.integers(0, len(names)))
     regular = len(names) - sidecars
@@ -66,24 +72,24 @@ def pod(draw: st.DrawFn, spec: st.SearchStrategy[Allocation] = allocation) -> Po
 recommendation = st.builds(
     ContainerRecommendation,
     st.sampled_from(NAMES),
-    resources,
-    maybe_resources,
-    maybe_resources,
-    maybe_resources,
+    signed_resources,
+    maybe_signed,
+    maybe_signed,
+    maybe_signed,
 )
 boost = st.builds(
     CpuBoost,
     st.sampled_from(["", *BoostType]),
     st.integers(1, 10),
-    st.integers(-10, 10**6),
+    st.integers(-(10**4), 10**6),
     duration,
 )
 policy = st.builds(
     ContainerPolicy,
     st.sampled_from(["*", *NAMES]),
     mode=st.sampled_from(ContainerMode),
-    min_allowed=resources,
-    max_allowed=resources,
+    min_allowed=signed_resources,
+    max_allowed=signed_resources,
     controlled_values=st.sampled_from(ControlledValues),
     boost=st.none() | boost,
 )
@@ -100,9 +106,9 @@ limit_ranges = st.lists(
     st.builds(
         LimitRangeItem,
         st.sampled_from(LimitRangeType),
-        maybe_resources,
-        maybe_resources,
-        maybe_resources,
+        maybe_signed,
+        maybe_signed,
+        maybe_signed,
     ),
     max_size=3,
 )

@@ -48,6 +48,11 @@ def an_item(
             id="the lowest maximum of each resource wins",
         ),
         pytest.param(
+            [an_item(maximum=amounts(100, -1)), an_item(maximum=amounts(-200, MIB))],
+            an_item(maximum=amounts(100, MIB)),
+            id="below zero nothing is bounded",
+        ),
+        pytest.param(
             [an_item(default=amounts(1, 1)), an_item(default=amounts(2)), an_item(amounts(1))],
             an_item(amounts(1), default=amounts(2)),
             id="the last default wins as a whole",

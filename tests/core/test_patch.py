@@ -1,9 +1,10 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from documents import apply, read_pod, write_pod
-from drawn import autoscaler, limit_ranges, pod, sane_allocation
+from drawn import autoscaler, limit_ranges, pod, policy, sane_allocation, signed_resources
 from hypothesis import assume, given
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
@@ -21,6 +22,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.operations import Add, Operation
 from trimtab.core.patch import admission_patch, resource_operations
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.resources import Resources
 
 ON = FeatureGates()
 OFF = FeatureGates(cpu_startup_boost=False)
@@ -312,6 +314,39 @@ def test_f28_f31_any_pod_gets_a_valid_patch(
     assert annotations_of(document)["vpaObservedContainers"] == ", ".join(
         container.name for container in pod.containers
     )
+
+
+@given(pod=pod(), target=signed_resources, rule=policy, items=limit_ranges)
+def test_no_patch_ever_holds_a_negative_amount(
+    pod: Pod, target: Resources, rule: ContainerPolicy, items: list[LimitRangeItem]
+) -> None:
+    advice = [a_recommendation(container.name, target=target) for container in pod.containers]
+    autoscaler = an_autoscaler(*advice, policies=(replace(rule, container_name="*"),))
+
+    for operation in admission_patch(pod, autoscaler, gates=ON, limit_ranges=items):
+        text = operation.value if isinstance(operation, Add) else None
+        assert not (isinstance(text, str) and (text.startswith("-") or ':"-' in text))
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "requests"),
+    [
+        pytest.param(
+            an_autoscaler(ADVICE, policies=(ContainerPolicy("*", max_allowed=amounts(-5)),)),
+            {"cpu": "500m", "memory": "512Mi"},
+            id="a maximum below zero bounds nothing",
+        ),
+        pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(-5, 512 * MIB))),
+            {"cpu": "100m", "memory": "512Mi"},
+            id="advice below zero is none",
+        ),
+    ],
+)
+def test_an_amount_below_zero_changes_nothing(
+    autoscaler: Autoscaler, requests: dict[str, str]
+) -> None:
+    assert resources_of(admitted(a_pod(USUAL), autoscaler))["requests"] == requests
 
 
 @given(pod=pod(sane_allocation()), autoscaler=autoscaler)

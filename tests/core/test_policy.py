@@ -75,6 +75,13 @@ def allows(
             id="zero bounds are no bounds",
         ),
         pytest.param(
+            (allows(amounts(-7, -1), amounts(-5, -1)),),
+            (500, 512),
+            (250, 256),
+            (2000, 4096),
+            id="bounds below zero are no bounds",
+        ),
+        pytest.param(
             (allows(values=REQUESTS_ONLY),),
             (200, 256),
             (200, 256),
@@ -226,6 +233,33 @@ def test_every_step_that_changed_a_target_is_noted_in_order() -> None:
     }
 
 
+def test_of_a_recommendation_what_is_below_zero_is_dropped() -> None:
+    odd = a_recommendation(target=amounts(-1, 5), lower=amounts(-1, 4), upper=amounts(9, -1))
+
+    assert cap_for_pod([odd], a_pod(USUAL)).recommendations == (
+        replace(
+            odd, target=amounts(memory=5), lower_bound=amounts(memory=4), upper_bound=amounts(9)
+        ),
+    )
+
+
+@given(
+    recommendations=st.lists(recommendation, max_size=4),
+    pod=pod(),
+    policies=st.lists(policy, max_size=3).map(tuple),
+    items=limit_ranges,
+)
+def test_no_capped_amount_lies_below_zero(
+    recommendations: list[ContainerRecommendation],
+    pod: Pod,
+    policies: tuple[ContainerPolicy, ...],
+    items: list[LimitRangeItem],
+) -> None:
+    for one in cap_for_pod(recommendations, pod, policies, items).recommendations:
+        for given_amounts in (one.target, one.lower_bound or {}, one.upper_bound or {}):
+            assert min(given_amounts.values(), default=0) >= 0
+
+
 def test_a_recommendation_for_a_container_that_is_not_there_is_dropped() -> None:
     ghost = a_recommendation("ghost", target=amounts(1))
 
@@ -277,7 +311,7 @@ def test_capped_targets_lie_inside_the_policy(
     kind: Resource,
 ) -> None:
     everyone = ContainerPolicy("*", min_allowed=rule.min_allowed, max_allowed=rule.max_allowed)
-    low, high = rule.min_allowed.get(kind, 0), rule.max_allowed.get(kind, 0)
+    low, high = max(rule.min_allowed.get(kind, 0), 0), max(rule.max_allowed.get(kind, 0), 0)
 
     for capped in cap_for_pod([one], pod, (everyone,), items).recommendations:
         if kind in capped.target:

@@ -5,10 +5,27 @@ from typing import Any
 
 from trimtab.core import quantities
 
+NEGATIVE_LINES = (
+    r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): .* != -\d\S*$|annotations: "
+    r"|(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
+    r"|patches\./spec/containers/\d+/resources/(requests|limits)/(cpu|memory): "
+    r".* != \('add', Quantity\(mantissa=-"
+    r"|containers\.[^.]+\.(requests|limits)\.(cpu|memory): .* != -\d\S*$"
+)
+"""An amount below zero in the original's answer, and the words about it."""
+
 
 def has_negative_bounds(autoscaler: dict[str, Any]) -> bool:
     """Some policy of the autoscaler allows less than nothing."""
     return any(map(is_negative, _bounds(autoscaler)))
+
+
+def advises_or_bounds_below_zero(case: dict[str, Any]) -> bool:
+    """Some bound on a new pod, or the advice for it, is less than nothing."""
+    autoscaler = case["input"].get("vpa")
+    return autoscaler is not None and (
+        has_negative_bounds(autoscaler) or any(map(is_negative, _advice(autoscaler)))
+    )
 
 
 def is_negative(text: str | float | None) -> bool:
@@ -20,3 +37,10 @@ def _bounds(autoscaler: dict[str, Any]) -> Iterator[str]:
     for policy in policies:
         for name in ("minAllowed", "maxAllowed"):
             yield from (policy.get(name) or {}).values()
+
+
+def _advice(autoscaler: dict[str, Any]) -> Iterator[str]:
+    recommendation = autoscaler.get("status", {}).get("recommendation") or {}
+    for entry in recommendation.get("containerRecommendations") or []:
+        for name in ("target", "lowerBound", "upperBound"):
+            yield from (entry.get(name) or {}).values()

@@ -232,6 +232,20 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         where=patch_cases.MINUS_ONE_LINES,
     ),
     Deviation(
+        set="capping",
+        decision="0004",
+        reason="amounts below zero bound nothing and are not given to pods",
+        applies=amount_cases.advises_or_bounds_below_zero,
+        where=amount_cases.NEGATIVE_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="amounts below zero bound nothing and are not given to pods",
+        applies=amount_cases.advises_or_bounds_below_zero,
+        where=amount_cases.NEGATIVE_LINES,
+    ),
+    Deviation(
         set="recommendation",
         decision="D15",
         reason="a user who allows less than the pod's floor gets it",

@@ -46,5 +46,6 @@ def _tightest(
     given = [bound for bound in bounds if bound is not None]
     if not given:
         return None
-    found = {kind: [bound[kind] for bound in given if kind in bound] for kind in BOTH}
+    # Below zero it bounds nothing, and must not win over one that does.
+    found = {kind: [bound[kind] for bound in given if bound.get(kind, -1) >= 0] for kind in BOTH}
     return {kind: choose(amounts) for kind, amounts in found.items() if amounts}

@@ -22,6 +22,16 @@ class ProportionalLimits:
     notes: tuple[Note, ...] = ()
 
 
+def amount_of(amounts: Resources | None, kind: Resource) -> int:
+    """The amount of a resource; 0 if there is none, or less than none."""
+    return max((amounts or NO_AMOUNTS).get(kind, 0), 0)
+
+
+def without_negatives(amounts: Resources) -> Resources:
+    """The amounts that somebody can ask for."""
+    return {kind: amount for kind, amount in amounts.items() if amount >= 0}
+
+
 def scale(amount: int, *, numerator: int, denominator: int) -> int:
     """`amount * numerator / denominator` rounded down; the amount itself if that is undefined."""
     if denominator == 0:
@@ -33,7 +43,7 @@ def proportional_limits(
     current: Allocation, requests: Resources, default: Resources | None = None
 ) -> ProportionalLimits:
     """The limits for new requests; no notes where no limit follows at all."""
-    found = {kind: _limit(kind, current, requests.get(kind, 0), default) for kind in BOTH}
+    found = {kind: _limit(kind, current, amount_of(requests, kind), default) for kind in BOTH}
     # A namespace's default can lie below the request; the API server refuses a pod like that.
     limits = {
         kind: max(limit, requests[kind]) for kind, (limit, _) in found.items() if limit is not None
@@ -59,15 +69,14 @@ def request_for_limit(
     own_limit = limit_in_force(kind, current, default)
     if not own_limit:
         return None
-    request = (current.requests or NO_AMOUNTS).get(kind, 0)
+    request = amount_of(current.requests, kind)
     # A limit without a request stands for both.
     return scale(request, numerator=limit, denominator=own_limit) if request else limit
 
 
 def limit_in_force(kind: Resource, current: Allocation, default: Resources | None) -> int:
     """The container's own limit, else the default of its namespace, else 0."""
-    own_limit = (current.limits or NO_AMOUNTS).get(kind, 0)
-    return own_limit or (default or NO_AMOUNTS).get(kind, 0)
+    return amount_of(current.limits, kind) or amount_of(default, kind)
 
 
 def _limit(
@@ -78,7 +87,7 @@ def _limit(
         return None, NoteKind.NO_LIMIT_TO_SCALE
     if not request:
         return None, NoteKind.NO_REQUEST_TO_FOLLOW
-    own_request = (current.requests or NO_AMOUNTS).get(kind, 0)
+    own_request = amount_of(current.requests, kind)
     if own_request in (0, own_limit):
         return request, None
     exact = own_limit * request // own_request

@@ -9,6 +9,7 @@ from trimtab.core.autoscalers import Autoscaler, effective_boost
 from trimtab.core.boost import annotation_name, boost_cpu, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import NO_AMOUNTS, without_negatives
 from trimtab.core.notes import ContainerUpdate, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
@@ -49,7 +50,7 @@ def resource_operations(
     yield from _map_operations((*path, "limits"), own.limits, limits)
     for kind, limit in (own.limits or {}).items():
         # A limit of zero bounds nothing, but the API server refuses any request above it.
-        if limit == 0 and requests.get(kind) and kind not in limits:
+        if limit <= 0 and requests.get(kind) and kind not in limits:
             yield Remove(pointer(*path, "limits", kind))
 
 
@@ -85,7 +86,7 @@ def _boost(wish: _Wish, autoscaler: Autoscaler, max_millicores: int | None) -> _
         wish = _Wish(container, Allotment(), is_left_alone=True)
     boost = effective_boost(autoscaler, container.name)
     boosted = boost and boost_cpu(
-        container.spec,
+        _asked_for(container),
         boost,
         recommended_millicores=wish.recommended.requests.get(Resource.CPU),
         controls_limits=controls_limits(autoscaler, container),
@@ -97,6 +98,14 @@ def _boost(wish: _Wish, autoscaler: Autoscaler, max_millicores: int | None) -> _
         container,
         _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores),
         is_boosted=True,
+    )
+
+
+def _asked_for(container: Container) -> Allocation:
+    """What the pod spec asks for; the API server has not yet refused amounts below zero."""
+    requests, limits = container.spec.requests, container.spec.limits
+    return Allocation(
+        without_negatives(requests or NO_AMOUNTS), without_negatives(limits or NO_AMOUNTS)
     )
 
 
@@ -118,7 +127,7 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
     for wish in wishes:
         if wish.is_boosted:
             name = annotation_name(wish.container.name)
-            yield _annotate(name, format_original(wish.container.spec))
+            yield _annotate(name, format_original(_asked_for(wish.container)))
         operations = _container_operations(wish)
         yield from operations
         if operations:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.limits import NO_AMOUNTS, proportional_limit, scale
+from trimtab.core.limits import amount_of, proportional_limit, scale, without_negatives
 from trimtab.core.pods import Pod
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
@@ -50,7 +50,7 @@ def _requests_of_others(
     for container in pod.containers:
         requests = container.current.requests
         if requests and container.name not in known:
-            yield ContainerRecommendation(container.name, requests)
+            yield ContainerRecommendation(container.name, without_negatives(requests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ def _factors(amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> Mapping[R
 def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> _Factor:
     """How the amounts of all containers must change; not at all if the pod fits."""
     total, total_limit = _totals(kind, amounts, pod, item.default)
-    minimum = (item.min or NO_AMOUNTS).get(kind, 0)
-    maximum = (item.max or NO_AMOUNTS).get(kind, 0)
+    minimum = amount_of(item.min, kind)
+    maximum = amount_of(item.max, kind)
     if total_limit == 0:
         return _Factor()
     if minimum > total:
@@ -95,7 +95,7 @@ def _totals(
     """The sum of the amounts over the pod's containers, and of the limits they lead to."""
     total = total_limit = 0
     for container in pod.containers:
-        amount = (amounts.get(container.name) or NO_AMOUNTS).get(kind, 0)
+        amount = amount_of(amounts.get(container.name), kind)
         total += amount
         total_limit += proportional_limit(kind, container.current, amount, default) or 0
     return total, total_limit

@@ -17,7 +17,7 @@ from trimtab.core.autoscalers import (
     policy_for,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import NO_AMOUNTS, request_for_limit
+from trimtab.core.limits import NO_AMOUNTS, amount_of, request_for_limit, without_negatives
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
 from trimtab.core.pods import Allocation, Pod
@@ -51,7 +51,8 @@ def cap_for_pod(
     containers = {container.name: container for container in reversed(pod.containers)}
     capped = []
     notes = {}
-    for recommendation in fit_pod(recommendations, pod, pod_item):
+    sound = [_without_negatives(recommendation) for recommendation in recommendations]
+    for recommendation in fit_pod(sound, pod, pod_item):
         container = containers.get(recommendation.container_name)
         if container is not None:
             policy = policy_for(policies, container.name) or _NO_POLICY
@@ -60,6 +61,17 @@ def cap_for_pod(
             if found := _cap(recommendation.target, bounds)[1]:
                 notes[container.name] = found
     return Capped(tuple(capped), notes)
+
+
+def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
+    """The recommendation without amounts that no pod can have."""
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=without_negatives(recommendation.target),
+        lower_bound=None if lower is None else without_negatives(lower),
+        upper_bound=None if upper is None else without_negatives(upper),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +90,17 @@ class _Bound:
 def _bounds(
     current: Allocation, policy: ContainerPolicy, item: LimitRangeItem | None
 ) -> Iterator[_Bound]:
-    """All bounds on a container in the order in which they apply; zero bounds nothing."""
+    """All bounds on a container in the order in which they apply; zero and less bound nothing."""
     if item is not None:
         yield from _limit_range_bounds(current, item)
     for kind in BOTH:
-        if minimum := policy.min_allowed.get(kind):
+        if minimum := amount_of(policy.min_allowed, kind):
             yield _Bound(kind, NoteKind.MIN_ALLOWED, minimum, is_minimum=True)
-        if maximum := policy.max_allowed.get(kind):
+        if maximum := amount_of(policy.max_allowed, kind):
             yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
     if policy.controlled_values is ControlledValues.REQUESTS_ONLY:
         # The API server refuses requests above the limit, even above a limit of zero.
-        limits = current.limits or NO_AMOUNTS
+        limits = without_negatives(current.limits or NO_AMOUNTS)
         yield from (
             _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
         )
@@ -96,8 +108,8 @@ def _bounds(
 
 def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_Bound]:
     for kind in BOTH:
-        lowest = (item.min or NO_AMOUNTS).get(kind, 0)
-        highest = (item.max or NO_AMOUNTS).get(kind, 0)
+        lowest = amount_of(item.min, kind)
+        highest = amount_of(item.max, kind)
         # A minimum holds for the limit and for the request itself.
         minimum = max(lowest, request_for_limit(kind, current, lowest, item.default) or 0)
         if minimum:

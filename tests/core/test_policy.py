@@ -260,6 +260,14 @@ def test_no_capped_amount_lies_below_zero(
             assert min(given_amounts.values(), default=0) >= 0
 
 
+def test_of_two_containers_of_one_name_the_first_counts() -> None:
+    other = a_container(requests=amounts(100), limits=amounts(300), index=1)
+
+    capped = cap_for_pod([ADVICE], a_pod(USUAL, other), (allows(values=REQUESTS_ONLY),))
+
+    assert capped.recommendations[0].target == amounts(200, 256 * MIB)
+
+
 def test_a_recommendation_for_a_container_that_is_not_there_is_dropped() -> None:
     ghost = a_recommendation("ghost", target=amounts(1))
 

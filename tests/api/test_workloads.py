@@ -59,7 +59,7 @@ def test_a_workload_that_says_nothing_selects_no_pods(kind: str, spec: Json) -> 
     assert workload == Workload(WorkloadName("", kind, ""))
 
 
-def test_any_other_kind_is_known_by_its_scale_without_a_count() -> None:
+def test_any_other_kind_is_known_and_counted_by_its_scale() -> None:
     workload = decode_scale("Rollout", encoded(SCALE))
 
     assert workload.name == WorkloadName("default", "Rollout", "web")
@@ -67,7 +67,12 @@ def test_any_other_kind_is_known_by_its_scale_without_a_count() -> None:
     assert workload.selector is not None
     assert workload.selector.matches({"app": "web"})
     assert not workload.selector.matches({"app": "web", "old": ""})
-    assert workload.replicas is None
+    assert workload.replicas == 9
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"replicas": None}])
+def test_a_scale_that_does_not_say_how_many_leaves_it_open(spec: Json) -> None:
+    assert decode_scale("Rollout", encoded({"spec": spec})).replicas is None
 
 
 @pytest.mark.parametrize("status", [None, {}, {"selector": ""}])
@@ -100,6 +105,11 @@ def test_a_workload_that_cannot_be_read_names_the_field(kind: str, data: Json, p
         decode_workload(kind, encoded(data))
 
     assert caught.value.path == path
+
+
+def test_a_scale_with_a_bad_count_names_the_field() -> None:
+    with pytest.raises(DecodeError, match=r"spec\.replicas"):
+        decode_scale("Rollout", encoded({"spec": {"replicas": "9"}}))
 
 
 def test_a_scale_with_a_bad_selector_names_the_field() -> None:

@@ -59,12 +59,17 @@ class _CronJob(Wire, frozen=True, kw_only=True):
     spec: _CronJobSpec | None = None
 
 
+class _ScaleSpec(Wire, frozen=True, kw_only=True):
+    replicas: Int32 | None = None
+
+
 class _ScaleStatus(Wire, frozen=True, kw_only=True):
     selector: str | None = None
 
 
 class _Scale(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
+    spec: _ScaleSpec | None = None
     status: _ScaleStatus | None = None
 
 
@@ -97,14 +102,12 @@ def decode_workload(kind: str, data: bytes) -> Workload:
 
 
 def decode_scale(kind: str, data: bytes) -> Workload:
-    """The workload of any other kind, from the JSON of its scale subresource.
-
-    The original does not count the replicas of such kinds, whatever their scale says.
-    """
+    """The workload of any other kind, from the JSON of its scale subresource."""
     source = decode(_SCALE, data)
     text = (source.status or _ScaleStatus()).selector
     selector = decode_selector_text(text, "status.selector") if text else None
-    return _name_workload(kind, source.metadata, selector)
+    replicas = (source.spec or _ScaleSpec()).replicas
+    return _name_workload(kind, source.metadata, selector, replicas)
 
 
 def _decode_controller(kind: str, data: bytes) -> Workload:

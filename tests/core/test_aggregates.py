@@ -10,6 +10,7 @@ from usage_makers import BEGIN, DAY, World
 from trimtab.core.aggregates import UsageSettings, expendable, from_seconds, to_seconds
 from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.resources import Resource
+from trimtab.core.settings_errors import SettingsError
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,41 @@ def test_an_aggregate_goes_when_nothing_can_be_learned_from_it(
     assert found.tolist() == [expected]
 
 
-def test_an_interval_must_have_a_length() -> None:
-    with pytest.raises(ValueError, match="memory_interval: 0:00:00 is not positive"):
-        UsageSettings(memory_interval=timedelta(0))
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("memory_interval", timedelta(0), id="windows without a length"),
+        pytest.param("memory_interval", timedelta.max, id="windows that never end"),
+        pytest.param("cpu_half_life", timedelta(0), id="CPU that is forgotten at once"),
+        pytest.param("cpu_half_life", timedelta(seconds=-1), id="CPU that grows with age"),
+        pytest.param("memory_half_life", timedelta.max, id="memory that is never forgotten"),
+        pytest.param("memory_interval_count", 0, id="no intervals"),
+        pytest.param("oom_bump_up_ratio", 0.9, id="less after a kill"),
+        pytest.param("oom_bump_up_ratio", float("nan"), id="a ratio that is not a number"),
+        pytest.param("oom_bump_up_ratio", float("inf"), id="an endless ratio"),
+        pytest.param("oom_min_bump_up_bytes", -1, id="fewer bytes after a kill"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(field: str, value: object) -> None:
+    given_fields: dict[str, Any] = {field: value}
+
+    with pytest.raises(SettingsError, match=f"^{field}: "):
+        UsageSettings(**given_fields)
+
+
+def test_a_policy_that_makes_no_sense_is_no_error() -> None:
+    policy = ContainerPolicy(
+        "app",
+        oom_bump_up_ratio=-3.0,
+        oom_min_bump_up_bytes=-5,
+        memory_interval=timedelta.max,
+        memory_interval_count=-1,
+    )
+    world = World(autoscaler=an_autoscaler(policies=(policy,)))
+    world.pod()
+    world.oom([100 * MIB], [1])
+
+    assert world.container().target[Resource.MEMORY] == 250 * MIB
 
 
 def window_minutes(*policies: ContainerPolicy) -> float:

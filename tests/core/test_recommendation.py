@@ -1,3 +1,6 @@
+from datetime import timedelta
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +17,7 @@ from trimtab.core.recommendation import (
     wants_integer_cpu,
 )
 from trimtab.core.resources import Resource, Resources
+from trimtab.core.settings_errors import SettingsError
 
 USAGE = a_recommendation(
     target=amounts(500, 512 * MIB), lower=amounts(250, 256 * MIB), upper=amounts(2000, 4096 * MIB)
@@ -175,3 +179,55 @@ def test_settings_default_to_the_flags_of_the_original() -> None:
     assert settings.of(Resource.CPU) == ResourceSettings(pod_floor=25)
     assert settings.of(Resource.MEMORY) == ResourceSettings(pod_floor=250 * MIB)
     assert settings.cpu.percentiles == (0.9, 0.5, 0.95)
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize("field", ["target_percentile", "lower_percentile", "upper_percentile"])
+@pytest.mark.parametrize("value", [90, -0.1, NAN, INFINITE])
+def test_a_percentile_is_a_part_of_one(field: str, value: float) -> None:
+    given_fields: dict[str, Any] = {field: value}
+
+    with pytest.raises(SettingsError, match=f"^{field}: "):
+        ResourceSettings(25, **given_fields)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("pod_floor", -1, id="a negative floor"),
+        pytest.param("pod_floor", NAN, id="a floor that is not a number"),
+        pytest.param("confidence_interval", timedelta(0), id="confidence at once"),
+        pytest.param("confidence_interval", timedelta.max, id="confidence never"),
+        pytest.param("rounding", 2**63, id="a multiple that no amount reaches"),
+        pytest.param("rounding", NAN, id="a multiple that is not a number"),
+    ],
+)
+def test_nonsense_about_a_resource_is_refused_by_name(field: str, value: object) -> None:
+    given_fields: dict[str, Any] = {"pod_floor": 25, field: value}
+
+    with pytest.raises(SettingsError, match=f"^{field}: "):
+        ResourceSettings(**given_fields)
+
+
+@pytest.mark.parametrize(
+    "margin", [pytest.param(-0.1, id="negative"), NAN, pytest.param(INFINITE, id="endless")]
+)
+def test_a_margin_that_makes_no_sense_is_refused(margin: float) -> None:
+    with pytest.raises(SettingsError, match=r"^margin_fraction: "):
+        RecommendationSettings(margin_fraction=margin)
+
+
+def test_a_negative_global_maximum_is_refused_by_resource() -> None:
+    with pytest.raises(SettingsError, match=r"^max_allowed\.memory: -1 "):
+        RecommendationSettings(max_allowed=amounts(5, -1))
+
+
+def test_settings_at_the_edges_of_sense_are_accepted() -> None:
+    edge = ResourceSettings(
+        0, target_percentile=1, lower_percentile=0, upper_percentile=1, rounding=-1
+    )
+    settings = RecommendationSettings(cpu=edge, margin_fraction=0, max_allowed=amounts(0))
+
+    assert settings.cpu.percentiles == (1, 0, 1)

@@ -8,7 +8,7 @@ known to `containers.py`, which autoscalers learn from it to `links.py`.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ from trimtab.core.peaks import Booleans, Peaks
 from trimtab.core.recommendation import MIB, RecommendationSettings
 from trimtab.core.resources import Resource
 from trimtab.core.rows import Rows
+from trimtab.core.settings_errors import LONGEST, require_at_least, require_interval
 
 LabelSet: TypeAlias = tuple[tuple[str, str], ...]
 """Labels in the order of their keys."""
@@ -67,8 +68,22 @@ class UsageSettings:
     """Whether an autoscaler's policy may override the four settings above (gate PerVPAConfig)."""
 
     def __post_init__(self) -> None:
-        if self.memory_interval <= timedelta(0):
-            raise ValueError(f"memory_interval: {self.memory_interval} is not positive")
+        require_interval("cpu_half_life", self.cpu_half_life)
+        require_interval("memory_half_life", self.memory_half_life)
+        require_interval("memory_interval", self.memory_interval)
+        require_at_least("memory_interval_count", self.memory_interval_count, 1)
+        require_at_least("oom_bump_up_ratio", self.oom_bump_up_ratio, 1)
+        require_at_least("oom_min_bump_up_bytes", self.oom_min_bump_up_bytes, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuning:
+    """The settings of one aggregate: the operator's, or what a policy has instead, good or bad."""
+
+    interval: timedelta
+    interval_count: int
+    bump_ratio: float
+    min_bump: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +176,7 @@ class Aggregates:
     def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
         """Let the first policy that sets one of them override the settings of an aggregate."""
         chosen = tuple(policies) if self._settings.allows_overrides else ()
-        self._write_settings(row, _overridden(self._settings, chosen))
+        self._tune(row, _overridden(self._settings, chosen))
 
     def add_cpu(self, rows: Ints, cores: Floats, times: Floats) -> None:
         """Add accepted CPU samples."""
@@ -199,16 +214,16 @@ class Aggregates:
         record["cpu_row"] = self.cpu.allocate(1)[0]
         record["memory_row"] = self.memory.allocate(1)[0]
         record["created"] = to_seconds(now, missing=0.0)
-        self._write_settings(row, self._settings)
+        self._tune(row, _overridden(self._settings, ()))
         return row
 
-    def _write_settings(self, row: int, settings: UsageSettings) -> None:
+    def _tune(self, row: int, tuning: _Tuning) -> None:
         record = self._rows.data[row]
-        interval = settings.memory_interval.total_seconds()
+        interval = tuning.interval.total_seconds()
         record["interval"] = interval
-        record["lifetime"] = interval * settings.memory_interval_count
-        record["bump_ratio"] = settings.oom_bump_up_ratio
-        record["min_bump"] = settings.oom_min_bump_up_bytes
+        record["lifetime"] = interval * tuning.interval_count
+        record["bump_ratio"] = tuning.bump_ratio
+        record["min_bump"] = tuning.min_bump
 
 
 def expendable(
@@ -228,31 +243,23 @@ def expendable(
     return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
 
 
-def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> UsageSettings:
-    if not any(map(_overrides, policies)):
-        return settings
+def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> _Tuning:
     intervals = [policy.memory_interval for policy in policies if _has_interval(policy)]
     counts = [policy.memory_interval_count for policy in policies]
     ratios = [policy.oom_bump_up_ratio for policy in policies]
     bumps = [policy.oom_min_bump_up_bytes for policy in policies]
-    return replace(
-        settings,
-        memory_interval=_first_set(intervals, settings.memory_interval),
-        memory_interval_count=_first_set(counts, settings.memory_interval_count),
-        oom_bump_up_ratio=_first_set(ratios, settings.oom_bump_up_ratio),
-        oom_min_bump_up_bytes=_first_set(bumps, settings.oom_min_bump_up_bytes),
+    return _Tuning(
+        _first_set(intervals, settings.memory_interval),
+        _first_set(counts, settings.memory_interval_count),
+        _first_set(ratios, settings.oom_bump_up_ratio),
+        _first_set(bumps, settings.oom_min_bump_up_bytes),
     )
 
 
-def _overrides(policy: ContainerPolicy) -> bool:
-    windows = (policy.memory_interval, policy.memory_interval_count)
-    bumps = (policy.oom_bump_up_ratio, policy.oom_min_bump_up_bytes)
-    return any(value is not None for value in (*windows, *bumps))
-
-
 def _has_interval(policy: ContainerPolicy) -> bool:
-    # Zero would make windows without a length; validation refuses it, an old object may hold it.
-    return policy.memory_interval is not None and policy.memory_interval > timedelta(0)
+    # Windows have a length, and an end inside the calendar; an old object may hold anything.
+    interval = policy.memory_interval
+    return interval is not None and timedelta(0) < interval <= LONGEST
 
 
 def _first_set(values: Iterable[_Value | None], otherwise: _Value) -> _Value:

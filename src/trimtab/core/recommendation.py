@@ -12,7 +12,13 @@ from math import ceil
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation, policy_for
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.settings_errors import (
+    SettingsError,
+    require_at_least,
+    require_fraction,
+    require_interval,
+)
 
 MIB: Final = 1024**2
 
@@ -34,6 +40,15 @@ class ResourceSettings:
     rounding: int = 1
     """Amounts are rounded up to a multiple of this; 1 or less leaves them alone."""
 
+    def __post_init__(self) -> None:
+        require_at_least("pod_floor", self.pod_floor, 0)
+        require_fraction("target_percentile", self.target_percentile)
+        require_fraction("lower_percentile", self.lower_percentile)
+        require_fraction("upper_percentile", self.upper_percentile)
+        require_interval("confidence_interval", self.confidence_interval)
+        if not self.rounding <= MAX_AMOUNT:
+            raise SettingsError("rounding", self.rounding, f"is more than {MAX_AMOUNT}")
+
     @property
     def percentiles(self) -> tuple[float, float, float]:
         """The fractions of target, lower and upper bound, in the order of all estimates."""
@@ -54,6 +69,11 @@ class RecommendationSettings:
     """Whether autoscalers may ask for whole cores by annotation."""
     max_allowed: Resources = field(default_factory=dict)
     """The cap of a container whose policy has none for the resource."""
+
+    def __post_init__(self) -> None:
+        require_at_least("margin_fraction", self.margin_fraction, 0)
+        for resource, amount in self.max_allowed.items():
+            require_at_least(f"max_allowed.{resource}", amount, 0)
 
     def of(self, resource: Resource) -> ResourceSettings:
         """The settings of one resource."""

@@ -64,6 +64,38 @@ def test_the_spec_decides_what_changes_not_the_status() -> None:
     assert resize_patch(a_pod(lagging), {"app": wants(amounts(500))}) is None
 
 
+IDLE = a_container(requests=amounts(0, 128 * MIB), limits=amounts(0, 256 * MIB))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "changes"),
+    [
+        pytest.param(
+            wants(amounts(500, 150 * MIB), amounts(memory=300 * MIB)),
+            {"requests/memory": "150Mi", "limits/memory": "300Mi"},
+            id="what it limits to zero is left alone",
+        ),
+        pytest.param(
+            wants(amounts(500), amounts(600)),
+            {"requests/cpu": "500m", "limits/cpu": "600m"},
+            id="a limit that grows makes room",
+        ),
+        pytest.param(wants(amounts(0, 150 * MIB)), {"requests/memory": "150Mi"}, id="zero stays"),
+    ],
+)
+def test_f30_a_resize_takes_no_limit_away(wanted: Allocation, changes: dict[str, str]) -> None:
+    patch = resize_patch(a_pod(IDLE), {"app": wanted})
+
+    assert patch is not None
+    assert patch.resources == tuple(
+        Add(f"/spec/containers/0/resources/{path}", amount) for path, amount in changes.items()
+    )
+
+
+def test_a_resize_that_a_limit_of_zero_forbids_is_none() -> None:
+    assert resize_patch(a_pod(IDLE), {"app": wants(amounts(500))}) is None
+
+
 @pytest.mark.parametrize(
     ("pod", "metadata"),
     [
@@ -186,6 +218,7 @@ def test_after_a_resize_there_is_nothing_left_to_resize(
     patch = resize_patch(pod, wanted, ended_boosts=NAMES)
 
     if patch is not None:
+        assert all(isinstance(operation, Add) for operation in patch.resources)
         resized = apply(patch.metadata, apply(patch.resources, document))
         assert resize_patch(read_pod(resized), wanted, ended_boosts=NAMES) is None
     else:

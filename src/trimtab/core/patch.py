@@ -48,10 +48,12 @@ def resource_operations(
         yield Add(pointer(*path), {})
     yield from _map_operations((*path, "requests"), own.requests, requests)
     yield from _map_operations((*path, "limits"), own.limits, limits)
-    for kind, limit in (own.limits or {}).items():
-        # A limit of zero bounds nothing, but the API server refuses any request above it.
-        if limit <= 0 and requests.get(kind) and kind not in limits:
-            yield Remove(pointer(*path, "limits", kind))
+
+
+def zero_limits(container: Container, requests: Resources, limits: Resources) -> set[Resource]:
+    """Of what resources the container keeps a limit of zero, above which no request is valid."""
+    own = container.spec.limits or NO_AMOUNTS
+    return {kind for kind in requests if own.get(kind, 1) <= 0 < requests[kind]} - limits.keys()
 
 
 def _map_operations(
@@ -139,8 +141,15 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
 
 def _container_operations(wish: _Wish) -> Patch:
     container, recommended = wish.container, wish.recommended
-    operations = tuple(
-        resource_operations(container, requests=recommended.requests, limits=recommended.limits)
+    requests, limits = recommended.requests, recommended.limits
+    path = ("spec", container.kind, container.index, "resources", "limits")
+    operations = (
+        *resource_operations(container, requests=requests, limits=limits),
+        # A limit of zero bounds nothing, but would make the pod invalid.
+        *(
+            Remove(pointer(*path, kind))
+            for kind in sorted(zero_limits(container, requests, limits))
+        ),
     )
     is_regular = container.kind is ContainerKind.REGULAR
     if is_regular and _is_bare(container) and not operations and not wish.is_left_alone:

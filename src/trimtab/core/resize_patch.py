@@ -13,7 +13,7 @@ from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.boost import annotation_name
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
-from trimtab.core.patch import resource_operations
+from trimtab.core.patch import resource_operations, zero_limits
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -46,10 +46,12 @@ def resize_patch(
 ) -> ResizePatch | None:
     """The patches that set what is wanted by container; None if there is nothing to change.
 
-    The marks of boosts that have ended go with them, also those of containers that are gone.
+    The marks of boosts that have ended go with them, also those of containers that are gone. What a
+    container has a limit of zero of is left alone: the API server takes neither a request above it
+    nor, of a pod that runs, the limit away.
     """
     changes = [
-        (container, _change(container.spec, wanted.get(container.name, _NOTHING)))
+        (container, _change(container, wanted.get(container.name, _NOTHING)))
         for container in pod.containers
     ]
     resources = tuple(
@@ -83,18 +85,18 @@ def _request_and_limit(allocation: Allocation, kind: Resource) -> tuple[int, int
     return (allocation.requests or NO_AMOUNTS).get(kind, limit), limit
 
 
-def _change(spec: Allocation, wanted: Allocation) -> Allocation:
-    """What is wanted, as far as the spec says otherwise."""
-    return Allocation(
-        _other_than(spec.requests, wanted.requests), _other_than(spec.limits, wanted.limits)
-    )
+def _change(container: Container, wanted: Allocation) -> Allocation:
+    """What is wanted, as far as the spec says otherwise and allows it."""
+    spec = container.spec
+    requests, limits = wanted.requests or NO_AMOUNTS, wanted.limits or NO_AMOUNTS
+    stuck = zero_limits(container, requests, limits)
+    possible = {kind: amount for kind, amount in requests.items() if kind not in stuck}
+    return Allocation(_other_than(spec.requests, possible), _other_than(spec.limits, limits))
 
 
-def _other_than(present: Resources | None, wanted: Resources | None) -> Resources:
+def _other_than(present: Resources | None, wanted: Resources) -> Resources:
     given = present or NO_AMOUNTS
-    return {
-        kind: amount for kind, amount in (wanted or NO_AMOUNTS).items() if given.get(kind) != amount
-    }
+    return {kind: amount for kind, amount in wanted.items() if given.get(kind) != amount}
 
 
 def _metadata(pod: Pod, ended_boosts: Iterable[str], *, is_resized: bool) -> Iterator[Operation]:

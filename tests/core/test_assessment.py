@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from makers import (
@@ -33,6 +34,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Allocation, Container, Pod, Termination, WorkloadName
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.settings_errors import SettingsError
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
 WEB = WorkloadName("default", "Deployment", "web")
@@ -513,3 +515,32 @@ def test_a_hold_tells_the_change_that_it_holds_back() -> None:
     assert found.reason is HoldReason.BELOW_MIN_REPLICAS
     assert found.change is not None
     assert found.change.outside_bounds
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("max_boost_duration", minutes(-1), id="a boost that ends before it starts"),
+        pytest.param("role_dwell", minutes(-1), id="a dwell of less than no time"),
+        pytest.param("cool_down", minutes(-1), id="a cool-down of less than no time"),
+        pytest.param("infeasible_retry_after", minutes(-1), id="a retry before the failure"),
+        pytest.param("max_misses", 0, id="nothing may ever miss"),
+        pytest.param("surge_margin", -0.1, id="every share is a surge"),
+        pytest.param("surge_margin", float("nan"), id="a margin that is no number"),
+        pytest.param("surge_min_pods", -1, id="fewer pods than none"),
+    ],
+)
+def test_settings_of_plans_that_make_no_sense_are_refused_by_name(
+    field: str, value: object
+) -> None:
+    fields: dict[str, Any] = {field: value}
+
+    with pytest.raises(SettingsError, match=rf"^{field}: "):
+        PlanSettings(**fields)
+
+
+@pytest.mark.parametrize(
+    "limit", [pytest.param(None, id="none"), pytest.param(minutes(0), id="zero, as for the flag")]
+)
+def test_a_boost_need_not_have_a_limit(limit: timedelta | None) -> None:
+    assert not PlanSettings(max_boost_duration=limit).max_boost_duration

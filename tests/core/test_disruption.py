@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from trimtab.core.disruption import (
 )
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.settings_errors import SettingsError
 
 REPLICA_SET = WorkloadName("default", "ReplicaSet", "web-1")
 
@@ -196,3 +198,22 @@ def test_so_many_pods_stay_up_as_the_tolerance_says(
         or counted.running - disrupted >= must_run
         or (disrupted == 1 and counted.running == configured)
     )
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("min_replicas", -1, id="fewer replicas than none"),
+        pytest.param("tolerance", -0.1, id="less than nothing"),
+        pytest.param("tolerance", 1.1, id="more than everything"),
+        pytest.param("tolerance", float("nan"), id="no number"),
+        pytest.param("tolerance", float("inf"), id="no end"),
+    ],
+)
+def test_settings_of_disruption_that_make_no_sense_are_refused_by_name(
+    field: str, value: object
+) -> None:
+    fields: dict[str, Any] = {field: value}
+
+    with pytest.raises(SettingsError, match=rf"^{field}: "):
+        DisruptionSettings(**fields)

@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,6 +22,7 @@ from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRe
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, Termination
 from trimtab.core.resources import MAX_AMOUNT, Resources
+from trimtab.core.settings_errors import SettingsError
 from trimtab.core.urgency import (
     Change,
     Thresholds,
@@ -379,3 +381,20 @@ def test_f28_no_pod_and_no_recommendation_upsets_the_measure(
 
     assert 0.0 <= change.relative_difference < float("inf")
     assert recommendation or change == Change()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        pytest.param("smallest_change", -0.1, id="less than no change"),
+        pytest.param("smallest_change", float("nan"), id="no number"),
+        pytest.param("smallest_change", float("inf"), id="nothing would ever be enough"),
+        pytest.param("lifetime", hours(-1), id="a lifetime of less than no time"),
+        pytest.param("quick_oom", minutes(-1), id="a kill before the start"),
+    ],
+)
+def test_thresholds_that_make_no_sense_are_refused_by_name(field: str, value: object) -> None:
+    fields: dict[str, Any] = {field: value}
+
+    with pytest.raises(SettingsError, match=rf"^{field}: "):
+        Thresholds(**fields)

@@ -21,6 +21,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.policy import cap_for_pod
+from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
 from trimtab.core.wanted import only_growing, wanted_by_autoscaler
@@ -59,6 +60,20 @@ class PlanSettings:
     """By how much the share of pods that want a change may exceed the usual share."""
     surge_min_pods: int = 50
     """With fewer pods than this, a share says nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        spans = {
+            "max_boost_duration": self.max_boost_duration or timedelta(),
+            "role_dwell": self.role_dwell,
+            "cool_down": self.cool_down,
+            "infeasible_retry_after": self.infeasible_retry_after,
+        }
+        for name, span in spans.items():
+            require_at_least(name, span.total_seconds(), 0)
+        require_at_least("max_misses", self.max_misses, 1)
+        require_at_least("surge_margin", self.surge_margin, 0)
+        require_at_least("surge_min_pods", self.surge_min_pods, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Final
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.settings_errors import require_at_least, require_fraction
 
 # Owners that say how many pods they want: where that is not known, or is none, hands off. A job
 # does not say it, and other kinds may not; there the live pods are what is wanted.
@@ -34,6 +35,11 @@ class DisruptionSettings:
     """`--eviction-tolerance`: the share of the wanted pods that may be down."""
     skip_budget_in_place: bool = False
     """`--in-place-skip-disruption-budget`: resizes that restart nothing need no budget."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_at_least("min_replicas", self.min_replicas, 0)
+        require_fraction("tolerance", self.tolerance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.settings_errors import require_at_least
 
 _CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -45,6 +46,12 @@ class Thresholds:
     """`--in-recommendation-bounds-eviction-lifetime-threshold`."""
     quick_oom: timedelta = timedelta(minutes=10)
     """`--evict-after-oom-threshold`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_at_least("smallest_change", self.smallest_change, 0)
+        require_at_least("lifetime", self.lifetime.total_seconds(), 0)
+        require_at_least("quick_oom", self.quick_oom.total_seconds(), 0)
 
 
 class Urgent(Protocol):

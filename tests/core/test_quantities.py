@@ -330,32 +330,3 @@ def test_only_whole_millicores_and_bytes_are_whole_amounts(
     is_whole: object,
 ) -> None:
     assert quantities.is_whole_amount(resource, quantities.parse(text)) is is_whole
-
-
-@pytest.mark.parametrize(
-    ("amount", "text"),
-    [
-        pytest.param(1168723596, "1170378588160m", id="two decimals of a gibibyte"),
-        pytest.param(262144000, "250Mi", id="whole mebibytes"),
-        pytest.param(512, "512", id="bytes"),
-        pytest.param(1000, "1k", id="a thousand bytes"),
-        pytest.param(1023, "1023", id="just below a kibibyte"),
-        pytest.param(1024, "1Ki", id="a kibibyte"),
-        pytest.param(1536, "1536", id="a kibibyte and a half"),
-        pytest.param(1152, "1146880m", id="of two equally near the even hundredth"),
-        pytest.param(2**50, "1Pi", id="tebibytes are the largest unit"),
-        pytest.param(0, "0", id="nothing"),
-        pytest.param(-2048, "-2048", id="negative bytes are left alone"),
-    ],
-)
-def test_humane_memory_has_two_decimals_of_its_unit(amount: int, text: str) -> None:
-    assert quantities.humanize_memory(amount) == text
-
-
-@given(st.integers(1024, 10**15))
-def test_humane_memory_is_what_a_float_with_two_decimals_says(amount: int) -> None:
-    rank = min((amount.bit_length() - 1) // 10, 4)
-    said = f"{amount / 1024**rank:.2f}"
-
-    told = exact(quantities.parse(quantities.humanize_memory(amount)))
-    assert told == Fraction(Decimal(said)) * 1024**rank

@@ -9,7 +9,6 @@ positive ones, and no number is printed as another.
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fractions import Fraction
 from functools import lru_cache, total_ordering
 from typing import Final
 
@@ -254,7 +253,6 @@ _RATIOS: Final = {
     resource: {suffix: _ratio(unit, amount_unit) for suffix, unit in _UNITS.items()}
     for resource, amount_unit in _AMOUNT_UNITS.items()
 }
-_LARGEST_HUMAN_RANK: Final = _BINARY_NAMES.index("Ti")
 
 
 def is_whole_amount(resource: Resource, quantity: Quantity) -> bool:
@@ -277,16 +275,3 @@ def parse_amount(resource: Resource, text: str) -> int:
 def format_amount(resource: Resource, amount: int) -> str:
     """The canonical quantity of an amount: `1500m` of CPU, `250Mi` of memory."""
     return make(amount, _AMOUNT_UNITS[resource], _AMOUNT_FORMATS[resource]).canonical()
-
-
-def humanize_memory(amount: int) -> str:
-    """The quantity of a memory amount cut to two decimals of its largest binary unit.
-
-    This is what `--humanize-memory` prints; the result may be smaller than the amount, and may
-    count thousandths of a byte.
-    """
-    rank = min(max(amount.bit_length() - 1, 0) // 10, _LARGEST_HUMAN_RANK)
-    if rank == 0 or amount < 0:
-        return str(parse(str(amount)))
-    hundredths = round(Fraction(100 * amount, 1 << (10 * rank)))
-    return str(parse(f"{hundredths // 100}.{hundredths % 100:02}{_BINARY_NAMES[rank]}"))

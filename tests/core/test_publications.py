@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler
 from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    ContainerMode,
+    ContainerPolicy,
+    ContainerRecommendation,
+    policy_for,
+)
 from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.containers import PodName
 from trimtab.core.peaks import Peaks
@@ -17,9 +22,8 @@ from trimtab.core.publications import Publications
 from trimtab.core.recommendation import (
     RecommendationSettings,
     ResourceSettings,
-    cap_for_recommender,
 )
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 SECONDS_PER_DAY = 86400.0
@@ -578,8 +582,21 @@ def test_what_is_published_step_by_step_is_what_would_be_published_at_once(
     assert at_once.refresh()[world.autoscaler.identity] == step_by_step
 
 
+def plainly_capped(
+    uncapped: ContainerRecommendation, given_policies: tuple[ContainerPolicy, ...], most: Resources
+) -> Resources:
+    """What becomes of a target, told without columns."""
+    policy = policy_for(given_policies, uncapped.container_name)
+    highest = {**most, **(policy.max_allowed if policy else {})}
+    lowest = policy.min_allowed if policy else {}
+    return {
+        resource: min(max(amount, lowest.get(resource, 0)), highest.get(resource) or MAX_AMOUNT)
+        for resource, amount in uncapped.target.items()
+    }
+
+
 @given(st.integers(0, 5000), st.integers(0, 10**10), policies, caps)
-def test_caps_on_columns_are_the_caps_on_records(
+def test_every_container_is_published_inside_its_caps(
     cpu: int, memory: int, given_policies: tuple[ContainerPolicy, ...], global_max: Resources
 ) -> None:
     plain = tuple(
@@ -596,5 +613,8 @@ def test_caps_on_columns_are_the_caps_on_records(
     bare.say(policies=plain)
     uncapped = bare.recommendation().containers
     world.say(policies=capping)
+    published = world.recommendation().containers
 
-    assert world.recommendation().containers == cap_for_recommender(uncapped, capping, global_max)
+    for one, free in zip(published, uncapped, strict=True):
+        assert one.target == plainly_capped(free, capping, global_max)
+        assert one.uncapped_target == free.target

@@ -1,27 +1,25 @@
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_recommendation, amounts
 
+from trimtab.core import estimates
 from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.recommendation import (
+    Caps,
     Recommendation,
     RecommendationSettings,
     ResourceSettings,
-    cap_for_recommender,
     caps_for,
     humanize,
     wants_integer_cpu,
 )
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.settings_errors import SettingsError
-
-USAGE = a_recommendation(
-    target=amounts(500, 512 * MIB), lower=amounts(250, 256 * MIB), upper=amounts(2000, 4096 * MIB)
-)
 
 
 @pytest.mark.parametrize(
@@ -73,42 +71,25 @@ USAGE = a_recommendation(
             id="the maximum wins over a larger minimum",
         ),
         pytest.param(
-            ContainerPolicy("*", min_allowed=amounts(600)),
-            {},
-            600,
-            600,
+            ContainerPolicy("app", min_allowed=amounts(-5), max_allowed=amounts(-5)),
+            amounts(400),
+            250,
+            500,
             2000,
-            id="a policy for all",
-        ),
-        pytest.param(
-            ContainerPolicy("other", min_allowed=amounts(600)), {}, 250, 500, 2000, id="another's"
+            id="caps below zero are none",
         ),
     ],
 )
 def test_policies_cap_what_is_recommended(
     policy: ContainerPolicy | None, global_max: Resources, lower: int, target: int, upper: int
 ) -> None:
-    policies = () if policy is None else (policy,)
-    (capped,) = cap_for_recommender([USAGE], policies, global_max)
+    caps = caps_for(policy, global_max)
+    capped = estimates.cap(np.array([250, 500, 2000]), caps.least[0], caps.most[0])
 
-    assert capped.lower_bound is not None
-    assert capped.upper_bound is not None
-    found = (capped.lower_bound, capped.target, capped.upper_bound)
-    assert tuple(one[Resource.CPU] for one in found) == (lower, target, upper)
-    assert capped.uncapped_target == USAGE.uncapped_target
+    assert capped.tolist() == [lower, target, upper]
 
 
-def test_bounds_that_are_absent_stay_absent() -> None:
-    only_target = a_recommendation(target=amounts(500))
-    policies = (ContainerPolicy("app", min_allowed=amounts(1000, 5)),)
-    (capped,) = cap_for_recommender([only_target], policies, {})
-
-    assert capped.lower_bound is None
-    assert capped.upper_bound is None
-    assert capped.target == amounts(1000)
-
-
-maps = st.dictionaries(st.sampled_from(list(Resource)), st.integers(0, 10**12))
+maps = st.dictionaries(st.sampled_from(list(Resource)), st.integers(-5, 10**12))
 
 
 @given(maps, maps, maps, maps)
@@ -116,14 +97,21 @@ def test_capped_amounts_lie_inside_the_caps_and_stay_there(
     wanted: Resources, least: Resources, most: Resources, global_max: Resources
 ) -> None:
     caps = caps_for(ContainerPolicy("app", min_allowed=least, max_allowed=most), global_max)
-    capped = caps.cap(wanted)
+    amounts_wanted = np.array([max(wanted.get(resource, 0), 0) for resource in BOTH])
+    capped = estimates.cap(amounts_wanted, caps.least, caps.most)
 
-    assert capped.keys() == wanted.keys()
-    assert caps.cap(capped) == capped
-    for resource, amount in capped.items():
-        assert amount <= caps.max.get(resource, amount)
-        if resource not in caps.max:
-            assert amount >= caps.min.get(resource, 0)
+    assert np.array_equal(estimates.cap(capped, caps.least, caps.most), capped)
+    for resource, amount in zip(BOTH, capped.tolist(), strict=True):
+        highest = most.get(resource, global_max.get(resource, 0))
+        assert amount >= 0
+        assert amount <= highest or highest <= 0
+        assert amount >= least.get(resource, 0) or amount == highest
+
+
+def test_a_cap_beyond_all_amounts_is_cut() -> None:
+    caps = caps_for(ContainerPolicy("app", min_allowed=amounts(2**70)), amounts(memory=2**70))
+
+    assert caps == Caps((MAX_AMOUNT, 0), (MAX_AMOUNT, MAX_AMOUNT))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +146,9 @@ def test_whole_cores_are_asked_for_by_annotation(
         pytest.param(0, 0, id="nothing"),
         pytest.param(1023, 1023, id="less than a kibibyte is left alone"),
         pytest.param(1024, 1024, id="a kibibyte"),
+        pytest.param(1152, 1147, id="of two equally near the even hundredth"),
+        pytest.param(262144000, 262144000, id="whole mebibytes"),
+        pytest.param(2**50, 2**50, id="tebibytes are the largest unit"),
         pytest.param(1168723596, 1170378589, id="1.09Gi is a fraction of a byte less than this"),
         pytest.param(1_000_000, 999998, id="976.56Ki is less than before"),
         pytest.param(10**14, 100000582546228, id="90.95Ti is a fraction of a byte less than this"),
@@ -170,7 +161,7 @@ def test_memory_for_humans_has_two_decimals_of_its_unit(given_bytes: int, expect
 def test_a_recommendation_says_why_it_is_empty() -> None:
     assert Recommendation(without_samples=("app",)).lacks_samples
     assert not Recommendation().lacks_samples
-    assert not Recommendation((USAGE,), ("side",)).lacks_samples
+    assert not Recommendation((a_recommendation(target={}),), ("side",)).lacks_samples
 
 
 def test_settings_default_to_the_flags_of_the_original() -> None:

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.pods import decode_pod
-from trimtab.core import quantities
-from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core import estimates, quantities
+from trimtab.core.autoscalers import ContainerRecommendation, policy_for
 from trimtab.core.notes import format_note
 from trimtab.core.policy import cap_for_pod
-from trimtab.core.recommendation import cap_for_recommender
+from trimtab.core.recommendation import Caps, caps_for
 from trimtab.core.resources import BOTH, Resources
 
 AMOUNTS = {
@@ -68,7 +71,29 @@ def capped_for_recommender(given: dict[str, Any]) -> tuple[ContainerRecommendati
     global_max = {
         kind: quantities.parse_amount(kind, maximum[kind]) for kind in BOTH if kind in maximum
     }
-    return cap_for_recommender(autoscaler.recommendation or (), autoscaler.policies, global_max)
+    return tuple(
+        cap_container(
+            one, caps_for(policy_for(autoscaler.policies, one.container_name), global_max)
+        )
+        for one in autoscaler.recommendation or ()
+    )
+
+
+def cap_container(recommendation: ContainerRecommendation, caps: Caps) -> ContainerRecommendation:
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=cap_amounts(recommendation.target, caps),
+        lower_bound=None if lower is None else cap_amounts(lower, caps),
+        upper_bound=None if upper is None else cap_amounts(upper, caps),
+    )
+
+
+def cap_amounts(amounts: Resources, caps: Caps) -> Resources:
+    columns = [np.array([amounts.get(kind, 0)]) for kind in BOTH]
+    capped = map(estimates.cap, columns, caps.least, caps.most)
+    found = {kind: int(column[0]) for kind, column in zip(BOTH, capped, strict=True)}
+    return {kind: found[kind] for kind in amounts}
 
 
 def recommendation_differences(

@@ -14,7 +14,7 @@ from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.label_selectors import LabelSelector, convert_selector
 from trimtab.core import quantities
 from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import Autoscaler, ContainerMode, policy_for
+from trimtab.core.autoscalers import Autoscaler, scales
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Intake, Samples
@@ -123,8 +123,7 @@ def aggregate_differences(
     ours = {
         name: checkpoint
         for (_, name), checkpoint in known.items()
-        if (policy := policy_for(autoscaler.policies, name)) is None
-        or policy.mode is ContainerMode.AUTO
+        if scales(autoscaler.policies, name)
     }
     if ours.keys() != theirs.keys():
         yield f"aggregates: {sorted(ours)} != {sorted(theirs)}"

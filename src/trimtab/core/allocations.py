@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 from trimtab.core.autoscalers import (
     Autoscaler,
-    ContainerMode,
     ContainerRecommendation,
     ControlledValues,
     UpdateMode,
     policy_for,
+    scales,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import proportional_limits
@@ -59,8 +59,7 @@ def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
 
 def is_off(autoscaler: Autoscaler, container: Container) -> bool:
     """Whether the container is not to be scaled."""
-    policy = policy_for(autoscaler.policies, container.name)
-    return policy is not None and policy.mode is ContainerMode.OFF
+    return not scales(autoscaler.policies, container.name)
 
 
 def _recommended(

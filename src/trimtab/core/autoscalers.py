@@ -178,6 +178,12 @@ def policy_for(
     return wildcard
 
 
+def scales(policies: tuple[ContainerPolicy, ...], container_name: str) -> bool:
+    """Whether the container is to be scaled at all."""
+    policy = policy_for(policies, container_name)
+    return policy is None or policy.mode is not ContainerMode.OFF
+
+
 def effective_boost(autoscaler: Autoscaler, container_name: str) -> CpuBoost | None:
     """The boost of the container's own policy, which replaces the general one as a whole."""
     policy = policy_for(autoscaler.policies, container_name)

@@ -12,18 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.autoscalers import (
-    Autoscaler,
-    AutoscalerName,
-    ContainerMode,
-    ContainerPolicy,
-    policy_for,
-)
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for, scales
 from trimtab.core.buckets import Ints
 from trimtab.core.links import Learner
 from trimtab.core.peaks import Booleans
 from trimtab.core.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
-from trimtab.core.resources import BOTH, MAX_AMOUNT
+from trimtab.core.resources import BOTH
 
 _GROUP: Final = np.dtype(
     [
@@ -79,9 +73,7 @@ class Layout:
 def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings) -> Block:
     """The block of one autoscaler, given how many containers feed each aggregate."""
     policies = learner.autoscaler.policies
-    names = sorted(
-        name for name in learner.container_names if not _is_off(policy_for(policies, name))
-    )
+    names = sorted(name for name in learner.container_names if scales(policies, name))
     rows = [learner.rows(name) for name in names]
     groups = np.zeros(len(names), _GROUP)
     groups["size"] = [len(some) for some in rows]
@@ -100,10 +92,6 @@ def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:
     )
 
 
-def _is_off(policy: ContainerPolicy | None) -> bool:
-    return policy is not None and policy.mode is ContainerMode.OFF
-
-
 def _count_live(learner: Learner, feeders: Ints, names: Iterable[str]) -> int:
     """Over how many containers a pod's floor is split: ghosts of former ones do not count."""
     lives = [bool(feeders[list(learner.linked.get(name, ()))].any()) for name in names]
@@ -116,12 +104,7 @@ def _write_policy(
     policy = policy_for(autoscaler.policies, name)
     caps = caps_for(policy, settings.max_allowed)
     controlled = BOTH if policy is None else policy.controlled_resources
-    group["min"] = [_bounded(caps.min.get(resource, 0)) for resource in BOTH]
-    group["max"] = [_bounded(caps.max.get(resource, MAX_AMOUNT)) for resource in BOTH]
+    group["min"], group["max"] = caps.least, caps.most
     group["controlled"] = [resource in controlled for resource in BOTH]
     wants = wants_integer_cpu(autoscaler.annotations, name)
     group["integer_cpu"] = settings.integer_cpu and wants
-
-
-def _bounded(amount: int) -> int:
-    return min(max(amount, 0), MAX_AMOUNT)

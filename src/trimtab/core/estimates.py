@@ -2,13 +2,14 @@
 
 A row is one container of one autoscaler; its three columns are target, lower and upper bound. The
 steps, their order and every truncation between them are the original's: percentile, margin,
-confidence, floor, then rounding.
+confidence, floor, rounding, then caps.
 """
 
 from datetime import timedelta
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.recommendation import RecommendationSettings, humanize
@@ -76,6 +77,11 @@ def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) 
         flat = [humanize(amount) for amount in rounded.ravel().tolist()]
         return np.array(flat, dtype=np.int64).reshape(rounded.shape)
     return rounded
+
+
+def cap(amounts: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
+    """The amounts inside their caps; the upper one wins where the two contradict each other."""
+    return np.minimum(np.maximum(amounts, least), most)
 
 
 def truncate(values: Floats) -> Floats:

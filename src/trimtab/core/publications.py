@@ -151,7 +151,7 @@ def _finish(
         whole = estimates.round_up(rounded, estimates.CORE)
         rounded = np.where(layout.groups["integer_cpu"][:, np.newaxis], whole, rounded)
     least, most = layout.groups["min"][:, [column]], layout.groups["max"][:, [column]]
-    capped = np.minimum(np.maximum(rounded, least), most)
+    capped = estimates.cap(rounded, least, most)
     published = np.column_stack([capped, rounded[:, estimates.TARGET]])
     return np.where(layout.groups["controlled"][:, [column]], published, _NOT_CONTROLLED)
 

@@ -1,18 +1,18 @@
 """What is published for one container: its settings, its rounding and its caps.
 
-Arithmetic on records only; the estimates themselves are made for all containers at once, on
-arrays, in `estimates.py`, and end in the same caps (`Caps`) and the same rounding steps.
+Single numbers only; the estimates themselves are made, rounded and capped for all containers at
+once, on arrays, in `estimates.py`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
-from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation, policy_for
-from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.settings_errors import (
     SettingsError,
     require_at_least,
@@ -97,53 +97,22 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The least and the most that is published; a resource that is not named is not capped."""
+    """The least and the most that is published of each resource, in the order of `BOTH`."""
 
-    min: Resources
-    max: Resources
-
-    def cap(self, amounts: Resources) -> Resources:
-        """The amounts inside the caps; the upper one wins where the two contradict each other."""
-        return {
-            resource: min(
-                max(amount, self.min.get(resource, amount)), self.max.get(resource, amount)
-            )
-            if resource in self.max
-            else max(amount, self.min.get(resource, amount))
-            for resource, amount in amounts.items()
-        }
+    least: tuple[int, ...]
+    """0 where there is none."""
+    most: tuple[int, ...]
+    """More than any amount where there is none."""
 
 
 def caps_for(policy: ContainerPolicy | None, global_max: Resources) -> Caps:
-    """The caps of a container; zero means "no cap", also where it hides the global maximum."""
+    """The caps of a container.
+
+    Zero and less means "no cap", also where it hides the global maximum.
+    """
     least = {} if policy is None else policy.min_allowed
-    most = dict(global_max) if policy is None else {**global_max, **policy.max_allowed}
-    return Caps(_without_zeros(least), _without_zeros(most))
-
-
-def cap_for_recommender(
-    recommendations: Iterable[ContainerRecommendation],
-    policies: tuple[ContainerPolicy, ...],
-    global_max: Resources,
-) -> tuple[ContainerRecommendation, ...]:
-    """The recommendations inside the resource policy; the uncapped target stays as it is."""
-    return tuple(
-        _cap_container(
-            recommendation,
-            caps_for(policy_for(policies, recommendation.container_name), global_max),
-        )
-        for recommendation in recommendations
-    )
-
-
-def _cap_container(recommendation: ContainerRecommendation, caps: Caps) -> ContainerRecommendation:
-    lower, upper = recommendation.lower_bound, recommendation.upper_bound
-    return replace(
-        recommendation,
-        target=caps.cap(recommendation.target),
-        lower_bound=None if lower is None else caps.cap(lower),
-        upper_bound=None if upper is None else caps.cap(upper),
-    )
+    most = global_max if policy is None else {**global_max, **policy.max_allowed}
+    return Caps(_column(least, otherwise=0), _column(most, otherwise=MAX_AMOUNT))
 
 
 def wants_integer_cpu(annotations: Mapping[str, str], container_name: str) -> bool:
@@ -159,5 +128,6 @@ def humanize(memory_bytes: int) -> int:
     return memory_bytes
 
 
-def _without_zeros(amounts: Resources) -> Resources:
-    return {resource: amount for resource, amount in amounts.items() if amount != 0}
+def _column(caps: Resources, *, otherwise: int) -> tuple[int, ...]:
+    given = [caps.get(resource, 0) for resource in BOTH]
+    return tuple(min(cap, MAX_AMOUNT) if cap > 0 else otherwise for cap in given)

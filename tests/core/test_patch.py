@@ -6,6 +6,7 @@ import pytest
 from documents import apply, read_pod, write_pod
 from drawn import autoscaler, limit_ranges, pod, policy, sane_allocation, signed_resources
 from hypothesis import assume, given
+from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.autoscalers import (
@@ -16,7 +17,7 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.boost import BoostError, annotation_name
+from trimtab.core.boost import BoostError, annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.operations import Add, Operation
@@ -349,13 +350,50 @@ def test_an_amount_below_zero_changes_nothing(
     assert resources_of(admitted(a_pod(USUAL), autoscaler))["requests"] == requests
 
 
-@given(pod=pod(sane_allocation()), autoscaler=autoscaler)
-def test_after_a_patch_there_is_nothing_left_to_patch(pod: Pod, autoscaler: Autoscaler) -> None:
+@given(pod=pod(sane_allocation()), autoscaler=autoscaler, gates=st.sampled_from([ON, OFF]))
+def test_after_a_patch_there_is_nothing_left_to_patch(
+    pod: Pod, autoscaler: Autoscaler, gates: FeatureGates
+) -> None:
     assume(len({container.name for container in pod.containers}) == len(pod.containers))
     new = read_pod(write_pod(pod))
-    once = admitted(new, autoscaler, gates=OFF)
+    once = admitted(new, autoscaler, gates=gates)
 
-    assert admitted(read_pod(once), autoscaler, gates=OFF)["spec"] == once["spec"]
+    assert admitted(read_pod(once), autoscaler, gates=gates) == once
+
+
+MARK = format_original(Allocation(amounts(100, 128 * MIB), amounts(200, 256 * MIB)))
+
+
+@pytest.mark.parametrize(
+    ("mark", "millicores", "boosted", "original"),
+    [
+        pytest.param(MARK, 200, "200m", "100m", id="boosted already"),
+        pytest.param(MARK, 150, "200m", "100m", id="boosted by less before"),
+        pytest.param(MARK, 300, "600m", "300m", id="the mark of another container"),
+        pytest.param("corrupt", 200, "400m", "200m", id="a mark that cannot be read"),
+    ],
+)
+def test_a_pod_that_brings_a_boost_along_is_not_boosted_again(
+    mark: str, millicores: int, boosted: str, original: str
+) -> None:
+    own = a_container(requests=amounts(millicores), limits=amounts(2 * millicores))
+    pod = a_pod(own, annotations={annotation_name("app"): mark})
+
+    document = admitted(pod, an_autoscaler(boost=DOUBLE))
+
+    kept = json.loads(annotations_of(document)[annotation_name("app")])
+    assert resources_of(document)["requests"]["cpu"] == boosted
+    assert kept["requests"]["cpu"] == original
+
+
+@pytest.mark.parametrize("gates", [ON, OFF], ids=["gate on", "gate off"])
+def test_a_mark_alone_changes_nothing(gates: FeatureGates) -> None:
+    pod = a_pod(USUAL, annotations={annotation_name("app"): MARK})
+
+    document = admitted(pod, an_autoscaler(), gates=gates)
+
+    assert resources_of(document) == resources_of(write_pod(pod))
+    assert annotations_of(document)[annotation_name("app")] == MARK
 
 
 @given(pod=pod(sane_allocation()), autoscaler=autoscaler)

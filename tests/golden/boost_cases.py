@@ -10,7 +10,7 @@ from trimtab.api.pods import decode_pod
 from trimtab.core import quantities
 from trimtab.core.allocations import controls_limits, is_off, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, CpuBoost, effective_boost
-from trimtab.core.boost import BoostError, boosted_millicores
+from trimtab.core.boost import BoostError, annotation_name, boosted_millicores
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import Resource
 
@@ -48,6 +48,15 @@ def boosts_in_vain(case: dict[str, Any]) -> bool:
         if amount < own or amount <= advised:
             return True
     return False
+
+
+def brings_a_boost_along(case: dict[str, Any]) -> bool:
+    """Whether a container that would be boosted carries the mark of a boost already."""
+    pod, autoscaler = read(case)
+    return any(
+        annotation_name(container.name) in pod.annotations
+        for container, _ in boosted(case, pod, autoscaler)
+    )
 
 
 def read(case: dict[str, Any]) -> tuple[Pod, Autoscaler]:

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from golden import amount_cases, patch_cases
-from golden.boost_cases import BOOST_LINES, boosts_a_container_in_mode_off, boosts_in_vain
+from golden.boost_cases import (
+    BOOST_LINES,
+    boosts_a_container_in_mode_off,
+    boosts_in_vain,
+    brings_a_boost_along,
+)
 from golden.disruption_cases import (
     boosts_in_a_small_group,
     has_pods_of_other_kinds,
@@ -110,6 +115,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         decision="D7",
         reason="a boost never lowers a container, and one that does not raise it is none",
         applies=boosts_in_vain,
+        where=BOOST_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
+        reason="a pod that brings a boost along is not boosted again",
+        applies=brings_a_boost_along,
         where=BOOST_LINES,
     ),
     Deviation(

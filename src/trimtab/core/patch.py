@@ -1,15 +1,15 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
 from trimtab.core.autoscalers import Autoscaler, effective_boost
-from trimtab.core.boost import annotation_name, boost_cpu, format_original
+from trimtab.core.boost import annotation_name, boost_cpu, format_original, parse_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.limits import NO_AMOUNTS, without_negatives
+from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.notes import ContainerUpdate, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
@@ -25,16 +25,19 @@ def admission_patch(
     limit_ranges: Sequence[LimitRangeItem] = (),
     max_boost_millicores: int | None = None,
 ) -> Patch:
-    """What to change in a pod that is being created; nothing if no autoscaler governs it."""
+    """What to change in a pod that is being created; nothing if no autoscaler governs it.
+
+    A pod may come by twice, or be a copy of one that did: a boost that it brings along is not
+    boosted again, so that the second patch changes nothing.
+    """
     if autoscaler is None:
         return ()
-    recommended = recommended_for_pod(pod, autoscaler, limit_ranges)
-    wishes = []
-    for container in pod.containers:
-        wish = _Wish(container, recommended.get(container.name, Allotment()))
-        if gates.cpu_startup_boost:
-            wish = _boost(wish, autoscaler, max_boost_millicores)
-        wishes.append(wish)
+    door = _Door(autoscaler, gates.cpu_startup_boost, limit_ranges, max_boost_millicores)
+    originals = _originals(pod) if gates.cpu_startup_boost else {}
+    wishes = door.wishes(pod, originals)
+    if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
+        known = {name: found for name, found in originals.items() if name not in stale}
+        wishes = door.wishes(pod, known)
     return tuple(_operations(pod, autoscaler.name, wishes))
 
 
@@ -73,42 +76,93 @@ class _Wish:
     """What a container of a new pod shall get."""
 
     container: Container
+    own: Allocation
+    """What it asks for, without a boost that it brings along."""
     recommended: Allotment
     is_boosted: bool = False
+    is_marked: bool = False
+    """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
 
 
-def _boost(wish: _Wish, autoscaler: Autoscaler, max_millicores: int | None) -> _Wish:
-    """The wish with the boost that the container gets, if any.
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Through which the pods of an autoscaler come, and all that decides what they get."""
 
-    A container in mode Off is boosted over its own request and otherwise left alone (D5).
-    """
-    container = wish.container
-    if is_off(autoscaler, container):
-        wish = _Wish(container, Allotment(), is_left_alone=True)
-    boost = effective_boost(autoscaler, container.name)
-    boosted = boost and boost_cpu(
-        _asked_for(container),
-        boost,
-        recommended_millicores=wish.recommended.requests.get(Resource.CPU),
-        controls_limits=controls_limits(autoscaler, container),
-        max_millicores=max_millicores,
-    )
-    if not boosted:
-        return wish
-    return _Wish(
-        container,
-        _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores),
-        is_boosted=True,
+    autoscaler: Autoscaler
+    boosts: bool
+    limit_ranges: Sequence[LimitRangeItem]
+    max_boost_millicores: int | None
+
+    def wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
+        """What each container shall get, given what boosted ones asked for originally."""
+        asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
+        recommended = recommended_for_pod(
+            replace(pod, containers=tuple(asked)), self.autoscaler, self.limit_ranges
+        )
+        wishes = []
+        for container, own in zip(pod.containers, asked, strict=True):
+            wish = _Wish(
+                container,
+                own.spec,
+                recommended.get(container.name, Allotment()),
+                is_marked=container.name in originals,
+            )
+            wishes.append(self._boost(wish) if self.boosts else wish)
+        return wishes
+
+    def _boost(self, wish: _Wish) -> _Wish:
+        """The wish with the boost that the container gets, if any.
+
+        A container in mode Off is boosted over its own request and otherwise left alone (D5).
+        """
+        container = wish.container
+        if is_off(self.autoscaler, container):
+            wish = replace(wish, recommended=Allotment(), is_left_alone=True)
+        boost = effective_boost(self.autoscaler, container.name)
+        boosted = boost and boost_cpu(
+            wish.own,
+            boost,
+            recommended_millicores=wish.recommended.requests.get(Resource.CPU),
+            controls_limits=controls_limits(self.autoscaler, container),
+            max_millicores=self.max_boost_millicores,
+        )
+        if not boosted:
+            return wish
+        raised = _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores)
+        return replace(wish, recommended=raised, is_boosted=True)
+
+
+def _originals(pod: Pod) -> Mapping[str, Allocation]:
+    """By container what it asked for before it was boosted, where a mark says so."""
+    marks = {one.name: pod.annotations.get(annotation_name(one.name)) for one in pod.containers}
+    found = {name: parse_original(mark) for name, mark in marks.items() if mark is not None}
+    return {name: original for name, original in found.items() if original is not None}
+
+
+def _asks_for_more(wish: _Wish) -> bool:
+    """Whether the container's mark is not its own: no boost ever lowers a container (D7)."""
+    granted = wish.recommended.requests.get(Resource.CPU, 0) if wish.is_boosted else 0
+    return wish.is_marked and amount_of(wish.container.spec.requests, Resource.CPU) > granted
+
+
+def _as_asked_for(container: Container, original: Allocation | None) -> Container:
+    """The container before its boost; the API server has not yet refused what is below zero."""
+    requests, limits = container.spec.requests or NO_AMOUNTS, container.spec.limits or NO_AMOUNTS
+    if original is not None:
+        requests = _with_cpu(requests, original.requests or NO_AMOUNTS)
+        limits = _with_cpu(limits, original.limits or NO_AMOUNTS)
+    return replace(
+        container, spec=Allocation(without_negatives(requests), without_negatives(limits))
     )
 
 
-def _asked_for(container: Container) -> Allocation:
-    """What the pod spec asks for; the API server has not yet refused amounts below zero."""
-    requests, limits = container.spec.requests, container.spec.limits
-    return Allocation(
-        without_negatives(requests or NO_AMOUNTS), without_negatives(limits or NO_AMOUNTS)
-    )
+def _with_cpu(amounts: Resources, original: Resources) -> Resources:
+    return {
+        kind: source[kind]
+        for kind, source in ((Resource.CPU, original), (Resource.MEMORY, amounts))
+        if kind in source
+    }
 
 
 def _raise_cpu(recommended: Allotment, request: int, limit: int | None) -> Allotment:
@@ -127,9 +181,9 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
         yield Add(pointer("metadata", "annotations"), {})
     updates = []
     for wish in wishes:
-        if wish.is_boosted:
+        if wish.is_boosted and not wish.is_marked:
             name = annotation_name(wish.container.name)
-            yield _annotate(name, format_original(_asked_for(wish.container)))
+            yield _annotate(name, format_original(wish.own))
         operations = _container_operations(wish)
         yield from operations
         if operations:

@@ -8,7 +8,8 @@ from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.containers import PodName
-from trimtab.core.saving import encode_checkpoints
+from trimtab.core.saving import encode_checkpoints, is_about_pods_of
+from trimtab.core.selectors import LabelRequirement, Operator, Selector, fingerprint
 
 
 def a_world(*containers: str) -> World:
@@ -203,3 +204,42 @@ def test_f2_without_a_target_nothing_is_saved_over_what_is_known() -> None:
     world.usage.learn(world.autoscaler, a_selector(**WEB))
 
     assert world.checkpoint(6).total_samples_count == 2
+
+
+LEADERS, FOLLOWERS = a_selector(role="leader"), a_selector(role="follower")
+
+
+@pytest.mark.parametrize(
+    ("selector", "saved_under", "expected"),
+    [
+        pytest.param(None, None, True, id="no selector then and now"),
+        pytest.param(Selector(), None, True, id="a selector for all pods is none"),
+        pytest.param(None, Selector(), True, id="nor was it one then"),
+        pytest.param(LEADERS, LEADERS, True, id="the same selector"),
+        pytest.param(
+            LEADERS,
+            Selector((LabelRequirement("role", Operator.IN, ("leader", "leader")),)),
+            True,
+            id="the same pods in other words",
+        ),
+        pytest.param(LEADERS, FOLLOWERS, False, id="another selector"),
+        pytest.param(LEADERS, None, False, id="a selector that is new"),
+        pytest.param(None, LEADERS, False, id="a selector that is gone"),
+    ],
+)
+def test_s27_a_checkpoint_counts_for_the_pods_that_it_describes(
+    selector: Selector | None, saved_under: Selector | None, *, expected: bool
+) -> None:
+    assert is_about_pods_of(selector, fingerprint(saved_under)) is expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        pytest.param("", True, id="an empty annotation is none"),
+        pytest.param("0badc0de", False, id="a fingerprint of no selector that we know"),
+    ],
+)
+def test_s27_odd_fingerprints_are_no_error(stored: str, *, expected: bool) -> None:
+    assert is_about_pods_of(None, stored) is expected
+    assert not is_about_pods_of(LEADERS, stored)

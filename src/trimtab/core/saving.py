@@ -18,6 +18,7 @@ from trimtab.core.buckets import Ints
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.resources import Resource
+from trimtab.core.selectors import Selector, fingerprint
 from trimtab.core.usage import Usage
 
 CheckpointKey: TypeAlias = tuple[AutoscalerName, str]
@@ -56,6 +57,15 @@ def encode_histories(
     """The same with open windows and without a date: all that recommendations are made of."""
     members = _list_members(usage, autoscalers)
     return _encode(usage, members, _merge(usage, Resource.MEMORY, members), None)
+
+
+def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) -> bool:
+    """Whether a stored checkpoint is to be restored for an autoscaler with this `spec.selector`.
+
+    If not, it describes other pods and is to be discarded. One without a fingerprint describes all
+    pods of the target, as those of the original do.
+    """
+    return fingerprint(selector) == (stored_fingerprint or None)
 
 
 def _list_members(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> _Members:

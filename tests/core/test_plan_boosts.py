@@ -20,6 +20,7 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import Autoscaler, Condition, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Outcome, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resizing import ResizeMemory
@@ -141,6 +142,17 @@ def test_the_end_of_a_boost_does_not_follow_a_recommendation_in_doubt(
     outcomes = planned(snapshot_of([pod], replace(autoscaler, recommendation=recommended)))
 
     assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
+
+
+def test_a_limit_range_of_the_pod_does_not_make_a_boost_its_own_recommendation() -> None:
+    pod = with_side(boosted(ready=minutes(2)))
+    item = LimitRangeItem(LimitRangeType.POD, max=amounts(100_000, 100_000 * MIB))
+    autoscaler = boosting(replace(UP, container_name="side"))
+
+    outcomes = planned(snapshot_of([pod], autoscaler, limit_ranges={"default": [item]}))
+
+    assert unboosted_to(outcomes)["app"] == Allocation(amounts(100), {})
+    assert unboosted_to(outcomes)["side"] == Allocation(amounts(500, 500 * MIB), {})
 
 
 @pytest.mark.parametrize(

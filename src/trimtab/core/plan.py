@@ -170,11 +170,23 @@ def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
     pod, autoscaler = end.pod, end.autoscaler
     if autoscaler is None or distrust(pod, autoscaler) is not None:
         return wanted_after_boost(pod, end.containers, {}, others=False)
-    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    recommended = _recommended_at_end(end, autoscaler, context)
     if only_grows(autoscaler, context.settings):
         recommended = growing_but_for_cpu(pod, end.containers, recommended)
     others = autoscaler.mode in _SIZING_MODES
     return wanted_after_boost(pod, end.containers, recommended, others=others)
+
+
+def _recommended_at_end(end: _BoostEnd, autoscaler: Autoscaler, context: Context) -> Wanted:
+    wanted = wanted_by_autoscaler(end.pod, autoscaler, context.limit_ranges_of(end.pod))
+    known = {entry.container_name for entry in autoscaler.recommendation or ()}
+    # Under a limit range of the pod what a container has now stands in for a recommendation; of a
+    # boosted one that is the boost itself.
+    return {
+        name: allocation
+        for name, allocation in wanted.items()
+        if name in known or name not in end.containers
+    }
 
 
 def _unboost_hold(

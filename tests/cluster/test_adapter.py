@@ -145,18 +145,17 @@ async def test_f43_a_missing_right_is_named_with_the_path_that_needs_it() -> Non
 
 
 async def test_a_server_that_is_busy_is_told_as_a_problem_until_it_answers() -> None:
-    refusals = iter([refused(429, after_seconds=120)])
+    busy = ["/api/v1/pods"]
 
-    def be_busy_once(asked: Asked) -> Response:
-        if asked.path.endswith("/pods"):
-            return next(refusals, None) or show_everything(asked)
-        return show_everything(asked)
+    def be_busy(asked: Asked) -> Response:
+        return refused(429, after_seconds=120) if asked.path in busy else show_everything(asked)
 
-    async with serving(be_busy_once) as server, watched(server) as (cluster, clock):
+    async with serving(be_busy) as server, watched(server) as (cluster, clock):
         began = clock.moment
         await wait_for(cluster.problems)
         assert isinstance(cluster.problems()["/api/v1/pods"], TooManyRequestsError)
 
+        busy.clear()
         await cluster.synced()
 
         assert cluster.problems() == {}

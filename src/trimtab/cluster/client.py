@@ -4,6 +4,7 @@ It knows HTTP, not Kubernetes: credentials that change, a budget of requests, ti
 where they are safe. What the bytes mean is for `api/` to say.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -111,6 +112,8 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self._session.close()
+        # Transports that were aborted are closed at the next turn of the loop.
+        await asyncio.sleep(0)
 
     async def fetch(
         self, path: str, parameters: Mapping[str, str] | None = None, *, is_urgent: bool = False
@@ -141,8 +144,11 @@ class Client:
         with _own_errors(request):
             async with response:
                 chunks = response.content.iter_any()
-                async for line in split_lines(chunks, max_bytes=self._settings.max_line_bytes):
-                    yield line
+                try:
+                    async for line in split_lines(chunks, max_bytes=self._settings.max_line_bytes):
+                        yield line
+                finally:
+                    _abort(response)
 
     async def _call(self, request: _Request) -> bytes:
         """The body of the answer, after as many attempts as are worth it."""
@@ -233,6 +239,16 @@ def _own_errors(request: _Request) -> Iterator[None]:
 def _tell(error: Exception) -> str:
     # Some errors of the library have no text at all.
     return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Cut the connection of an answer that was not read to its end.
+
+    Closing it politely would wait for the server's last words after everybody here has left.
+    """
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _read_refusal(response: aiohttp.ClientResponse, body: bytes) -> Status:

@@ -155,6 +155,16 @@ def test_a_limit_range_of_the_pod_does_not_make_a_boost_its_own_recommendation()
     assert unboosted_to(outcomes)["side"] == Allocation(amounts(500, 500 * MIB), {})
 
 
+def test_an_empty_recommendation_changes_no_other_container() -> None:
+    pod = with_side(boosted(ready=minutes(2)))
+    item = LimitRangeItem(LimitRangeType.POD, max=amounts(100, 100 * MIB))
+    autoscaler = replace(boosting(), recommendation=())
+
+    outcomes = planned(snapshot_of([pod], autoscaler, limit_ranges={"default": [item]}))
+
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
+
+
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [

@@ -13,16 +13,21 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
+    Condition,
+    ContainerMode,
+    ContainerPolicy,
     ContainerRecommendation,
+    ControlledValues,
     CpuBoost,
     EvictionRequirement,
     UpdateMode,
 )
-from trimtab.core.boost import annotation_name
+from trimtab.core.boost import annotation_name, is_overdue
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import Evict, Outcome, Resize, Unboost
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.plan import plan, share_wanting_change
 from trimtab.core.pods import (
     Allocation,
@@ -35,7 +40,7 @@ from trimtab.core.pods import (
     WorkloadName,
 )
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, MAX_AMOUNT
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
@@ -48,14 +53,19 @@ ACTING = (
     UpdateMode.IN_PLACE_OR_RECREATE,
     UpdateMode.UPSCALE_ONLY,
 )
+IN_PLACE_MODES = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 
 ODD_MAPS = [None, {}, amounts(0, 0), amounts(memory=MAX_AMOUNT), amounts(1)]
 SIZES = [amounts(100, 100 * MIB), amounts(900, 900 * MIB), amounts(100, 900 * MIB)]
-MOMENTS = [None, NOW, NOW - minutes(1), NOW - minutes(9), NOW - minutes(2000)]
+# Clocks differ: something may have happened in the future.
+AHEAD = NOW + minutes(7)
+MOMENTS = [None, NOW, NOW - minutes(1), NOW - minutes(9), NOW - minutes(2000), AHEAD]
 KILLS = [
     None,
     Termination("OOMKilled"),
     Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1)),
+    Termination("OOMKilled", AHEAD, AHEAD),
+    Termination("OOMKilled", AHEAD, NOW),
 ]
 BOOSTS = [
     {},
@@ -101,6 +111,35 @@ MEMORIES = [
     PodMemory(ResizeMemory(resize_since=NOW - minutes(70))),
     PodMemory(last_updated_at=NOW - minutes(1), unboost=Retry(2, NOW + minutes(1))),
     PodMemory(governed_since=NOW - minutes(1)),
+    PodMemory(ResizeMemory(resize_since=AHEAD), last_updated_at=AHEAD, governed_since=AHEAD),
+]
+POLICIES = [
+    (),
+    (),
+    (ContainerPolicy("side", mode=ContainerMode.OFF),),
+    (ContainerPolicy("*", min_allowed=amounts(450), max_allowed=amounts(550, 450 * MIB)),),
+    (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),),
+    (ContainerPolicy("app", min_allowed=amounts(0, MAX_AMOUNT), max_allowed=amounts(-1)),),
+]
+CONDITIONS = [
+    *[()] * 6,
+    (Condition("UsageStale", "True"),),
+    (Condition("RecommendationSuspicious", "True"), Condition("", "")),
+    (Condition("UsageStale", "Unknown"),),
+]
+LIMIT_RANGES: list[dict[str, list[LimitRangeItem]]] = [
+    {},
+    {},
+    {"default": []},
+    {"elsewhere": [LimitRangeItem(LimitRangeType.POD, max=amounts(1, 1))]},
+    {"default": [LimitRangeItem(LimitRangeType.POD, max=amounts(600, 600 * MIB))]},
+    {"default": [LimitRangeItem(LimitRangeType.POD, min=amounts(0, MAX_AMOUNT))]},
+    {
+        "default": [
+            LimitRangeItem(LimitRangeType.CONTAINER, default=amounts(700)),
+            LimitRangeItem(LimitRangeType.CONTAINER, amounts(300), amounts(200, 0)),
+        ]
+    },
 ]
 
 
@@ -131,6 +170,8 @@ def an_odd_autoscaler(dice: Random, name: str) -> Autoscaler:
         selector=dice.choice(SELECTORS),
         min_replicas=dice.choice([None, 0, 1, 3]),
         requirements=dice.choice(REQUIREMENTS),
+        policies=dice.choice(POLICIES),
+        conditions=dice.choice(CONDITIONS),
         boost=dice.choice([None, CpuBoost(factor=2)]),
         recommendation=dice.choice([None, (), *[tuple(sensible)] * 8, *[tuple(odd)] * 4]),
     )
@@ -142,6 +183,7 @@ def a_snapshot(dice: Random) -> Snapshot:
     return Snapshot(
         pods=[ObservedPod(pod, dice.choice([None, *[WEB] * 8])) for pod in found],
         autoscalers=[ObservedAutoscaler(each, dice.choice(TARGETS)) for each in governors],
+        limit_ranges=dice.choice(LIMIT_RANGES),
         configured_replicas={
             WorkloadName("default", owner.kind, owner.name): dice.randint(0, 6)
             for owner in dice.sample(OWNERS, 2)
@@ -173,6 +215,11 @@ def some_settings(dice: Random) -> PlanSettings:
 
 # A seed rather than a strategy: a cluster is hundreds of choices, and a seed replays them at once.
 seeds = st.integers(0, 2**32).map(Random)
+
+
+def uniquely_named(pod: Pod) -> list[Container]:
+    names = Counter(container.name for container in pod.containers)
+    return [container for container in pod.containers if names[container.name] == 1]
 
 
 def pods_named(outcomes: list[Outcome]) -> Counter[str]:
@@ -225,10 +272,24 @@ def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Ra
     assert share_wanting_change(plan(rare, settings, NOW)) == share
 
 
+def needs_budget(
+    each: Outcome, group: disruption.ReplicaGroup | None, mode: UpdateMode, settings: PlanSettings
+) -> bool:
+    """Whether the outcome takes something from its group that must have been there."""
+    if isinstance(each, Hold) or each.pod.phase is PodPhase.PENDING:
+        return False
+    if isinstance(each, Evict) or any(one.restarts_on_resize for one in each.pod.containers):
+        return True
+    if isinstance(each, Resize):
+        return not (settings.disruption.skip_budget_in_place and mode in IN_PLACE_MODES)
+    uncounted = group is None or group.configured is None
+    return not uncounted and not is_overdue(each.pod, NOW, settings.max_boost_duration)
+
+
 @given(seeds)
 def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
     snapshot, settings = a_snapshot(dice), some_settings(dice)
-    outcomes = plan(snapshot, settings, NOW)
+    modes = {each.autoscaler.identity: each.autoscaler.mode for each in snapshot.autoscalers}
     live = [
         observed.pod
         for observed in snapshot.pods
@@ -236,20 +297,15 @@ def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
         and observed.pod.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     ]
     groups = disruption.count_groups(live, snapshot.configured_replicas)
-    restarted = Counter(
-        disruption.owner_of(each.pod)
-        for each in outcomes
-        if each.pod.phase is not PodPhase.PENDING
-        and (
-            isinstance(each, Evict)
-            or (
-                isinstance(each, Resize | Unboost)
-                and any(container.restarts_on_resize for container in each.pod.containers)
-            )
-        )
-    )
+    taken: Counter[WorkloadName | None] = Counter()
+    for each in plan(snapshot, settings, NOW):
+        owner = disruption.owner_of(each.pod)
+        group = None if owner is None else groups[owner]
+        mode = UpdateMode.OFF if each.autoscaler is None else modes[each.autoscaler]
+        if needs_budget(each, group, mode, settings):
+            taken[owner] += 1
 
-    for owner, count in restarted.items():
+    for owner, count in taken.items():
         assert owner is not None
         assert groups[owner].is_disruptable(settings.disruption.tolerance, count - 1)
 
@@ -269,3 +325,43 @@ def test_a_plan_does_nothing_that_the_mode_forbids(
     assert (Evict, UpdateMode.IN_PLACE) not in changed
     assert not {mode for _, mode in changed} & {UpdateMode.OFF, UpdateMode.INITIAL}
     assert (Resize, UpdateMode.RECREATE) not in changed
+
+
+@given(seeds)
+def test_a_boost_that_ends_leaves_memory_to_a_recommendation_that_is_trusted(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    trusted = {
+        each.autoscaler.identity
+        for each in snapshot.autoscalers
+        if each.autoscaler.recommendation and not each.autoscaler.conditions
+    }
+    ends = [each for each in plan(snapshot, settings, NOW) if isinstance(each, Unboost)]
+    touched = {
+        each.autoscaler
+        for each in ends
+        for wanted in each.wanted.values()
+        if Resource.MEMORY in {**(wanted.requests or {}), **(wanted.limits or {})}
+    }
+
+    assert touched <= trusted | {
+        each.autoscaler.identity
+        for each in snapshot.autoscalers
+        if each.autoscaler.conditions == (Condition("UsageStale", "Unknown"),)
+    }
+
+
+@given(seeds)
+def test_upscale_only_never_shrinks_the_memory_of_a_running_pod(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    growing = [
+        replace(each, autoscaler=replace(each.autoscaler, mode=UpdateMode.UPSCALE_ONLY))
+        for each in snapshot.autoscalers
+    ]
+    outcomes = plan(replace(snapshot, autoscalers=growing), settings, NOW)
+
+    for each in outcomes:
+        if isinstance(each, Resize | Unboost):
+            for container in uniquely_named(each.pod):
+                has = (container.current.requests or {}).get(Resource.MEMORY, 0)
+                wanted = each.wanted.get(container.name, Allocation()).requests or {}
+                assert wanted.get(Resource.MEMORY, has) >= has

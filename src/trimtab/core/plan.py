@@ -168,7 +168,7 @@ def _choose_unboost(
 
 def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
     pod, autoscaler = end.pod, end.autoscaler
-    if autoscaler is None or distrust(pod, autoscaler) is not None:
+    if autoscaler is None or not autoscaler.recommendation or distrust(pod, autoscaler):
         return wanted_after_boost(pod, end.containers, {}, others=False)
     recommended = _recommended_at_end(end, autoscaler, context)
     if only_grows(autoscaler, context.settings):

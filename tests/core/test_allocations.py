@@ -73,6 +73,10 @@ def test_the_default_limit_of_the_namespace_is_scaled_too() -> None:
     [
         pytest.param(an_autoscaler(ADVICE, mode=UpdateMode.OFF), id="mode off"),
         pytest.param(an_autoscaler(), id="no recommendation"),
+        pytest.param(
+            an_autoscaler(ADVICE, policies=(ContainerPolicy("app", mode=ContainerMode.OFF),)),
+            id="the container's mode off",
+        ),
         pytest.param(an_autoscaler(a_recommendation("ghost", target=amounts(1))), id="another's"),
     ],
 )

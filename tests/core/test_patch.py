@@ -159,27 +159,21 @@ def test_a_bare_regular_container_gets_an_empty_map_like_in_the_original() -> No
     assert annotations_of(document)["vpaUpdates"] == "Pod resources updated by web: container 0: "
 
 
-@pytest.mark.parametrize(
-    ("gates", "requests"),
-    [
-        pytest.param(ON, {"cpu": "100m", "memory": "128Mi"}, id="left alone"),
-        pytest.param(OFF, {"cpu": "500m", "memory": "512Mi"}, id="not without the gate"),
-    ],
-)
-def test_a_container_in_mode_off_is_left_alone_while_the_gate_is_on(
-    gates: FeatureGates, requests: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("gates", [ON, OFF], ids=["gate on", "gate off"])
+def test_a_container_in_mode_off_is_left_alone(gates: FeatureGates) -> None:
     policies = (ContainerPolicy("app", mode=ContainerMode.OFF),)
 
     document = admitted(a_pod(USUAL), an_autoscaler(ADVICE, policies=policies), gates=gates)
 
-    assert resources_of(document)["requests"] == requests
+    assert resources_of(document) == resources_of(write_pod(a_pod(USUAL)))
+    assert annotations_of(document) == {"vpaObservedContainers": "app"}
 
 
-def test_a_bare_container_in_mode_off_does_not_even_get_an_empty_map() -> None:
+@pytest.mark.parametrize("gates", [ON, OFF], ids=["gate on", "gate off"])
+def test_a_bare_container_in_mode_off_does_not_even_get_an_empty_map(gates: FeatureGates) -> None:
     policies = (ContainerPolicy("*", mode=ContainerMode.OFF),)
 
-    document = admitted(a_pod(a_container()), an_autoscaler(policies=policies))
+    document = admitted(a_pod(a_container()), an_autoscaler(policies=policies), gates=gates)
 
     assert resources_of(document) is None
     assert "vpaUpdates" not in annotations_of(document)

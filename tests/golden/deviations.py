@@ -120,6 +120,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     Deviation(
         set="admission",
         decision="0004",
+        reason="what was once recommended for a container in mode Off is not applied to it",
+        applies=patch_cases.has_a_container_in_mode_off,
+        where=patch_cases.AMOUNT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0004",
         reason="a pod that brings a boost along is not boosted again",
         applies=brings_a_boost_along,
         where=BOOST_LINES,

@@ -106,6 +106,14 @@ def boosts_over_a_default_limit(case: dict[str, Any]) -> bool:
     return bool(gates.get("CPUStartupBoost") and defaults and any(map(is_nothing, own)))
 
 
+def has_a_container_in_mode_off(case: dict[str, Any]) -> bool:
+    """A container is not to be scaled, and the gate that makes the original heed that is off."""
+    given = case["input"]
+    policy = given["vpa"]["spec"].get("resourcePolicy") or {}
+    modes = {entry.get("mode") for entry in policy.get("containerPolicies") or []}
+    return "Off" in modes and not given["featureGates"].get("CPUStartupBoost")
+
+
 def has_a_status(case: dict[str, Any]) -> bool:
     """A pod that is being created brings the resources of a status along."""
     statuses = case["input"]["pod"].get("status", {}).get("containerStatuses", [])

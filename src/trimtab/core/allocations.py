@@ -31,7 +31,10 @@ class Allotment:
 def recommended_for_pod(
     pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem] = ()
 ) -> Mapping[str, Allotment]:
-    """By container what the autoscaler's recommendation comes to; nothing in mode Off."""
+    """By container what the autoscaler's recommendation comes to; nothing in mode Off.
+
+    A container in mode Off gets nothing either: what is recommended for it dates from before.
+    """
     if autoscaler.mode is UpdateMode.OFF or autoscaler.recommendation is None:
         return {}
     capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
@@ -47,7 +50,7 @@ def recommended_for_pod(
             default=default,
         )
         for container in pod.containers
-        if container.name in found
+        if container.name in found and not is_off(autoscaler, container)
     }
 
 

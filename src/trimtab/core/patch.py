@@ -107,18 +107,14 @@ class _Door:
                 own.spec,
                 recommended.get(container.name, Allotment()),
                 is_marked=container.name in originals,
+                is_left_alone=is_off(self.autoscaler, container),
             )
             wishes.append(self._boost(wish) if self.boosts else wish)
         return wishes
 
     def _boost(self, wish: _Wish) -> _Wish:
-        """The wish with the boost that the container gets, if any.
-
-        A container in mode Off is boosted over its own request and otherwise left alone (D5).
-        """
+        """The wish with the boost that the container gets, if any, also in mode Off (D5)."""
         container = wish.container
-        if is_off(self.autoscaler, container):
-            wish = replace(wish, recommended=Allotment(), is_left_alone=True)
         boost = effective_boost(self.autoscaler, container.name)
         boosted = boost and boost_cpu(
             wish.own,

@@ -67,13 +67,14 @@ def test_a_split_puts_the_first_of_each_row_before_the_others() -> None:
 
 
 @given(st.lists(st.integers(0, 5), max_size=30))
-def test_turns_hold_each_row_once_and_keep_its_order(rows: list[int]) -> None:
-    turns = list(a_batch(rows).turns())
-    together = [
-        (row, time) for turn in turns for row, time in zip(turn.rows, turn.times, strict=True)
-    ]
+def test_splitting_again_and_again_keeps_the_order_of_each_row(rows: list[int]) -> None:
+    batch = a_batch(rows)
+    together: list[tuple[int, float]] = []
+    while len(batch):
+        first, batch = batch.split()
+        assert len(set(first.rows.tolist())) == len(first)
+        together += zip(first.rows.tolist(), (first.times - NOON).tolist(), strict=True)
 
-    assert all(len(set(turn.rows.tolist())) == len(turn) for turn in turns)
     for wanted in set(rows):
-        times = [float(time - NOON) for row, time in together if row == wanted]
+        times = [time for row, time in together if row == wanted]
         assert times == [place for place, row in enumerate(rows) if row == wanted]

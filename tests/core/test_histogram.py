@@ -220,6 +220,22 @@ def test_subtracting_more_than_there_is_stops_at_nothing() -> None:
     assert bank.percentiles([row]).tolist() == [[CPU_BUCKETS.ends[36]] * 3]
 
 
+def test_many_samples_of_one_row_are_subtracted_as_if_one_by_one() -> None:
+    together, one_by_one = a_bank(), a_bank()
+    values = np.random.default_rng(7).uniform(0.01, 9.0, 2000)
+    for bank in (together, one_by_one):
+        bank.add(a_row(bank), values, 0.1, MIDNIGHT)
+        bank.add(0, 0.5, 0.1, MIDNIGHT)
+    # The first value twice: its bucket loses more than it is owed, which the others must not feel.
+    taken = np.append(values[:1500], values[0])
+    together.subtract(0, taken, 0.1, MIDNIGHT)
+    for value in taken.tolist():
+        one_by_one.subtract(0, value, 0.1, MIDNIGHT)
+
+    assert together.weights.span(0).tolist() == one_by_one.weights.span(0).tolist()
+    assert together.encode(0) == one_by_one.encode(0)
+
+
 def test_subtracting_what_was_never_added_only_lowers_the_total() -> None:
     bank = a_bank()
     row, untouched = bank.allocate(2).tolist()

@@ -1,7 +1,6 @@
 """Batches of samples for the rows of a bank: checked when made, split where order matters."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -41,13 +40,6 @@ class Batch:
         """The first sample of each row, and all others."""
         first = _is_first(self.rows)
         return self.pick(np.flatnonzero(first)), self.pick(np.flatnonzero(~first))
-
-    def turns(self) -> Iterator["Batch"]:
-        """The batch in parts without repeated rows, each row's samples in their order."""
-        batch = self
-        while len(batch):
-            turn, batch = batch.split()
-            yield turn
 
 
 def _is_first(rows: Ints) -> NDArray[np.bool_]:

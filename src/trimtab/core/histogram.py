@@ -108,14 +108,13 @@ class HistogramBank:
     ) -> None:
         """Take samples away that were added before."""
         batch = make_batch(self.scheme, rows=rows, values=values, weights=weights, times=times)
-        for part in batch.turns():
-            ages = self._shift_overdue(part)
+        for part, ages in self._until_none_is_overdue(batch):
             self.weights.subtract(part.rows, part.buckets, self._effective_weights(part, ages))
 
     def _until_none_is_overdue(self, batch: Batch) -> Iterator[tuple[Batch, Floats]]:
-        """Parts to be added one after the other, references having moved as far as needed."""
+        """Parts to be taken one after the other, references having moved as far as needed."""
         ages = self._ages(batch)
-        # Additions may be done together; only a moving reference separates earlier from later.
+        # Samples may be taken together; only a moving reference separates earlier from later.
         while self._decay.is_any_overdue(ages):
             first, batch = batch.split()
             yield first, self._shift_overdue(first)

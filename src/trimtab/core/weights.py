@@ -123,19 +123,23 @@ class Weights:
         np.maximum.at(self.highest, rows[occupied], buckets[occupied])
 
     def subtract(self, rows: Ints, buckets: Buckets, weights: Floats) -> None:
-        """Subtract from buckets and totals of distinct rows; under epsilon becomes nothing."""
-        self.totals[rows] = self._less(self.totals[rows], weights)
+        """Subtract from buckets and totals, one sample after the other; under epsilon is nothing.
+
+        What falls under epsilon on the way has done so at the end, since nothing is added between.
+        """
+        np.subtract.at(self.totals, rows, weights)
+        self.totals[rows] = self._without_faint(self.totals[rows])
         self._limits[rows] = _UNKNOWN
         inside = ~self._arena.outside(rows, buckets)
-        rows, buckets, weights = rows[inside], buckets[inside], weights[inside]
-        left = self._less(self._arena.look_up(rows, buckets), weights)
+        rows, buckets = rows[inside], buckets[inside]
+        self._arena.add(rows, buckets, -weights[inside])
+        left = self._without_faint(self._arena.look_up(rows, buckets))
         self._arena.put(rows, buckets, left)
         at_edge = (buckets == self.lowest[rows]) | (buckets == self.highest[rows])
-        self._tighten(rows[at_edge & (left == 0.0)])
+        self._tighten(np.unique(rows[at_edge & (left == 0.0)]))
 
-    def _less(self, weights: Floats, taken: Floats) -> Floats:
-        left = weights - taken
-        return np.where(left < self.epsilon, 0.0, left)
+    def _without_faint(self, weights: Floats) -> Floats:
+        return np.where(weights < self.epsilon, 0.0, weights)
 
     def scale(self, rows: Ints, exponents: NDArray[np.int32]) -> None:
         """Multiply the spans and totals of distinct rows by powers of two."""

@@ -59,6 +59,16 @@ def test_ci_runs_the_commands_that_the_readme_names() -> None:
     assert all(command in readme for command in commands)
 
 
+def test_the_hooks_of_git_run_exactly_the_commands_of_ci() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    entries = re.findall(r"^ +entry: (.+)$", hooks, re.MULTILINE)
+    commands = re.findall(
+        r"^make \w+$", (ROOT / ".ci/run").read_text(encoding="utf-8"), re.MULTILINE
+    )
+
+    assert entries == commands
+
+
 def test_no_tracked_file_names_a_machine_path() -> None:
     machine_path = re.compile(r"(^|[^\w.-])/(work|root|home)/")
     named = [

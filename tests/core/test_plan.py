@@ -197,7 +197,11 @@ def test_the_share_of_a_plan_is_the_same_in_a_surge_and_without() -> None:
 
 
 def test_the_ends_of_boosts_are_neither_a_surge_nor_part_of_the_share() -> None:
-    ending = [boosted(ready=minutes(2), name=f"boosted-{index}") for index in range(60)]
+    # They wait for another resize, as one that wants a change would.
+    ending = [
+        boosted(ready=minutes(2), resize=ResizeState.DEFERRED, name=f"boosted-{index}")
+        for index in range(60)
+    ]
     content = [
         a_pod(a_container(requests=amounts(500, 500 * MIB)), name=f"content-{index}")
         for index in range(60)
@@ -210,12 +214,10 @@ def test_the_ends_of_boosts_are_neither_a_surge_nor_part_of_the_share() -> None:
     assert "Surge" not in told(outcomes)
 
 
-def test_boosts_that_end_do_not_hide_a_surge() -> None:
-    ending = [boosted(ready=minutes(2), name=f"boosted-{index}") for index in range(600)]
+def test_boosts_that_last_do_not_hide_a_surge() -> None:
+    starting = [boosted(name=f"boosted-{index}") for index in range(600)]
 
-    outcomes = planned(
-        snapshot_of([*ending, *several(60)], boosting(UP), usual_share=0.0, resizes_in_place=False)
-    )
+    outcomes = planned(snapshot_of([*starting, *several(60)], boosting(UP), usual_share=0.0))
 
     assert share_wanting_change(outcomes) == 1.0
     assert told(outcomes).count("Surge") == 60

@@ -268,8 +268,12 @@ def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Ra
     usual = replace(snapshot, usual_share=share - settings.surge_margin + 1e-9)
     rare = replace(snapshot, usual_share=share - settings.surge_margin - 1e-9)
 
+    surging = plan(rare, settings, NOW)
+    hasty = [each for each in surging if isinstance(each, Evict | Resize) and not each.quick_oom]
+
     assert plan(usual, settings, NOW) == free
-    assert share_wanting_change(plan(rare, settings, NOW)) == share
+    assert share_wanting_change(surging) == share
+    assert not (share and hasty)
 
 
 def needs_budget(

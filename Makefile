@@ -35,7 +35,7 @@ cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-
 cluster-down: .venv/ready ## end the cluster that runs in another shell
 	$(BIN)/python -m rig down
 
-e2e: .venv/ready ## the tests that need a real control plane
+e2e: .venv/ready ## the tests that need a real control plane or the original (needs Go)
 	$(BIN)/pytest -m e2e
 
 bench: .venv/ready ## measure stores, and the core beside the original as ratios (needs Go)

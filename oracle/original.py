@@ -35,11 +35,6 @@ def answer(questions: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
         yield name, run.stdout
 
 
-def is_built() -> bool:
-    """Whether the program is there already, so that asking it takes no minutes."""
-    return building.kept_path(RECIPE).exists()
-
-
 def _dropped(name: str, lines: list[str]) -> str:
     causes = Counter(line.partition('": ')[2] for line in lines)
     return "".join(f"{name}: {count} dropped: {cause}\n" for cause, count in causes.most_common(5))

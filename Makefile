@@ -41,8 +41,8 @@ e2e: .venv/ready ## the tests that need a real control plane or the original (ne
 bench: .venv/ready ## measure stores, and the core beside the original as ratios (needs Go)
 	$(BIN)/python -m bench.store && $(BIN)/python -m bench.core
 
-lock: ## pin every dependency anew, with hashes (needs uv)
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
+lock: .venv/ready ## pin every dependency anew, with hashes
+	$(BIN)/pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
 
 .venv/ready: requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

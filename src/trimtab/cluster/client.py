@@ -141,14 +141,13 @@ class Client:
         """The lines of an answer that goes on until the server ends it, or falls silent."""
         request = _Request("GET", path, parameters, is_stream=True)
         response = await self._open(request)
+        chunks = response.content.iter_any()
         with _own_errors(request):
-            async with response:
-                chunks = response.content.iter_any()
-                try:
-                    async for line in split_lines(chunks, max_bytes=self._settings.max_line_bytes):
-                        yield line
-                finally:
-                    _abort(response)
+            try:
+                async for line in split_lines(chunks, max_bytes=self._settings.max_line_bytes):
+                    yield line
+            finally:
+                _abort(response)
 
     async def _call(self, request: _Request) -> bytes:
         """The body of the answer, after as many attempts as are worth it."""
@@ -242,13 +241,14 @@ def _tell(error: Exception) -> str:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Cut the connection of an answer that was not read to its end.
+    """Leave an answer, and cut its connection if it was not read to its end.
 
-    Closing it politely would wait for the server's last words after everybody here has left.
+    Closing that politely would wait for the server's last words after everybody here has left.
     """
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
+    response.close()
 
 
 def _read_refusal(response: aiohttp.ClientResponse, body: bytes) -> Status:

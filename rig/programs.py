@@ -45,6 +45,7 @@ PROGRAMS: Final[Mapping[str, Program]] = {
     "kube-apiserver": Program(f"{_KUBERNETES}/cmd/kube-apiserver", _KUBERNETES),
     "kube-controller-manager": Program(f"{_KUBERNETES}/cmd/kube-controller-manager", _KUBERNETES),
     "kube-scheduler": Program(f"{_KUBERNETES}/cmd/kube-scheduler", _KUBERNETES),
+    "kubelet": Program(f"{_KUBERNETES}/cmd/kubelet", _KUBERNETES),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 }
 

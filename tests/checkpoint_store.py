@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.lists import Unreadable
 
 
 class Checkpoints:
@@ -25,3 +26,7 @@ class Checkpoints:
     async def changes(self) -> AsyncIterator[Checkpoint]:
         for each in self.stored:
             yield each
+
+    @property
+    def unreadable(self) -> tuple[Unreadable, ...]:
+        return ()

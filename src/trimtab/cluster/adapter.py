@@ -1,7 +1,7 @@
 """The real cluster behind the ports: watch-fed stores, owners, and acts, put together."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -10,11 +10,13 @@ from typing import Final, NoReturn, Protocol, TypeVar
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
+from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.workloads import decode_workload
 from trimtab.cluster import paths
 from trimtab.cluster.acting import Acts
 from trimtab.cluster.client import Client
+from trimtab.cluster.evictions import MemoryEvictions
 from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Clock, Owners, Store
@@ -51,6 +53,8 @@ class Scope:
     """Whether pods count that do not run yet."""
     checkpoints: bool = True
     limit_ranges: bool = True
+    memory_evictions: bool = False
+    """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
 
 class _Feed(Protocol):
@@ -124,6 +128,12 @@ class LiveCluster(Acts):
         self._limit_ranges = watch(
             ("v1", "limitranges"), decode_limit_range, is_wanted=scope.limit_ranges
         )
+        self._evictions = watch(
+            ("v1", "events"),
+            decode_memory_evictions,
+            is_wanted=scope.memory_evictions,
+            parameters={"fieldSelector": "reason=Evicted"},
+        )
         workloads = {
             kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()
         }
@@ -133,6 +143,10 @@ class LiveCluster(Acts):
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         """The items of all limit ranges of the namespace."""
         return [item for items in self._limit_ranges.in_namespace(namespace) for item in items]
+
+    def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+        """Containers evicted for want of memory: those still known, then as they come."""
+        return MemoryEvictions(self._evictions)
 
     async def run(self) -> None:
         """Keep all stores up to date until cancelled."""

@@ -4,13 +4,15 @@ Shaped by what a component needs to decide and do, not by REST. Two worlds stand
 Kubernetes API server, and a simulated cluster in virtual time. Acts raise errors of `errors.py`.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
+from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
+from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -46,6 +48,10 @@ class Store(Protocol[RecordT_co]):
     def changes(self) -> AsyncIterator[RecordT_co]:
         """Objects as they appear or change from now on; one that changes twice may come once."""
 
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Objects that are there but cannot be read; nobody may take them for deleted."""
+
 
 class Owners(Protocol):
     """Who owns whom, as far as it is known."""
@@ -74,6 +80,18 @@ class Cluster(Protocol):
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         """The items of all limit ranges of the namespace."""
+
+    def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+        """Containers evicted for want of memory, each once: those still known, then as they come.
+
+        What happened before this call is known for an hour or so; `at` tells it apart.
+        """
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before everything has been listed once."""
+
+    def problems(self) -> Mapping[str, Exception]:
+        """What keeps us from seeing or acting now, by where: a missing right names itself."""
 
     async def publish_status(
         self,

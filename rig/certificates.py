@@ -19,14 +19,16 @@ CN = overridden on the command line
 basicConstraints = critical, CA:TRUE
 keyUsage = critical, keyCertSign, cRLSign
 subjectKeyIdentifier = hash
-[server]
+"""
+_ISSUED: Final = """\
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
-extendedKeyUsage = serverAuth
+extendedKeyUsage = serverAuth, clientAuth
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
-subjectAltName = DNS:localhost, DNS:kubernetes.default.svc, IP:127.0.0.1, IP:10.96.0.1
+subjectAltName = {names}
 """
+_SERVER_NAMES: Final = "DNS:localhost, DNS:kubernetes.default.svc, IP:127.0.0.1, IP:10.96.0.1"
 _KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 _DAYS: Final = "30"
 
@@ -36,42 +38,60 @@ class CertificateError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Certificates:
     """The files of one control plane."""
 
     authority: Path
-    server: Path
-    server_key: Path
+    server: Issued
     account_key: Path
     """Signs the tokens of service accounts."""
     account_public_key: Path
+    kubelet_client: Issued
+    """Shown to kubelets by the API server."""
 
 
 def make(directory: Path) -> Certificates:
-    """A fresh authority, a server certificate for loopback, and a key for service accounts."""
+    """A fresh authority, certificates for the API server, and a key for service accounts."""
     (directory / "openssl.cnf").write_text(_EXTENSIONS, encoding="utf-8")
     _make_authority(directory)
-    _make_server(directory)
     curve = ("-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1")
     _openssl(directory, "genpkey", *curve, "-out", "accounts.key")
     _openssl(directory, "pkey", "-in", "accounts.key", "-pubout", "-out", "accounts.pub")
-    names = ("ca.crt", "server.crt", "server.key", "accounts.key", "accounts.pub")
-    return Certificates(*(directory / name for name in names))
+    return Certificates(
+        authority=directory / "ca.crt",
+        server=issue(directory, "server", "/CN=kube-apiserver", _SERVER_NAMES),
+        account_key=directory / "accounts.key",
+        account_public_key=directory / "accounts.pub",
+        kubelet_client=issue(
+            directory, "kubelet-client", "/O=system:masters/CN=kube-apiserver", "DNS:localhost"
+        ),
+    )
+
+
+def issue(directory: Path, name: str, subject: str, alternative_names: str) -> Issued:
+    """A certificate of the folder's authority: to serve with, and to be known by as a client."""
+    (directory / f"{name}.cnf").write_text(_ISSUED.format(names=alternative_names), "utf-8")
+    named = ("-config", "openssl.cnf", "-subj", subject)
+    asked = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
+    _openssl(directory, "req", "-new", *named, *_KEY, *asked)
+    signer = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", _DAYS)
+    request = ("-req", "-in", f"{name}.csr", "-out", f"{name}.crt")
+    _openssl(directory, "x509", *request, *signer, "-extfile", f"{name}.cnf")
+    return Issued(directory / f"{name}.crt", directory / f"{name}.key")
 
 
 def _make_authority(directory: Path) -> None:
     out = ("-keyout", "ca.key", "-out", "ca.crt", "-days", _DAYS)
     named = ("-config", "openssl.cnf", "-subj", "/CN=trimtab-rig")
     _openssl(directory, "req", "-x509", "-extensions", "ca", *named, *_KEY, *out)
-
-
-def _make_server(directory: Path) -> None:
-    named = ("-config", "openssl.cnf", "-subj", "/CN=kube-apiserver")
-    _openssl(directory, "req", "-new", *named, *_KEY, "-keyout", "server.key", "-out", "server.csr")
-    signer = ("-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", _DAYS)
-    extensions = ("-extfile", "openssl.cnf", "-extensions", "server")
-    request = ("-req", "-in", "server.csr", "-out", "server.crt")
-    _openssl(directory, "x509", *request, *signer, *extensions)
 
 
 def _openssl(directory: Path, *arguments: str) -> None:

@@ -33,6 +33,12 @@ def for_apiserver(made: Certificates, tokens: Path, *, port: int, etcd_port: int
         "--service-account-issuer=https://kubernetes.default.svc",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--authorization-mode=Node,RBAC",
+        # Kubelets show certificates, and are shown one; no DNS knows the name of a node.
+        f"--client-ca-file={made.authority}",
+        f"--kubelet-certificate-authority={made.authority}",
+        f"--kubelet-client-certificate={made.kubelet_client.certificate}",
+        f"--kubelet-client-key={made.kubelet_client.key}",
+        "--kubelet-preferred-address-types=InternalIP",
         # Nobody dials in from elsewhere, and loopback may not stand in an endpoint.
         "--endpoint-reconciler-type=none",
     ]
@@ -62,7 +68,7 @@ def for_scheduler(made: Certificates, kubeconfig: Path, port: int) -> list[str]:
     ]
 
 
-def for_kwok(kubeconfig: Path, configuration: Path, port: int) -> list[str]:
+def for_kwok(made: Certificates, kubeconfig: Path, configuration: Path, port: int) -> list[str]:
     """Stages for the nodes that say they are fake; real ones may join the same cluster."""
     return [
         f"--kubeconfig={kubeconfig}",
@@ -70,14 +76,35 @@ def for_kwok(kubeconfig: Path, configuration: Path, port: int) -> list[str]:
         "--manage-all-nodes=false",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         f"--server-address={LOOPBACK}:{port}",
+        # Where nodes say that their kubelet is: kwok itself answers for all of them.
+        f"--node-ip={LOOPBACK}",
+        f"--node-port={port}",
+        *_certificate(made),
         "--cidr=10.64.0.0/12",
     ]
 
 
-def _serving(made: Certificates, port: int) -> list[str]:
+def for_metrics_server(made: Certificates, kubeconfig: Path, port: int) -> list[str]:
+    """A server of the newest usage, as fast as it can be told to be."""
     return [
-        f"--bind-address={LOOPBACK}",
-        f"--secure-port={port}",
-        f"--tls-cert-file={made.server}",
-        f"--tls-private-key-file={made.server_key}",
+        f"--kubeconfig={kubeconfig}",
+        f"--authentication-kubeconfig={kubeconfig}",
+        f"--authorization-kubeconfig={kubeconfig}",
+        *_serving(made, port),
+        # It ends at once unless a node may take less time to answer than passes between questions.
+        "--metric-resolution=10s",
+        "--kubelet-request-timeout=5s",
+        "--kubelet-use-node-status-port",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-certificate-authority={made.authority}",
+        f"--kubelet-client-certificate={made.kubelet_client}",
+        f"--kubelet-client-key={made.kubelet_client_key}",
     ]
+
+
+def _serving(made: Certificates, port: int) -> list[str]:
+    return [f"--bind-address={LOOPBACK}", f"--secure-port={port}", *_certificate(made)]
+
+
+def _certificate(made: Certificates) -> list[str]:
+    return [f"--tls-cert-file={made.server}", f"--tls-private-key-file={made.server_key}"]

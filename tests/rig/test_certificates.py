@@ -4,20 +4,35 @@ import subprocess
 from pathlib import Path
 
 from rig import certificates
+from rig.certificates import Certificates
+
+
+def verify(made: Certificates, certificate: Path, *wanted: str) -> None:
+    command = ["openssl", "verify", "-x509_strict", "-CAfile", str(made.authority), *wanted]
+    verified = subprocess.run(
+        [*command, str(certificate)], capture_output=True, text=True, check=False
+    )
+    assert verified.returncode == 0, verified.stderr
 
 
 def test_certificates_are_signed_by_their_authority_for_loopback(tmp_path: Path) -> None:
     made = certificates.make(tmp_path)
-    command = ["openssl", "verify", "-x509_strict", "-CAfile", str(made.authority)]
-    verified = subprocess.run(
-        [*command, "-verify_ip", "127.0.0.1", str(made.server)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
-    assert verified.returncode == 0, verified.stderr
+    verify(made, made.server.certificate, "-verify_ip", "127.0.0.1")
     assert made.account_public_key.read_text(encoding="utf-8").startswith("-----BEGIN PUBLIC KEY")
+
+
+def test_a_certificate_that_is_issued_serves_its_names_and_shows_its_subject(
+    tmp_path: Path,
+) -> None:
+    made = certificates.make(tmp_path)
+    node = certificates.issue(tmp_path, "node", "/O=nodes/CN=node-0", "DNS:node-0, IP:10.0.0.1")
+
+    verify(made, node.certificate, "-verify_ip", "10.0.0.1", "-purpose", "sslserver")
+    verify(made, node.certificate, "-verify_hostname", "node-0", "-purpose", "sslclient")
+    command = ["openssl", "x509", "-noout", "-subject", "-in", str(node.certificate)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "subject=O = nodes, CN = node-0"
 
 
 def test_each_run_has_an_authority_of_its_own(tmp_path: Path) -> None:

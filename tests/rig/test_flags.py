@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from rig import flags
-from rig.certificates import Certificates
+from rig.certificates import Certificates, Issued
 
-MADE = Certificates(*(Path(name) for name in ("ca", "crt", "key", "accounts.key", "accounts.pub")))
+MADE = Certificates(
+    authority=Path("ca"),
+    server=Issued(Path("crt"), Path("key")),
+    account_key=Path("accounts.key"),
+    account_public_key=Path("accounts.pub"),
+    kubelet_client=Issued(Path("client.crt"), Path("client.key")),
+)
 CONFIG = Path("kubeconfig")
 
 
@@ -37,3 +43,12 @@ def test_etcd_and_kwok_listen_on_loopback_too() -> None:
 def test_no_component_waits_for_a_lease_that_nobody_contests() -> None:
     assert "--leader-elect=false" in flags.for_controllers(MADE, CONFIG, 1)
     assert "--leader-elect=false" in flags.for_scheduler(MADE, CONFIG, 1)
+
+
+def test_the_api_server_and_kubelets_know_each_other_by_certificates() -> None:
+    given = flags.for_apiserver(MADE, Path("tokens"), port=6443, etcd_port=2379)
+
+    assert "--client-ca-file=ca" in given
+    assert "--kubelet-certificate-authority=ca" in given
+    assert "--kubelet-client-certificate=client.crt" in given
+    assert "--kubelet-preferred-address-types=InternalIP" in given

@@ -97,8 +97,8 @@ def for_metrics_server(made: Certificates, kubeconfig: Path, port: int) -> list[
         "--kubelet-use-node-status-port",
         "--kubelet-preferred-address-types=InternalIP",
         f"--kubelet-certificate-authority={made.authority}",
-        f"--kubelet-client-certificate={made.kubelet_client}",
-        f"--kubelet-client-key={made.kubelet_client_key}",
+        f"--kubelet-client-certificate={made.kubelet_client.certificate}",
+        f"--kubelet-client-key={made.kubelet_client.key}",
     ]
 
 
@@ -107,4 +107,7 @@ def _serving(made: Certificates, port: int) -> list[str]:
 
 
 def _certificate(made: Certificates) -> list[str]:
-    return [f"--tls-cert-file={made.server}", f"--tls-private-key-file={made.server_key}"]
+    return [
+        f"--tls-cert-file={made.server.certificate}",
+        f"--tls-private-key-file={made.server.key}",
+    ]

@@ -46,8 +46,11 @@ class Cut:
 class Server:
     """A model of a server, whose first answers are disturbed as they are told to be."""
 
-    def __init__(self, history: History, disturbances: Iterable[Cut] = ()) -> None:
+    def __init__(
+        self, history: History, disturbances: Iterable[Cut] = (), *, has_bookmarks: bool = True
+    ) -> None:
         self.history = history
+        self.has_bookmarks = has_bookmarks
         self.disturbances = list(disturbances)
         self.asked: list[tuple[float, Mapping[str, str]]] = []
 
@@ -64,7 +67,8 @@ class Server:
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         cut = self._take_request(path, parameters)
         version = parameters["resourceVersion"]
-        ends_at = _seconds() + (CUT_SECONDS if cut else WATCH_SECONDS)
+        lasts = WATCH_SECONDS if self.has_bookmarks else int(parameters["timeoutSeconds"])
+        ends_at = _seconds() + (CUT_SECONDS if cut else lasts)
         left = cut.lines if cut else 1_000_000
         while left and _seconds() < ends_at:
             await asyncio.sleep(1)
@@ -72,7 +76,7 @@ class Server:
                 version = event["object"]["metadata"]["resourceVersion"]
                 left -= 1
                 yield json.dumps(event).encode()
-        if cut is None:
+        if cut is None and self.has_bookmarks:
             yield json.dumps(self.history.bookmark()).encode()
         if cut and cut.last_line:
             yield cut.last_line
@@ -101,7 +105,7 @@ class Fed:
         self.writer: Writer[int]
         self.reader: Reader[int]
         self.writer, self.reader = open_store(clock)
-        kind = Kind("/things", decode_thing, parameters or {})
+        kind = Kind("/things", decode_thing, parameters or {}, server.has_bookmarks)
         self.feed = Feed(server, kind, self.writer, clock=clock, random=Random(1))
 
     async def __aenter__(self) -> Self:
@@ -197,6 +201,44 @@ def test_bookmarks_keep_a_quiet_view_young_and_let_it_go_on_after_history_was_fo
 
     run_virtually(scenario())
     assert server.lists == 1
+
+
+def test_without_bookmarks_a_watch_that_ends_in_its_time_says_that_nothing_happened() -> None:
+    history = History({"a": 1})
+    server = Server(history, has_bookmarks=False)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+            for _ in range(60):
+                await asyncio.sleep(10)
+                age = fed.reader.age()
+
+                assert age is not None
+                assert age <= timedelta(seconds=122)
+                assert fed.feed.problem is None
+            history.put("a", 2)
+            await asyncio.sleep(2)
+
+            assert fed.view == {"a": 2}
+
+    run_virtually(scenario())
+    assert server.lists == 1
+    assert len(server.asked) <= 1 + 11
+
+
+def test_a_watch_that_ends_before_its_time_says_nothing_and_leads_to_no_storm() -> None:
+    server = Server(History({"a": 1}), [Cut()] * 30, has_bookmarks=False)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+            await asyncio.sleep(300)
+
+            assert fed.reader.age() == timedelta(seconds=300)
+
+    run_virtually(scenario())
+    assert len(server.asked) <= 25
 
 
 @pytest.mark.parametrize(

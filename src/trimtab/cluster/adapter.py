@@ -92,12 +92,14 @@ class _Watches:
         *,
         is_wanted: bool = True,
         parameters: Mapping[str, str] | None = None,
+        has_bookmarks: bool = True,
     ) -> Reader[RecordT]:
         """The store of all objects of a resource; one that stays empty if it is not wanted."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            kind = Kind(paths.collection(*place, self._namespace), decode, parameters or {})
+            path = paths.collection(*place, self._namespace)
+            kind = Kind(path, decode, parameters or {}, has_bookmarks)
             feed = Feed(self._client, kind, writer, clock=self._clock, random=self._random)
             self.feeds.append(feed)
             self.views.append(reader)
@@ -133,6 +135,7 @@ class LiveCluster(Acts):
             decode_memory_evictions,
             is_wanted=scope.memory_evictions,
             parameters={"fieldSelector": "reason=Evicted"},
+            has_bookmarks=False,
         )
         workloads = {
             kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()

@@ -19,14 +19,16 @@ from trimtab.cluster import errors, watching
 from trimtab.cluster.errors import ClusterError, GoneError, TooManyRequestsError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.store import Writer
-from trimtab.cluster.watching import Change, State
+from trimtab.cluster.watching import Change, Confirm, State
 
 RecordT = TypeVar("RecordT")
 
 PAGE_SIZE: Final = 500
 """Objects per page of a list: what client-go asks for, and 45 MiB at most for 10 000 pods."""
 WATCH_SECONDS: Final = (300, 600)
-"""How long one watch lasts, drawn anew each time so that not all come back at once (client-go)."""
+"""How long one watch lasts (client-go's span)."""
+QUIET_WATCH_SECONDS: Final = (60, 120)
+"""The same for kinds of which the server sends no bookmarks; a client waits longer than that."""
 FIRST_DELAY: Final = timedelta(milliseconds=800)
 LONGEST_DELAY: Final = timedelta(seconds=30)
 """The delays of client-go's reflector."""
@@ -51,6 +53,8 @@ class Kind(Generic[RecordT]):
     decode: Callable[[bytes], RecordT]
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Selectors of labels or fields, if not all objects are wanted."""
+    has_bookmarks: bool = True
+    """Whether the server says each minute that nothing has happened; not so for Event objects."""
 
 
 class Feed(Generic[RecordT]):
@@ -119,7 +123,11 @@ class Feed(Generic[RecordT]):
 
     async def _take_events(self, state: watching.Listed | watching.Watching) -> bool:
         opened = self._state = watching.open_watch(state)
-        async with aclosing(self._open_stream(opened.version)) as lines:
+        # Drawn anew each time, so that not all come back at once.
+        bounds = WATCH_SECONDS if self._kind.has_bookmarks else QUIET_WATCH_SECONDS
+        seconds = self._random.randint(*bounds)
+        ends_at = self._clock.now() + timedelta(seconds=seconds)
+        async with aclosing(self._open_stream(opened.version, seconds)) as lines:
             told = opened
             async for line in lines:
                 event = decode_event(line, self._kind.decode)
@@ -129,15 +137,20 @@ class Feed(Generic[RecordT]):
                 self._state, self._failures = told, 0
                 self._write(change)
         self._state = watching.interrupt(told)
-        return told is not opened
+        has_lasted = self._clock.now() >= ends_at
+        if has_lasted:
+            # Whoever lets a watch end in its time has told everything up to then.
+            self._failures = 0
+            self._write(Confirm())
+        return has_lasted or told is not opened
 
-    def _open_stream(self, version: str) -> AsyncGenerator[bytes, None]:
+    def _open_stream(self, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         parameters = {
             **self._kind.parameters,
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": version,
-            "timeoutSeconds": str(self._random.randint(*WATCH_SECONDS)),
+            "timeoutSeconds": str(seconds),
         }
         return self._server.stream(self._kind.path, parameters)
 
@@ -151,7 +164,7 @@ class Feed(Generic[RecordT]):
                 self._writer.spoil(unreadable_one)
             case watching.Drop(name):
                 self._writer.drop(name)
-            case watching.Confirm():
+            case Confirm():
                 self._writer.confirm()
             case watching.Keep():
                 return

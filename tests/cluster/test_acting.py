@@ -370,3 +370,36 @@ async def test_of_endlessly_many_different_events_only_the_latest_are_remembered
     assert told == 4097
     assert len(server.asked) == told + 1
     assert json.loads(server.asked[-1].body)["message"] == "0"
+
+
+MISSING = 'User "x" cannot create resource "pods/eviction" in API group "" in the namespace "y"'
+
+
+async def test_f43_a_missing_right_stays_a_problem_until_the_act_succeeds() -> None:
+    answers = in_turn(refused(403, message=MISSING), refused(404), ok(), ok())
+    async with acting(answers) as (acts, _):
+        with pytest.raises(ForbiddenError) as caught:
+            await acts.evict(POD)
+        with pytest.raises(NotFoundError):
+            await acts.evict(POD)
+        await acts.patch_pod(POD, ())
+        refused_before = acts.problems()
+        await acts.evict(POD)
+
+        assert refused_before == {"evict": caught.value}
+        assert acts.problems() == {}
+
+
+async def test_what_no_role_would_allow_is_no_missing_right() -> None:
+    async with acting(in_turn(refused(403, message="exceeded quota"))) as (acts, _):
+        with pytest.raises(ForbiddenError):
+            await acts.write_lease(Lease("kube-system", "vpa-updater"))
+
+        assert acts.problems() == {}
+
+
+async def test_f43_events_that_may_not_be_written_are_a_problem_too() -> None:
+    async with acting(in_turn(refused(403, message=MISSING))) as (acts, _):
+        await acts.emit(Event(about_pod(POD), "Some", "Text.", NOW))
+
+        assert acts.problems().keys() == {"emit"}

@@ -1,6 +1,7 @@
 """What is done to a real cluster: the acts of the `Cluster` port, by requests to its API server."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from trimtab.api.autoscaler_status import encode_status_patch
@@ -19,6 +20,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
 from trimtab.cluster.event_log import EventLog
 from trimtab.cluster.ports import Store
+from trimtab.cluster.rights import MissingRights
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
@@ -32,7 +34,12 @@ class Acts:
     def __init__(self, client: Client, checkpoints: Store[Checkpoint]) -> None:
         self._client = client
         self._checkpoints = checkpoints
-        self._events = EventLog(client)
+        self._rights = MissingRights()
+        self._events = EventLog(client, self._rights)
+
+    def problems(self) -> Mapping[str, Exception]:
+        """Which right kept an act from being done last time, by act."""
+        return self._rights.refusals()
 
     @property
     def lost_events(self) -> int:
@@ -51,28 +58,22 @@ class Acts:
         # What would be written is compared, for times and amounts are coarser there than here.
         if patch != _stored_status(autoscaler):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
-            await self._client.patch(path, patch)
+            with self._rights.noted("publish status"):
+                await self._client.patch(path, patch)
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
         stored = self._checkpoints.find(checkpoint.namespace, checkpoint.written_name)
-        if stored is None:
-            await self._create_checkpoint(checkpoint)
-            return
-        try:
-            await self._patch_checkpoint(checkpoint, stored)
-        except NotFoundError:
-            # The store does not know yet that somebody has deleted it.
-            await self._client.post(
-                paths.checkpoints(checkpoint.namespace), encode_checkpoint(checkpoint)
-            )
+        with self._rights.noted("save checkpoint"):
+            if stored is None:
+                await self._create_checkpoint(checkpoint)
+            else:
+                await self._overwrite_checkpoint(checkpoint, stored)
 
     async def delete_checkpoint(self, namespace: str, name: str) -> None:
         """Delete a checkpoint; one that is gone already is no error."""
-        try:
+        with self._rights.noted("delete checkpoint"), suppress(NotFoundError):
             await self._client.delete(paths.item(paths.checkpoints(namespace), name))
-        except NotFoundError:
-            return
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is in the version that was seen and its budgets allow it.
@@ -81,32 +82,35 @@ class Acts:
         decision stops it (ConflictError); a PodDisruptionBudget does too (BudgetError).
         """
         path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
-        await self._client.post(path, encode_eviction(pod))
+        with self._rights.noted("evict"):
+            await self._client.post(path, encode_eviction(pod))
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it is still the one that was seen."""
-        await self._patch_seen(pod, patch, "resize")
+        with self._rights.noted("resize"):
+            await self._patch_seen(pod, patch, "resize")
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's metadata, if it is still the one that was seen."""
-        await self._patch_seen(pod, patch)
+        with self._rights.noted("patch pod"):
+            await self._patch_seen(pod, patch)
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         """The lease as it is on the server, if there is one."""
         path = paths.item(paths.collection(_LEASES, "leases", namespace), name)
-        try:
+        with self._rights.noted("fetch lease"), suppress(NotFoundError):
             return decode_lease(await self._client.fetch(path, is_urgent=True))
-        except NotFoundError:
-            return None
+        return None
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
         path = paths.collection(_LEASES, "leases", lease.namespace)
         body = encode_lease(lease)
-        if not lease.resource_version:
-            return decode_lease(await self._client.post(path, body, is_urgent=True))
-        named = paths.item(path, lease.name)
-        return decode_lease(await self._client.put(named, body, is_urgent=True))
+        with self._rights.noted("write lease"):
+            if not lease.resource_version:
+                return decode_lease(await self._client.post(path, body, is_urgent=True))
+            named = paths.item(path, lease.name)
+            return decode_lease(await self._client.put(named, body, is_urgent=True))
 
     async def emit(self, event: Event) -> None:
         """Tell what happened; equal events are counted, and a failure is nobody's problem."""
@@ -120,6 +124,14 @@ class Acts:
             # It exists, and only the store does not know it yet.
             found = await self._client.fetch(paths.item(path, checkpoint.written_name))
             await self._patch_checkpoint(checkpoint, decode_checkpoint(found))
+
+    async def _overwrite_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
+        try:
+            await self._patch_checkpoint(checkpoint, stored)
+        except NotFoundError:
+            # The store does not know yet that somebody has deleted it.
+            path = paths.checkpoints(checkpoint.namespace)
+            await self._client.post(path, encode_checkpoint(checkpoint))
 
     async def _patch_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
         path = paths.item(paths.checkpoints(checkpoint.namespace), checkpoint.written_name)

@@ -163,13 +163,14 @@ class LiveCluster(Acts):
             await store.synced()
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps stores from getting newer, by the path that is watched: a right, say.
+        """What keeps stores from getting newer, by path, and which rights acts lack, by act.
 
         After a connection broke it is listed until the server tells something again, which on a
         quiet day takes a minute; how old the view is says whether that matters.
         """
         feeds = self._watches.feeds
-        return {feed.path: feed.problem for feed in feeds if feed.problem is not None}
+        of_feeds = {feed.path: feed.problem for feed in feeds if feed.problem is not None}
+        return {**of_feeds, **super().problems()}
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before all stores have had their first list.

@@ -12,6 +12,7 @@ from trimtab.api.events import Event, encode_event, encode_event_count, event_na
 from trimtab.cluster import paths
 from trimtab.cluster.client import MERGE_PATCH, Client
 from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.rights import MissingRights
 
 _MAX_SERIES: Final = 4096
 """Different events that are remembered; as many as client-go remembers."""
@@ -33,8 +34,9 @@ class _Series:
 class EventLog:
     """Writes events, each kind of them once and then as a count."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, rights: MissingRights) -> None:
         self._client = client
+        self._rights = rights
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self.failures = 0
         """How many events the server did not take."""
@@ -42,7 +44,8 @@ class EventLog:
     async def emit(self, event: Event) -> None:
         """Tell what happened, or that it happened again."""
         try:
-            await self._write(event)
+            with self._rights.noted("emit"):
+                await self._write(event)
         except ClusterError:
             self.failures += 1
 

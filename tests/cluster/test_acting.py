@@ -185,6 +185,45 @@ async def test_a_status_that_differs_in_anything_is_written(
     assert len(server.asked) == 1
 
 
+HELD = Condition("UpdatesHeld", "True", last_transition_time=NOW)
+
+
+async def test_conditions_are_written_alone_and_only_onto_the_version_that_was_seen() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_conditions(published(resource_version="7"), (CONDITION, HELD))
+
+    seen, written = server.asked[0].json
+    assert server.calls == [f"PATCH {AUTOSCALING}/verticalpodautoscalers/web/status"]
+    assert seen == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert written["path"] == "/status/conditions"
+    assert [entry["type"] for entry in written["value"]] == [
+        "RecommendationProvided",
+        "UpdatesHeld",
+    ]
+
+
+async def test_where_there_may_be_no_status_conditions_bring_their_own() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_conditions(an_autoscaler(), (HELD,))
+
+    written = server.asked[0].json[1]
+    assert written["path"] == "/status"
+    assert [entry["type"] for entry in written["value"]["conditions"]] == ["UpdatesHeld"]
+
+
+async def test_conditions_that_would_not_change_are_not_written() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.publish_conditions(published(), (CONDITION,))
+
+    assert server.asked == []
+
+
+async def test_conditions_for_another_version_than_was_seen_are_a_conflict() -> None:
+    async with acting(in_turn(refused(422, reason="Invalid"))) as (acts, _):
+        with pytest.raises(ConflictError):
+            await acts.publish_conditions(published(), (HELD,))
+
+
 CHECKPOINT = Checkpoint("default", "web", "app", AggregateCheckpoint(total_samples_count=5))
 
 

@@ -46,6 +46,13 @@ def test_our_own_annotations_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
+    "name", ["cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt"]
+)
+def test_annotations_that_keep_a_pod_from_eviction_are_kept(name: str) -> None:
+    assert share_parts(a_pod(annotations={name: "x", "note": "y"})).annotations == {name: "x"}
+
+
+@pytest.mark.parametrize(
     ("annotations", "is_there"),
     [
         pytest.param({}, False, id="no map at all"),

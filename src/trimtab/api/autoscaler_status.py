@@ -1,4 +1,4 @@
-"""The status of an autoscaler as the recommender writes it."""
+"""The status of an autoscaler as the recommender writes it, and its conditions alone."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import msgspec
 from trimtab.api.amounts import encode_amounts
 from trimtab.api.encoding import Written, encode
 from trimtab.api.times import format_time
-from trimtab.core.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.resources import Resources
 
 
@@ -53,6 +53,17 @@ def encode_status_patch(
         observed_generation=observed_generation,
     )
     return encode([{"op": "add", "path": "/status", "value": status}])
+
+
+def encode_conditions_patch(autoscaler: Autoscaler, conditions: Sequence[Condition]) -> bytes:
+    """The JSON Patch that replaces the conditions of that very version of an autoscaler."""
+    seen = {"op": "test", "path": "/metadata/resourceVersion", "value": autoscaler.resource_version}
+    written = [_write_condition(condition) for condition in conditions]
+    if autoscaler.recommendation is None and not autoscaler.conditions:
+        # There may be no status at all, and nothing can be added to what is not there.
+        status = _Status(conditions=written, observed_generation=autoscaler.observed_generation)
+        return encode([seen, {"op": "add", "path": "/status", "value": status}])
+    return encode([seen, {"op": "add", "path": "/status/conditions", "value": written}])
 
 
 def _write_recommendation(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from trimtab.api.autoscaler_status import encode_status_patch
+from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
 from trimtab.api.checkpoints import (
     Checkpoint,
     decode_checkpoint,
@@ -60,6 +60,18 @@ class Acts:
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
             with self._rights.noted("publish status"):
                 await self._client.patch(path, patch)
+
+    async def publish_conditions(
+        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
+    ) -> None:
+        """Write all conditions and nothing else, if they differ from what is there.
+
+        Who writes a part has read the whole: a version that was not seen stops it (ConflictError).
+        """
+        patch = encode_conditions_patch(autoscaler, conditions)
+        if patch != encode_conditions_patch(autoscaler, autoscaler.conditions):
+            path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
+            await self._patch_if_it_applies(path, patch)
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
@@ -142,12 +154,15 @@ class Acts:
         # The list of containers of one pod never changes, so its uid is enough to go by index.
         test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
         path = paths.item(paths.pods(pod.namespace), pod.name, subresource)
+        await self._patch_if_it_applies(path, encode([test, *patch]))
+
+    async def _patch_if_it_applies(self, path: str, patch: bytes) -> None:
         try:
-            await self._client.patch(path, encode([test, *patch]))
+            await self._client.patch(path, patch)
         except InvalidError as error:
             if error.causes:
                 raise
-            # Without causes the patch did not apply at all: the pod is not what was seen.
+            # Without causes the patch did not apply at all: the object is not what was seen.
             raise ConflictError(error.request, error.status) from error
 
 

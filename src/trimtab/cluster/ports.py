@@ -101,6 +101,11 @@ class Cluster(Protocol):
     ) -> None:
         """Write an autoscaler's status, if it differs from what is there."""
 
+    async def publish_conditions(
+        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
+    ) -> None:
+        """Write all conditions and nothing else; ConflictError if it is not the one seen."""
+
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
 

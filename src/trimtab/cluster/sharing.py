@@ -1,9 +1,8 @@
 """What pods have in common is kept once: a store of pods has to stay small.
 
 Pods of one workload have the same labels, owner and resources, most of the time. Of annotations
-only our own are kept; those of others are long, differ from pod to pod, and nobody here reads them.
-Sharing is thrift, not meaning: a pod that went through here equals the one that did not, but for
-the annotations of others.
+only those are kept that deciders read; others are long and differ from pod to pod. Sharing is
+thrift, not meaning: a pod that went through here equals the one that did not, but for them.
 """
 
 from collections.abc import Mapping
@@ -12,11 +11,12 @@ from functools import lru_cache
 from typing import Final
 
 from trimtab.api.pods import decode_pod
+from trimtab.core.annotations import KEEPS_FROM_EVICTION
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod
 from trimtab.core.resources import Resource, Resources
 
 OUR_ANNOTATIONS: Final = "vpa"
-"""What the names of all annotations begin with that deciders read (`core.annotations`)."""
+"""What the names of our own annotations begin with (`core.annotations`)."""
 
 _KEPT: Final = 65_536
 """So many different parts are known at a time; those that came up longest ago are forgotten."""
@@ -31,9 +31,7 @@ def decode_thrifty_pod(data: bytes) -> Pod:
 
 def share_parts(pod: Pod) -> Pod:
     """The same pod made of shared parts, without annotations of others."""
-    ours = {
-        name: value for name, value in pod.annotations.items() if name.startswith(OUR_ANNOTATIONS)
-    }
+    ours = {name: value for name, value in pod.annotations.items() if _is_read(name)}
     return replace(
         pod,
         labels=_map(tuple(pod.labels.items())),
@@ -43,6 +41,10 @@ def share_parts(pod: Pod) -> Pod:
         owner=pod.owner and _owner(pod.owner),
         containers=tuple(map(_share_container, pod.containers)),
     )
+
+
+def _is_read(annotation: str) -> bool:
+    return annotation.startswith(OUR_ANNOTATIONS) or annotation in KEEPS_FROM_EVICTION
 
 
 def _share_container(container: Container) -> Container:

@@ -1,7 +1,8 @@
-"""Annotations on pods that are an interface: their names and the shape of simple values.
+"""Annotations that are an interface: their names and the shape of simple values.
 
 Other programs read them, the original among them, so that either can go on where the other left
-off. What a boost writes down is in `boost.py`, what an update tells in `notes.py`.
+off; some are other programs' own. What a boost writes down is in `boost.py`, what an update tells
+in `notes.py`.
 """
 
 from collections.abc import Iterable
@@ -20,6 +21,15 @@ IN_PLACE_UPDATED: Final = "vpaInPlaceUpdated"
 
 BOOST_PREFIX: Final = "vpaCpuStartupBoost/"
 """Followed by the name of a container that is boosted."""
+
+PAUSED: Final = "trimtab.dev/paused"
+"""On an autoscaler: `true` while nothing may be done for it."""
+
+KEEPS_FROM_EVICTION: Final = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
+"""With these its owner asks others, who would move it to another node, to let a pod run on."""
 
 NAME_SEPARATOR: Final = ", "
 

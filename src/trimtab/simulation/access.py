@@ -1,0 +1,215 @@
+"""The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from typing import TypeVar
+
+from trimtab.api.autoscaler_status import encode_status_patch
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.decoding import DecodeError
+from trimtab.api.events import Event
+from trimtab.api.evictions import MemoryEviction
+from trimtab.api.leases import Lease
+from trimtab.api.lists import Unreadable
+from trimtab.cluster.errors import ClusterError, UnreachableError
+from trimtab.cluster.owners import WatchedOwners
+from trimtab.cluster.ports import Clock, Owners, Store
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.operations import Patch
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.workloads import Workload
+from trimtab.simulation.lines import Line
+from trimtab.simulation.objects import WorkloadObject
+from trimtab.simulation.serving import Serving
+from trimtab.simulation.views import View
+from trimtab.simulation.world import WELL_KNOWN, World
+
+_T = TypeVar("_T")
+
+
+class _KnownWorkloads:
+    """A store of workloads of one kind, as far as deciders know them."""
+
+    def __init__(self, view: View[WorkloadObject]) -> None:
+        self._reader = view.reader
+
+    def find(self, namespace: str, name: str) -> Workload | None:
+        found = self._reader.find(namespace, name)
+        return None if found is None else found.known
+
+
+class _Scales:
+    """Workloads of all other kinds, asked for one by one."""
+
+    def __init__(self, world: World, line: Line) -> None:
+        self._world = world
+        self._line = line
+
+    async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:
+        del api_version
+        request = f"scale {name.kind} {name.namespace}/{name.name}"
+        await self._line.send(request)
+        found = self._world.find_workload(name)
+        await self._line.receive(request)
+        return None if found is None else found.known
+
+
+class SimulatedCluster:
+    """The cluster, with all that its line does to requests and watches."""
+
+    pods: Store[Pod]
+    autoscalers: Store[Autoscaler]
+    checkpoints: Store[Checkpoint]
+    owners: Owners
+
+    def __init__(self, world: World, serving: Serving, line: Line, *, clock: Clock) -> None:
+        self._world = world
+        self._serving = serving
+        self._line = line
+        versions = world.versions
+        self._pods = View(world.pods, line, clock=clock, versions=versions)
+        self._autoscalers = View(world.autoscalers, line, clock=clock, versions=versions)
+        self._checkpoints = View(world.checkpoints, line, clock=clock, versions=versions)
+        self._limit_ranges = View(world.limit_ranges, line, clock=clock, versions=versions)
+        workloads = {
+            kind: View(world.workloads[kind], line, clock=clock, versions=versions)
+            for kind in WELL_KNOWN
+        }
+        self._views: Sequence[View[Pod] | View[Autoscaler] | View[Checkpoint]] = (
+            self._pods,
+            self._autoscalers,
+            self._checkpoints,
+        )
+        self.pods = self._pods.reader
+        self.autoscalers = self._autoscalers.reader
+        self.checkpoints = self._checkpoints.reader
+        self.owners = WatchedOwners(
+            {kind: _KnownWorkloads(view) for kind, view in workloads.items()}, _Scales(world, line)
+        )
+
+    # Seeing
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
+        """The items of all limit ranges of the namespace."""
+        found = self._limit_ranges.reader.in_namespace(namespace)
+        return [item for each in found for item in each.items]
+
+    async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+        """Containers evicted for want of memory, each once: those known, then as they come."""
+        told = 0
+        while True:
+            for eviction in self._world.evictions[told:]:
+                told += 1
+                yield eviction
+            await asyncio.sleep(1)
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before everything has been listed once."""
+        ages = [view.reader.age() for view in self._views]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None
+
+    def problems(self) -> Mapping[str, Exception]:
+        """What keeps us from seeing or acting now, by where."""
+        if self._line.is_cut or self._line.watches_lost:
+            return {"watch": UnreachableError("watch", "the connection is lost")}
+        return {}
+
+    async def synced(self) -> None:
+        """Return once every store has had its first list."""
+        for view in self._views:
+            await view.reader.synced()
+
+    def spoil(self, autoscaler: Autoscaler, error: DecodeError) -> None:
+        """Let an autoscaler be one that cannot be read."""
+        self._autoscalers.spoil(Unreadable(autoscaler.namespace, autoscaler.name, error))
+
+    # Acting
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        """Write an autoscaler's status, if it differs from what is there."""
+        if _differs(autoscaler, recommendation, conditions):
+            status = tuple(recommendation), tuple(conditions)
+            act = partial(self._serving.publish_status, self._line.actor, autoscaler, *status)
+            await self._ask(f"publish {autoscaler.namespace}/{autoscaler.name}", act)
+
+    async def publish_conditions(
+        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
+    ) -> None:
+        """Write all conditions and nothing else; ConflictError if it is not the one seen."""
+        act = partial(
+            self._serving.publish_conditions, self._line.actor, autoscaler, tuple(conditions)
+        )
+        await self._ask(f"publish {autoscaler.namespace}/{autoscaler.name}", act)
+
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint, making the object if there is none."""
+        act = partial(self._serving.save_checkpoint, self._line.actor, checkpoint)
+        await self._ask(f"save {checkpoint.namespace}/{checkpoint.written_name}", act)
+
+    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+        """Delete a checkpoint; one that is gone already is no error."""
+        act = partial(self._serving.delete_checkpoint, self._line.actor, namespace, name)
+        await self._ask(f"delete {namespace}/{name}", act)
+
+    async def evict(self, pod: Pod) -> None:
+        """Evict the pod, if it is still the one that was seen and its budgets allow it."""
+        act = partial(self._serving.evict, self._line.actor, pod)
+        await self._ask(f"evict {pod.namespace}/{pod.name}", act)
+
+    async def resize(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's resources in place, if it is still the one that was seen."""
+        act = partial(self._serving.resize, self._line.actor, pod, patch)
+        await self._ask(f"resize {pod.namespace}/{pod.name}", act)
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's metadata, if it is still the one that was seen."""
+        act = partial(self._serving.patch_pod, self._line.actor, pod, patch)
+        await self._ask(f"patch {pod.namespace}/{pod.name}", act)
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+        act = partial(self._world.leases.find, namespace, name)
+        return await self._ask(f"fetch_lease {namespace}/{name}", act)
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        """Create the lease or replace the version that it names; ConflictError if another did."""
+        act = partial(self._serving.write_lease, self._line.actor, lease)
+        return await self._ask(f"write_lease {lease.namespace}/{lease.name}", act)
+
+    async def emit(self, event: Event) -> None:
+        """Tell what happened; a failure is nobody's problem."""
+        act = partial(self._serving.emit, self._line.actor, event)
+        with suppress(ClusterError):
+            await self._ask(f"emit {event.about.namespace}/{event.about.name}", act)
+
+    async def _ask(self, request: str, act: Callable[[], _T]) -> _T:
+        await self._line.send(request)
+        answer = act()
+        await self._line.receive(request)
+        return answer
+
+
+def _differs(
+    autoscaler: Autoscaler,
+    recommendation: Sequence[ContainerRecommendation],
+    conditions: Sequence[Condition],
+) -> bool:
+    """Whether what would be written is not there yet, as coarse as it is written."""
+    wanted = encode_status_patch(
+        recommendation, conditions, observed_generation=autoscaler.generation or None
+    )
+    return wanted != encode_status_patch(
+        autoscaler.recommendation,
+        autoscaler.conditions,
+        observed_generation=autoscaler.observed_generation,
+    )

@@ -1,0 +1,167 @@
+"""The objects of a simulated cluster that deciders never see whole: what workloads are made of.
+
+Pods, autoscalers, checkpoints and leases are the very records that components know. These are the
+rest: whatever makes pods, gives them room, or restricts them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, WorkloadName
+from trimtab.core.resources import Resources
+from trimtab.core.selectors import Selector
+from trimtab.core.workloads import Workload
+from trimtab.simulation.loads import Load
+
+
+class RestartPolicy(StrEnum):
+    """What the kubelet does when a container ends."""
+
+    ALWAYS = "Always"
+    ON_FAILURE = "OnFailure"
+    NEVER = "Never"
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """What a container does before it is ready."""
+
+    delay: timedelta = timedelta(seconds=2)
+    """Time that passes whatever it may use."""
+    work_cpu_seconds: float = 0.0
+    """CPU time that it needs before it is ready; the more CPU it may use, the sooner."""
+    max_millicores: int = 4000
+    """More CPU than this does not make it faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerTemplate:
+    """A container as its workload describes it, and how it will behave."""
+
+    name: str
+    allocation: Allocation = field(default_factory=Allocation)
+    kind: ContainerKind = ContainerKind.REGULAR
+    restarts_on_resize: bool = False
+    load: Load = field(default_factory=Load)
+    role_loads: Mapping[str, Load] = field(default_factory=dict)
+    """What it does instead while its pod's role label has one of these values."""
+    startup: Startup = field(default_factory=Startup)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """What the pods of a workload are made from."""
+
+    labels: Mapping[str, str]
+    containers: tuple[ContainerTemplate, ...]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    restart_policy: RestartPolicy = RestartPolicy.ALWAYS
+    runs_for: timedelta | None = None
+    """When a pod of a job is done; None for one that never ends by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadObject:
+    """A workload of any kind."""
+
+    namespace: str
+    kind: str
+    name: str
+    template: PodTemplate
+    selector: Selector
+    uid: str = ""
+    resource_version: str = ""
+    owner: OwnerReference | None = None
+    api_version: str = "apps/v1"
+    replicas: int | None = 1
+    """How many pods it should have; None where it does not say (a CronJob)."""
+    max_unavailable: int = 1
+    """How many pods may be missing during a rollout."""
+    revision: int = 1
+    """Counts the changes of its template; pods of an older one are replaced."""
+    every: timedelta | None = None
+    """How often a CronJob makes a Job."""
+
+    @property
+    def identity(self) -> WorkloadName:
+        """Its namespace, kind and name."""
+        return WorkloadName(self.namespace, self.kind, self.name)
+
+    @property
+    def reference(self) -> OwnerReference:
+        """How what it makes names it as its owner."""
+        return OwnerReference(self.kind, self.name, self.api_version, self.uid)
+
+    @property
+    def known(self) -> Workload:
+        """What deciders know of it."""
+        return Workload(self.identity, self.owner, self.selector, self.replicas, self.uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine that runs pods."""
+
+    name: str
+    capacity: Resources
+    namespace: str = ""
+    resource_version: str = ""
+    is_ready: bool = True
+    max_pods: int = 110
+
+
+@dataclass(frozen=True, slots=True)
+class DisruptionBudget:
+    """A PodDisruptionBudget: how many of some pods must stay."""
+
+    namespace: str
+    name: str
+    selector: Selector
+    min_available: int | None = None
+    max_unavailable: int | None = None
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A ResourceQuota: how much all pods of a namespace may request together."""
+
+    namespace: str
+    name: str
+    requests: Resources
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRange:
+    """A LimitRange object."""
+
+    namespace: str
+    name: str
+    items: tuple[LimitRangeItem, ...]
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HorizontalScaler:
+    """A HorizontalPodAutoscaler: which workload it scales, and by which resources."""
+
+    namespace: str
+    name: str
+    target: WorkloadName
+    resources: tuple[str, ...] = ("cpu",)
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace; its own namespace is empty, as that of every cluster-wide object."""
+
+    name: str
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    resource_version: str = ""

@@ -1,0 +1,100 @@
+"""Processes: copies of components that start, crash in the middle of anything, and start again."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+
+from trimtab.cluster.ports import UsageSource
+from trimtab.simulation.access import SimulatedCluster
+from trimtab.simulation.facts import ProcessCrashed, ProcessStarted
+from trimtab.simulation.lines import Line
+from trimtab.simulation.serving import Serving
+from trimtab.simulation.virtual_time import VirtualClock
+from trimtab.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that a copy of a component has of the world."""
+
+    cluster: SimulatedCluster
+    usage: UsageSource
+    clock: VirtualClock
+    line: Line
+
+
+Component = Callable[[Surroundings], Coroutine[object, object, None]]
+"""Runs one copy of a component until it is cancelled."""
+
+
+class Process:
+    """One copy of a component."""
+
+    def __init__(
+        self,
+        name: str,
+        component: Component,
+        *,
+        world: World,
+        serving: Serving,
+        usage: Callable[[Line], UsageSource],
+    ) -> None:
+        self.name = name
+        self.skew = timedelta()
+        """By how much the clock of its machine is off."""
+        self._component = component
+        self._world = world
+        self._serving = serving
+        self._usage = usage
+        self._random = Random(world.random.getrandbits(64))
+        self._task: asyncio.Task[None] | None = None
+        self.line = Line(name, self._random)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it runs now."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Run, with nothing left of what it knew before, on a line that keeps its faults."""
+        assert not self.is_running
+        was = self.line
+        self.line = Line(
+            self.name,
+            self._random,
+            latency=was.latency,
+            watch_lag=was.watch_lag,
+            watches_lost=was.watches_lost,
+            is_cut=was.is_cut,
+            troubles=list(was.troubles),
+        )
+        clock = VirtualClock(self.skew)
+        cluster = SimulatedCluster(self._world, self._serving, self.line, clock=clock)
+        surroundings = Surroundings(cluster, self._usage(self.line), clock, self.line)
+        self._world.tell(ProcessStarted(self._world.now(), self.name))
+        self._task = asyncio.create_task(self._component(surroundings))
+
+    def crash(self, during: str = "") -> None:
+        """Die at once: from now on nothing that it does has any effect."""
+        if self._task is None:
+            return
+        self.line.is_dead = True
+        self._task.cancel()
+        self._world.tell(ProcessCrashed(self._world.now(), self.name, during))
+
+    async def stop(self) -> None:
+        """End it as SIGTERM does: it may still say goodbye."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self.line.is_dead = True
+
+    def failure(self) -> BaseException | None:
+        """What ended it, if it ended by itself."""
+        if self._task is None or not self._task.done() or self._task.cancelled():
+            return None
+        return self._task.exception()

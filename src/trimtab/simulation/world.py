@@ -1,0 +1,146 @@
+"""The world: every object of a simulated cluster, and all that has happened to it.
+
+It holds the truth and decides nothing. Who changes it: components through `access.py`, and the
+cluster's own machinery (controllers, scheduler, kubelet), which listens to the tables.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from random import Random
+from typing import Final, TypeVar
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.evictions import MemoryEviction
+from trimtab.api.leases import Lease
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.simulation.facts import Fact
+from trimtab.simulation.objects import (
+    DisruptionBudget,
+    HorizontalScaler,
+    LimitRange,
+    Namespace,
+    Node,
+    PodTemplate,
+    Quota,
+    WorkloadObject,
+)
+from trimtab.simulation.tables import Named, Table, Versions
+from trimtab.simulation.virtual_time import VirtualClock
+
+RecordT = TypeVar("RecordT", bound=Named)
+
+WELL_KNOWN: Final = (
+    "CronJob",
+    "DaemonSet",
+    "Deployment",
+    "Job",
+    "ReplicaSet",
+    "ReplicationController",
+    "StatefulSet",
+)
+"""The kinds of workloads that components watch; any other kind is reached through its scale."""
+
+
+class World:
+    """A simulated cluster."""
+
+    def __init__(self, *, clock: VirtualClock, random: Random) -> None:
+        self.clock = clock
+        self.random = random
+        self.versions = Versions()
+        self.namespaces: Table[Namespace] = Table(self.versions, _stamp_namespace)
+        self.nodes: Table[Node] = Table(self.versions, _stamp_node)
+        self.pods: Table[Pod] = Table(self.versions, _stamp_pod)
+        self.workloads: dict[str, Table[WorkloadObject]] = {
+            kind: Table(self.versions, _stamp_workload) for kind in WELL_KNOWN
+        }
+        self.autoscalers: Table[Autoscaler] = Table(self.versions, _stamp_autoscaler)
+        self.checkpoints = Table[Checkpoint](self.versions)
+        self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
+        self.limit_ranges: Table[LimitRange] = Table(self.versions)
+        self.quotas: Table[Quota] = Table(self.versions)
+        self.budgets: Table[DisruptionBudget] = Table(self.versions)
+        self.scalers: Table[HorizontalScaler] = Table(self.versions)
+        self.templates: dict[str, PodTemplate] = {}
+        """What each pod was made from, by its uid: how it behaves is known to nobody else."""
+        self.evictions = list[MemoryEviction]()
+        """What kubelets told of pods that they evicted for want of memory."""
+        self._listeners: list[Callable[[Fact], None]] = []
+
+    def now(self) -> datetime:
+        """The true time."""
+        return self.clock.now()
+
+    def subscribe(self, listener: Callable[[Fact], None]) -> None:
+        """Tell a listener every fact from now on, in the moment in which it becomes one."""
+        self._listeners.append(listener)
+
+    def tell(self, fact: Fact) -> None:
+        """Let a fact be known."""
+        for listener in self._listeners:
+            listener(fact)
+
+    def new_uid(self) -> str:
+        """An identity that no other object has or had."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def workloads_of(self, kind: str) -> Table[WorkloadObject]:
+        """All workloads of one kind, well known or not."""
+        if kind not in self.workloads:
+            self.workloads[kind] = Table(self.versions, _stamp_workload)
+        return self.workloads[kind]
+
+    def find_workload(self, name: WorkloadName) -> WorkloadObject | None:
+        """The workload of that name, if there is one."""
+        return self.workloads_of(name.kind).find(name.namespace, name.name)
+
+    def find_owner(self, namespace: str, owner: OwnerReference | None) -> WorkloadObject | None:
+        """The workload that an object names as its owner, if it is still that one."""
+        if owner is None:
+            return None
+        found = self.find_workload(WorkloadName(namespace, owner.kind, owner.name))
+        return found if found is not None and found.uid == owner.uid else None
+
+    def add_workload(self, workload: WorkloadObject) -> WorkloadObject:
+        """Create a workload; it gets an identity of its own."""
+        return self.workloads_of(workload.kind).put(replace(workload, uid=self.new_uid()))
+
+    def add_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
+        """Create an autoscaler."""
+        made = replace(
+            autoscaler,
+            uid=self.new_uid(),
+            generation=1,
+            created_at=autoscaler.created_at or self.now(),
+        )
+        return self.autoscalers.put(made)
+
+    def change_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
+        """Let a user's edit of its spec be stored."""
+        return self.autoscalers.put(replace(autoscaler, generation=autoscaler.generation + 1))
+
+
+def _stamp_namespace(record: Namespace, version: str) -> Namespace:
+    return replace(record, resource_version=version)
+
+
+def _stamp_node(record: Node, version: str) -> Node:
+    return replace(record, resource_version=version)
+
+
+def _stamp_pod(record: Pod, version: str) -> Pod:
+    return replace(record, resource_version=version)
+
+
+def _stamp_workload(record: WorkloadObject, version: str) -> WorkloadObject:
+    return replace(record, resource_version=version)
+
+
+def _stamp_autoscaler(record: Autoscaler, version: str) -> Autoscaler:
+    return replace(record, resource_version=version)
+
+
+def _stamp_lease(record: Lease, version: str) -> Lease:
+    return replace(record, resource_version=version)

@@ -3,11 +3,14 @@
 Each has a supervisor for a parent (`supervisor.py`), so that none outlives a run that was killed.
 """
 
+import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -22,16 +25,42 @@ class ProcessError(RuntimeError):
     """A process of the rig that ended by itself or never became ready."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a program needs around it; most need nothing."""
+
+    inside: int | None = None
+    """The process whose mounts and processes it shares."""
+    afterwards: Sequence[str] = ()
+    """The command that clears up when it has ended, also after a run that was killed."""
+    held: Sequence[int] = ()
+    """Files that stay open until all of that is done: locks, say."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables beside our own."""
+
+
+NOTHING_SPECIAL: Final = Surroundings()
+
+
 class Process:
     """A program that runs until this process ends it or dies; its log is `<name>.log`."""
 
     def __init__(
-        self, program: Path, flags: Sequence[str], directory: Path, *, logs: Path | None = None
+        self,
+        program: Path,
+        flags: Sequence[str],
+        directory: Path,
+        *,
+        logs: Path | None = None,
+        name: str = "",
+        surroundings: Surroundings = NOTHING_SPECIAL,
     ) -> None:
-        self.name = program.name
-        self.log = (logs or directory) / f"{program.name}.log"
-        self._command = [*_SUPERVISOR, str(program), *flags]
+        self.name = name or program.name
+        self.log = (logs or directory) / f"{self.name}.log"
+        wishes = {"inside": surroundings.inside, "afterwards": [*surroundings.afterwards]}
+        self._command = [*_SUPERVISOR, json.dumps(wishes), str(program), *flags]
         self._directory = directory
+        self._surroundings = surroundings
         self.log.write_bytes(b"")
         self.popen = self._start()
 
@@ -82,6 +111,8 @@ class Process:
             return subprocess.Popen(
                 self._command,
                 cwd=self._directory,
+                env={**os.environ, **self._surroundings.environment},
+                pass_fds=self._surroundings.held,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -92,10 +123,16 @@ class Process:
 
 @contextmanager
 def running(
-    program: Path, flags: Sequence[str], directory: Path, *, logs: Path | None = None
+    program: Path,
+    flags: Sequence[str],
+    directory: Path,
+    *,
+    logs: Path | None = None,
+    name: str = "",
+    surroundings: Surroundings = NOTHING_SPECIAL,
 ) -> Iterator[Process]:
     """A process for as long as the block lasts."""
-    process = Process(program, flags, directory, logs=logs)
+    process = Process(program, flags, directory, logs=logs, name=name, surroundings=surroundings)
     try:
         yield process
     finally:

@@ -1,0 +1,3 @@
+module trimtab.dev/rig/images/pause
+
+go 1.22

@@ -1,0 +1,3 @@
+module trimtab.dev/rig/images/worker
+
+go 1.22

@@ -115,7 +115,7 @@ class SimulatedCluster:
 
     def problems(self) -> Mapping[str, Exception]:
         """What keeps us from seeing or acting now, by where."""
-        if self._line.is_cut or self._line.watches_lost:
+        if self._line.watches_lost:
             return {"watch": UnreachableError("watch", "the connection is lost")}
         return {}
 

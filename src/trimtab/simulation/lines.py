@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from trimtab.cluster.errors import ClusterError, UnreachableError
 
@@ -28,26 +28,57 @@ class Trouble:
     """Whether the request had its effect, and only the answer is lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What a fault does to a line for as long as it lasts; several may come together."""
+
+    latency: timedelta = timedelta()
+    """How long the way takes at least, there and back."""
+    watch_lag: timedelta = timedelta()
+    """How long after a change the watches tell it, at least."""
+    watches_lost: bool = False
+    """Whether no watch tells anything."""
+    is_cut: bool = False
+    """Whether nothing gets through at all."""
+    trouble: Trouble | None = None
+
+
+_USUAL: Final = Disturbance(timedelta(milliseconds=5), timedelta(milliseconds=20))
+
+
 @dataclass(slots=True)
 class Line:
     """How one copy of a component reaches the cluster."""
 
     actor: str
     random: Random
-    latency: timedelta = timedelta(milliseconds=5)
-    """How long the way takes, there and back."""
-    watch_lag: timedelta = timedelta(milliseconds=20)
-    """How long after a change the watches tell it."""
-    watches_lost: bool = False
-    """Whether no watch tells anything."""
-    is_cut: bool = False
-    """Whether nothing gets through at all."""
-    troubles: list[Trouble] = field(default_factory=list)
+    disturbances: list[Disturbance] = field(default_factory=list)
+    """What faults do to it now."""
     before_request: Callable[[str], None] | None = None
     """Told of every request before it has its effect, and may end the copy there and then."""
     after_request: Callable[[str], None] | None = None
     """Told of every request after it had its effect."""
     is_dead: bool = False
+
+    @property
+    def latency(self) -> timedelta:
+        """How long the way takes now, there and back."""
+        return max(each.latency for each in (_USUAL, *self.disturbances))
+
+    @property
+    def watch_lag(self) -> timedelta:
+        """How long after a change the watches tell it now."""
+        return max(each.watch_lag for each in (_USUAL, *self.disturbances))
+
+    @property
+    def watches_lost(self) -> bool:
+        """Whether no watch tells anything now."""
+        return self.is_cut or any(each.watches_lost for each in self.disturbances)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing gets through at all now."""
+        return any(each.is_cut for each in self.disturbances)
 
     async def send(self, request: str) -> None:
         """Bring a request to the cluster, or raise what keeps it from getting there."""
@@ -76,8 +107,10 @@ class Line:
         verb = request.split(" ", 1)[0]
         possible = [
             trouble
-            for trouble in self.troubles
-            if trouble.after_effect is after_effect and (not trouble.only or verb in trouble.only)
+            for trouble in (each.trouble for each in self.disturbances)
+            if trouble is not None
+            and trouble.after_effect is after_effect
+            and (not trouble.only or verb in trouble.only)
         ]
         return [trouble for trouble in possible if self.random.random() < trouble.share]
 

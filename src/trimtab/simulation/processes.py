@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from random import Random
 
 from trimtab.cluster.ports import UsageSource
@@ -43,9 +42,9 @@ class Process:
         usage: Callable[[Line], UsageSource],
     ) -> None:
         self.name = name
-        self.skew = timedelta()
-        """By how much the clock of its machine is off."""
-        self._component = component
+        self.clock = VirtualClock()
+        """The clock of its machine, which may be off by some skew."""
+        self.component = component
         self._world = world
         self._serving = serving
         self._usage = usage
@@ -61,21 +60,11 @@ class Process:
     def start(self) -> None:
         """Run, with nothing left of what it knew before, on a line that keeps its faults."""
         assert not self.is_running
-        was = self.line
-        self.line = Line(
-            self.name,
-            self._random,
-            latency=was.latency,
-            watch_lag=was.watch_lag,
-            watches_lost=was.watches_lost,
-            is_cut=was.is_cut,
-            troubles=list(was.troubles),
-        )
-        clock = VirtualClock(self.skew)
-        cluster = SimulatedCluster(self._world, self._serving, self.line, clock=clock)
-        surroundings = Surroundings(cluster, self._usage(self.line), clock, self.line)
+        self.line = Line(self.name, self._random, self.line.disturbances)
+        cluster = SimulatedCluster(self._world, self._serving, self.line, clock=self.clock)
+        surroundings = Surroundings(cluster, self._usage(self.line), self.clock, self.line)
         self._world.tell(ProcessStarted(self._world.now(), self.name))
-        self._task = asyncio.create_task(self._component(surroundings))
+        self._task = asyncio.create_task(self.component(surroundings))
 
     def crash(self, during: str = "") -> None:
         """Die at once: from now on nothing that it does has any effect."""

@@ -64,7 +64,7 @@ class View(Generic[RecordT]):
         line = self._line
         if line.is_dead:
             return
-        if line.is_cut or line.watches_lost:
+        if line.watches_lost:
             self._catch_up_in(RETRY_INTERVAL)
             return
         if self._position < self._table.forgotten:

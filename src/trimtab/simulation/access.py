@@ -1,6 +1,5 @@
 """The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -98,14 +97,9 @@ class SimulatedCluster:
         found = self._limit_ranges.reader.in_namespace(namespace)
         return [item for each in found for item in each.items]
 
-    async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+    def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
         """Containers evicted for want of memory, each once: those known, then as they come."""
-        told = 0
-        while True:
-            for eviction in self._world.evictions[told:]:
-                told += 1
-                yield eviction
-            await asyncio.sleep(1)
+        return self._world.evictions.read()
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before everything has been listed once."""

@@ -11,10 +11,10 @@ from random import Random
 from typing import Final, TypeVar
 
 from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.simulation.eviction_log import EvictionLog
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.objects import (
     DisruptionBudget,
@@ -65,7 +65,7 @@ class World:
         self.scalers: Table[HorizontalScaler] = Table(self.versions)
         self.templates: dict[str, PodTemplate] = {}
         """What each pod was made from, by its uid: how it behaves is known to nobody else."""
-        self.evictions = list[MemoryEviction]()
+        self.evictions = EvictionLog()
         """What kubelets told of pods that they evicted for want of memory."""
         self._listeners: list[Callable[[Fact], None]] = []
 

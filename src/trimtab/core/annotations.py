@@ -5,7 +5,7 @@ off; some are other programs' own. What a boost writes down is in `boost.py`, wh
 in `notes.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from trimtab.core.pods import Container
@@ -32,6 +32,11 @@ KEEPS_FROM_EVICTION: Final = {
 """With these its owner asks others, who would move it to another node, to let a pod run on."""
 
 NAME_SEPARATOR: Final = ", "
+
+
+def keeps_from_eviction(annotations: Mapping[str, str]) -> bool:
+    """Whether the pod's owner asks everybody not to evict it."""
+    return any(annotations.get(name) == value for name, value in KEEPS_FROM_EVICTION.items())
 
 
 def format_observed_containers(containers: Iterable[Container]) -> str:

@@ -56,6 +56,12 @@ class PlanSettings:
     """How long a resize that the node refused is believed to be impossible."""
     max_misses: int = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
+    max_unproven: int | None = None
+    """How many evictions of one workload may have missed or await their effect; None for any."""
+    paused: bool = False
+    """`--pause`: nothing is done, but it is planned what would be."""
+    evicts_unwillingly: bool = False
+    """Whether pods are evicted whose annotations ask everybody not to."""
     surge_margin: float = 0.3
     """By how much the share of pods that want a change may exceed the usual share."""
     surge_min_pods: int = 50
@@ -72,6 +78,7 @@ class PlanSettings:
         for name, span in spans.items():
             require_at_least(name, span.total_seconds(), 0)
         require_at_least("max_misses", self.max_misses, 1)
+        require_at_least("max_unproven", 1 if self.max_unproven is None else self.max_unproven, 1)
         require_at_least("surge_margin", self.surge_margin, 0)
         require_at_least("surge_min_pods", self.surge_min_pods, 0)
 
@@ -87,6 +94,7 @@ class Candidate:
     wanted: Wanted
     standing: disruption.Standing
     memory: PodMemory
+    workload: WorkloadName | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ def assess(
         wanted=wanted,
         standing=standing,
         memory=facts.memory,
+        workload=workload,
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from trimtab.core.annotations import PAUSED
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import Selector
 
@@ -163,6 +164,11 @@ class Autoscaler:
     def boosts(self) -> bool:
         """Whether any of its containers may get a startup boost."""
         return self.boost is not None or any(policy.boost for policy in self.policies)
+
+
+def is_paused(autoscaler: Autoscaler) -> bool:
+    """Whether the autoscaler says that nothing may be done for it at the moment."""
+    return autoscaler.annotations.get(PAUSED) == "true"
 
 
 def policy_for(

@@ -48,6 +48,7 @@ class ReplicaGroup:
 
     live: int
     pending: int
+    """Those that do not run yet, or cannot be counted on for a moment."""
     configured: int | None
     """How many pods the owner should have; None if nobody knows."""
 
@@ -83,7 +84,9 @@ def owner_of(pod: Pod) -> WorkloadName | None:
 
 
 def count_groups(
-    pods: Iterable[Pod], configured: Mapping[WorkloadName, int]
+    pods: Iterable[Pod],
+    configured: Mapping[WorkloadName, int],
+    settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
     """The replica group of every owner, from all live pods."""
     members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
@@ -93,7 +96,7 @@ def count_groups(
     return {
         owner: ReplicaGroup(
             live=len(group),
-            pending=sum(pod.phase is PodPhase.PENDING for pod in group),
+            pending=sum(pod.phase is PodPhase.PENDING or pod.uid in settling for pod in group),
             configured=_wanted(owner, configured.get(owner), len(group)),
         )
         for owner, group in members.items()

@@ -43,6 +43,10 @@ class HoldReason(StrEnum):
     """As many pods of its owner as may be disrupted are disrupted, down or pending."""
     POD_PENDING = "PodPending"
     """It does not run yet, so there is nothing to resize."""
+    EVICTION_UNWANTED = "EvictionUnwanted"
+    """An annotation asks everybody to let it run where it is, and only an eviction would help."""
+    POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
+    """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
@@ -63,6 +67,10 @@ class HoldReason(StrEnum):
     """No admission controller would give the successor its new size."""
     NOT_CONVERGING = "NotConverging"
     """Earlier changes to this workload did not show on its pods."""
+    EFFECT_AWAITED = "EffectAwaited"
+    """Earlier evictions of this workload have yet to show that successors get their size."""
+    PAUSED = "Paused"
+    """An operator or the autoscaler says that nothing may be done for now."""
     SURGE = "Surge"
     """Far more pods than usual want to change; that is rarely what anybody meant."""
 
@@ -73,8 +81,12 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.BELOW_MIN_REPLICAS,
         HoldReason.BUDGET_SPENT,
         HoldReason.COOL_DOWN,
+        HoldReason.EFFECT_AWAITED,
+        HoldReason.EVICTION_UNWANTED,
         HoldReason.NOT_CONVERGING,
         HoldReason.NO_OWNER,
+        HoldReason.PAUSED,
+        HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.POD_PENDING,
         HoldReason.QOS_WOULD_CHANGE,
         HoldReason.REPLICAS_UNKNOWN,

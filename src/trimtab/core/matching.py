@@ -85,6 +85,14 @@ def governing(
     return next(acting, matching[0] if matching else None)
 
 
+def governor_of(
+    index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
+) -> Autoscaler | None:
+    """The autoscaler that governs a running pod of the workload."""
+    found = governing(match_autoscalers(index, workload, labels), acts_on_running_pods)
+    return None if found is None else found.autoscaler
+
+
 def acts_on_running_pods(autoscaler: Autoscaler) -> bool:
     """Whether the autoscaler may change pods that run: a boost has to be taken back in any mode."""
     return autoscaler.mode not in (UpdateMode.OFF, UpdateMode.INITIAL) or autoscaler.boosts

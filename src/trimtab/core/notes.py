@@ -68,7 +68,16 @@ def format_note(note: Note) -> str:
 def format_updates(autoscaler_name: str, updates: Iterable[ContainerUpdate]) -> str:
     """The value of `vpaUpdates`."""
     parts = "; ".join(map(_format_update, updates))
-    return f"Pod resources updated by {autoscaler_name}: {parts}"
+    return f"{_opening(autoscaler_name)}{parts}"
+
+
+def names_autoscaler(updates: str, autoscaler_name: str) -> bool:
+    """Whether a value of `vpaUpdates` says that this autoscaler gave the pod its size."""
+    return updates.startswith(_opening(autoscaler_name))
+
+
+def _opening(autoscaler_name: str) -> str:
+    return f"Pod resources updated by {autoscaler_name}: "
 
 
 def _format_update(update: ContainerUpdate) -> str:

@@ -1,7 +1,7 @@
 """What a plan says about one pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
@@ -21,6 +21,8 @@ class Evict:
     autoscaler: AutoscalerName
     change: Change
     quick_oom: bool = False
+    wanted: Wanted = field(default_factory=dict)
+    """What its successor should have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,10 @@ class Unboost:
     wanted: Wanted
 
 
+Act: TypeAlias = Evict | Resize | Unboost
+"""What is done about a pod."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """The pod is left as it is."""
@@ -55,6 +61,8 @@ class Hold:
     reason: HoldReason
     change: Change | None = None
     """What it would change, as far as that was looked at."""
+    withheld: Act | None = None
+    """What would be done but for the reason, where that was decided."""
 
 
-Outcome: TypeAlias = Evict | Resize | Unboost | Hold
+Outcome: TypeAlias = Act | Hold

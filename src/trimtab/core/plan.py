@@ -7,26 +7,21 @@ to whoever carries the plan out.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from trimtab.core import disruption, resizing, urgency
+from trimtab.core import annotations, disruption, resizing, urgency
 from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust, only_grows
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.matching import (
-    acts_on_running_pods,
-    governing,
-    index_by_workload,
-    match_autoscalers,
-)
+from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import Action
-from trimtab.core.snapshot import ObservedPod, PodMemory, Snapshot
+from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -46,7 +41,7 @@ def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outc
     """
     live = sorted((observed for observed in snapshot.pods if _is_live(observed.pod)), key=_identity)
     groups = disruption.count_groups(
-        (observed.pod for observed in live), snapshot.configured_replicas
+        (observed.pod for observed in live), snapshot.configured_replicas, snapshot.settling
     )
     context = Context(snapshot, settings, groups, now)
     assessments = list(_assess_all(live, context))
@@ -54,10 +49,13 @@ def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outc
     candidates = [each for each in assessments if isinstance(each, Candidate)]
     holds = [each for each in assessments if isinstance(each, Hold)]
     moving, surging = _split_surge(candidates, holds, context)
-    spent: Counter[WorkloadName] = Counter()
+    spent = _Spent()
     return [
-        *(_choose_unboost(end, context, spent) for end in ends),
-        *(_choose(each, context, spent) for each in urgency.most_urgent_first(moving)),
+        *(_pause(_choose_unboost(end, context, spent), end.autoscaler, settings) for end in ends),
+        *(
+            _pause(_choose(each, context, spent), each.autoscaler, settings)
+            for each in urgency.most_urgent_first(moving)
+        ),
         *(
             Hold(each.pod, each.autoscaler.identity, HoldReason.SURGE, each.change)
             for each in surging
@@ -73,6 +71,16 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
     """
     counted = [_wants_change(each) for each in outcomes if _counts(each)]
     return sum(counted) / len(counted) if counted else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Spent:
+    """What a plan has done so far to the workloads."""
+
+    disrupted: Counter[WorkloadName] = field(default_factory=Counter)
+    """By direct owner the pods that are taken away."""
+    evicted: Counter[WorkloadName] = field(default_factory=Counter)
+    """By topmost workload the pods that shall have a successor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +110,17 @@ def _assess_all(
     index = index_by_workload(context.snapshot.autoscalers, selectors_enabled=gates.pod_selector)
     for observed in live:
         pod = observed.pod
-        matching = match_autoscalers(index, observed.workload, pod.labels)
-        governor = governing(matching, acts_on_running_pods)
-        autoscaler = None if governor is None else governor.autoscaler
+        autoscaler = governor_of(index, observed.workload, pod.labels)
         if gates.cpu_startup_boost and boosted_containers(pod):
-            yield _assess_boost(pod, autoscaler, context)
+            yield _assess_boost(observed, autoscaler, context)
         elif autoscaler is not None:
             yield assess(pod, autoscaler, observed.workload, context)
 
 
-def _assess_boost(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> _BoostEnd | Hold:
-    settings = context.settings
+def _assess_boost(
+    observed: ObservedPod, autoscaler: Autoscaler | None, context: Context
+) -> _BoostEnd | Hold:
+    pod, settings = observed.pod, context.settings
     expired = expired_boosts(
         pod,
         autoscaler,
@@ -121,10 +129,12 @@ def _assess_boost(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> 
         max_duration=settings.max_boost_duration,
     )
     name = None if autoscaler is None else autoscaler.identity
-    if not expired:
+    overdue = is_overdue(pod, context.now, settings.max_boost_duration)
+    # Who cannot see the autoscaler cannot know how long the boost shall last either.
+    unclear = autoscaler is None and observed.is_in_doubt and not overdue
+    if not expired or unclear:
         return Hold(pod, name, HoldReason.BOOST_ACTIVE)
     memory = context.snapshot.pod_memory.get((pod.uid, name), PodMemory())
-    overdue = is_overdue(pod, context.now, settings.max_boost_duration)
     return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=overdue)
 
 
@@ -132,18 +142,23 @@ def _split_surge(
     candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
 ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
     """The candidates that may go on, and those that a sudden surge of changes holds back."""
-    usual, settings = context.snapshot.usual_share, context.settings
-    assessed: list[Candidate | Hold] = [*candidates, *holds]
-    counted = [_wants_change(each) for each in assessed if _counts(each)]
-    if usual is None or len(counted) < max(settings.surge_min_pods, 1):
-        return candidates, ()
-    if sum(counted) / len(counted) - usual <= settings.surge_margin:
+    surging = context.snapshot.is_surging
+    if not (_is_surge(candidates, holds, context) if surging is None else surging):
         return candidates, ()
     # A container that dies for want of memory gains nothing from waiting.
     return (
         [candidate for candidate in candidates if candidate.quick_oom],
         [candidate for candidate in candidates if not candidate.quick_oom],
     )
+
+
+def _is_surge(candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context) -> bool:
+    usual, settings = context.snapshot.usual_share, context.settings
+    assessed: list[Candidate | Hold] = [*candidates, *holds]
+    counted = [_wants_change(each) for each in assessed if _counts(each)]
+    if usual is None or len(counted) < max(settings.surge_min_pods, 1):
+        return False
+    return sum(counted) / len(counted) - usual > settings.surge_margin
 
 
 def _counts(each: Candidate | Outcome) -> bool:
@@ -156,9 +171,16 @@ def _wants_change(each: Candidate | Outcome) -> bool:
     return not isinstance(each, Hold) or each.reason in WANTS_CHANGE
 
 
-def _choose_unboost(
-    end: _BoostEnd, context: Context, spent: Counter[WorkloadName]
-) -> Unboost | Hold:
+def _pause(outcome: Outcome, autoscaler: Autoscaler | None, settings: PlanSettings) -> Outcome:
+    """The outcome itself, or a hold that shows it where nothing may be done."""
+    paused = settings.paused or (autoscaler is not None and is_paused(autoscaler))
+    if not paused or isinstance(outcome, Hold):
+        return outcome
+    change = None if isinstance(outcome, Unboost) else outcome.change
+    return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, change, withheld=outcome)
+
+
+def _choose_unboost(end: _BoostEnd, context: Context, spent: _Spent) -> Unboost | Hold:
     name = None if end.autoscaler is None else end.autoscaler.identity
     if (reason := _unboost_hold(end, context, spent)) is not None:
         return Hold(end.pod, name, reason)
@@ -189,9 +211,7 @@ def _recommended_at_end(end: _BoostEnd, autoscaler: Autoscaler, context: Context
     }
 
 
-def _unboost_hold(
-    end: _BoostEnd, context: Context, spent: Counter[WorkloadName]
-) -> HoldReason | None:
+def _unboost_hold(end: _BoostEnd, context: Context, spent: _Spent) -> HoldReason | None:
     pod = end.pod
     if pod.phase is PodPhase.PENDING:
         return HoldReason.POD_PENDING
@@ -214,16 +234,24 @@ def _waits_for_resize(end: _BoostEnd, now: datetime) -> bool:
     return resizing.is_in_progress(end.pod, end.memory.resize, now)
 
 
-def _choose(
-    candidate: Candidate, context: Context, spent: Counter[WorkloadName]
-) -> Evict | Resize | Hold:
+def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Resize | Hold:
     pod, name = candidate.pod, candidate.autoscaler.identity
     chosen = _decide(candidate, context, disruptable=_is_disruptable(pod, context, spent))
+    if chosen is Action.EVICT:
+        chosen = _confirm_eviction(candidate, context, spent)
     if isinstance(chosen, HoldReason):
         return Hold(pod, name, chosen, candidate.change)
     _spend(pod, spent)
     if chosen is Action.EVICT:
-        return Evict(pod, name, candidate.change, quick_oom=candidate.quick_oom)
+        if candidate.workload is not None:
+            spent.evicted[candidate.workload] += 1
+        return Evict(
+            pod,
+            name,
+            candidate.change,
+            quick_oom=candidate.quick_oom,
+            wanted=candidate.wanted,
+        )
     return Resize(pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom)
 
 
@@ -272,15 +300,36 @@ def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Acti
     return resizing.decide_eviction(situation)
 
 
-def _is_disruptable(pod: Pod, context: Context, spent: Counter[WorkloadName]) -> bool:
+def _confirm_eviction(candidate: Candidate, context: Context, spent: _Spent) -> Action | HoldReason:
+    """The eviction itself, unless its owner, a budget or what came of others speaks against it."""
+    unwanted = annotations.keeps_from_eviction(candidate.pod.annotations)
+    if unwanted and not context.settings.evicts_unwillingly:
+        return HoldReason.EVICTION_UNWANTED
+    if not candidate.memory.eviction.is_due(context.now):
+        return HoldReason.POD_DISRUPTION_BUDGET
+    if candidate.workload is not None and _awaits_effect(candidate.workload, context, spent):
+        return HoldReason.EFFECT_AWAITED
+    return Action.EVICT
+
+
+def _awaits_effect(workload: WorkloadName, context: Context, spent: _Spent) -> bool:
+    """Whether as many evictions as may fail have failed, or may yet turn out to have failed."""
+    most, snapshot = context.settings.max_unproven, context.snapshot
+    if most is None:
+        return False
+    missed = snapshot.convergence.get(workload, Retry()).failures
+    return missed + snapshot.unproven.get(workload, 0) + spent.evicted[workload] >= most
+
+
+def _is_disruptable(pod: Pod, context: Context, spent: _Spent) -> bool:
     owner, group = disruption.owner_of(pod), context.group_of(pod)
     if owner is None or group is None:
         return False
-    return group.is_disruptable(context.settings.disruption.tolerance, spent[owner])
+    return group.is_disruptable(context.settings.disruption.tolerance, spent.disrupted[owner])
 
 
-def _spend(pod: Pod, spent: Counter[WorkloadName]) -> None:
+def _spend(pod: Pod, spent: _Spent) -> None:
     """Count the pod against its group's budget; a pending pod is down already."""
     owner = disruption.owner_of(pod)
     if owner is not None and pod.phase is not PodPhase.PENDING:
-        spent[owner] += 1
+        spent.disrupted[owner] += 1

@@ -25,6 +25,8 @@ class ObservedPod:
 
     pod: Pod
     workload: WorkloadName | None
+    is_in_doubt: bool = False
+    """Whether an autoscaler that cannot be seen now may govern it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class PodMemory:
     governed_since: datetime | None = None
     """When this autoscaler took it over from another; None if it always had it."""
     unboost: Retry = field(default_factory=Retry)
+    eviction: Retry = field(default_factory=Retry)
+    """Of evictions that a PodDisruptionBudget did not allow."""
 
 
 MemoryKey: TypeAlias = tuple[str, AutoscalerName | None]
@@ -79,5 +83,11 @@ class Snapshot:
     pod_memory: Mapping[MemoryKey, PodMemory] = field(default_factory=dict)
     convergence: Mapping[WorkloadName, Retry] = field(default_factory=dict)
     """By topmost workload: changes in a row that did not show on its pods."""
+    unproven: Mapping[WorkloadName, int] = field(default_factory=dict)
+    """By topmost workload: evictions of which it is not known yet whether they had any effect."""
+    settling: frozenset[str] = frozenset()
+    """The uids of pods that were disrupted a moment ago and cannot be counted on yet."""
     usual_share: float | None = None
     """The share of pods that wanted to change lately; None just after a start."""
+    is_surging: bool | None = None
+    """Whether there is a surge, where only a part of the cluster is here to tell it from."""

@@ -1,0 +1,133 @@
+"""What is remembered of pods from one plan to the next, and how it changes.
+
+Memory belongs to a pod under one autoscaler; when another takes it over it starts afresh (S37), and
+that moment is remembered. It is as short as the pod's life.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Container, Pod, ResizeState
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
+from trimtab.core.snapshot import MemoryKey, PodMemory, Retry
+
+UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
+"""How long to wait after the first attempt to end a boost failed (D9)."""
+SETTLING_FOR: Final = timedelta(minutes=5)
+"""So long after a resize at most a pod is not counted on; then others have to decide."""
+
+_PUT_OFF: Final = (
+    ResizeState.DEFERRED,
+    ResizeState.INFEASIBLE,
+    ResizeState.PENDING_UNKNOWN,
+    ResizeState.ERROR,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """Who governs a pod, and what is remembered of it under that one."""
+
+    governor: AutoscalerName | None
+    memory: PodMemory = field(default_factory=PodMemory)
+    resized_version: str = ""
+    """The version of the pod that the last resize was asked for."""
+
+
+def recall(
+    before: Mapping[str, Recollection],
+    seen: Iterable[tuple[Pod, AutoscalerName | None]],
+    now: datetime,
+) -> dict[str, Recollection]:
+    """By uid what is remembered of the pods that are seen now."""
+    return {pod.uid: _recall_one(before.get(pod.uid), pod, governor, now) for pod, governor in seen}
+
+
+def pod_memory(recollections: Mapping[str, Recollection]) -> dict[MemoryKey, PodMemory]:
+    """The memory as plans read it; of most pods there is nothing to tell."""
+    nothing = PodMemory()
+    return {
+        (uid, each.governor): each.memory
+        for uid, each in recollections.items()
+        if each.memory != nothing
+    }
+
+
+def after_resize(before: Recollection, pod: Pod, now: datetime) -> Recollection:
+    """After a resize was accepted: its own time begins, and no refusal stands any more."""
+    memory = replace(before.memory, resize=ResizeMemory(resize_since=now), last_updated_at=now)
+    return replace(before, memory=memory, resized_version=pod.resource_version)
+
+
+def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recollection:
+    """After a resize was refused because it cannot be."""
+    targets = {name: allocation.requests or {} for name, allocation in wanted.items()}
+    resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(targets, now))
+    return replace(before, memory=replace(before.memory, resize=resize))
+
+
+def after_unboost(before: Recollection, now: datetime, *, is_done: bool) -> Recollection:
+    """After an attempt to end a boost: failures are repeated ever later."""
+    retry = Retry() if is_done else before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY)
+    return replace(before, memory=replace(before.memory, unboost=retry))
+
+
+def after_protection(before: Recollection, until: datetime) -> Recollection:
+    """After a PodDisruptionBudget did not allow an eviction: again, but not before."""
+    retry = Retry(before.memory.eviction.failures + 1, until)
+    return replace(before, memory=replace(before.memory, eviction=retry))
+
+
+def after_succession(before: Recollection, evicted_at: datetime) -> Recollection:
+    """For a pod that took the place of an evicted one: that one's change is this one's."""
+    return replace(before, memory=replace(before.memory, last_updated_at=evicted_at))
+
+
+def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
+    """Whether the pod was resized and may be disturbed by it, or does not show it yet."""
+    updated = recollection.memory.last_updated_at
+    if updated is None or not recollection.resized_version or now - updated > SETTLING_FOR:
+        return False
+    if pod.resource_version == recollection.resized_version:
+        return True
+    if pod.resize in _PUT_OFF:
+        return False
+    under_way = pod.resize is not None or any(map(_is_behind, pod.containers))
+    return under_way or (restarts_containers(pod) and pod.ready_since is None)
+
+
+def _is_behind(container: Container) -> bool:
+    """Whether the kubelet has yet to give the container what its spec says."""
+    return container.status is not None and container.status.requests != container.spec.requests
+
+
+def _recall_one(
+    before: Recollection | None, pod: Pod, governor: AutoscalerName | None, now: datetime
+) -> Recollection:
+    if before is None:
+        before = Recollection(governor)
+    elif before.governor != governor:
+        before = _taken_over(before, governor, now)
+    resize = before.memory.resize
+    if (pod.resize is None) == (resize.resize_since is None):
+        return before
+    if pod.resize is None and pod.resource_version == before.resized_version:
+        # The view does not show yet what was asked for.
+        return before
+    since = None if pod.resize is None else now
+    memory = replace(before.memory, resize=replace(resize, resize_since=since))
+    return replace(before, memory=memory)
+
+
+def _taken_over(
+    before: Recollection, governor: AutoscalerName | None, now: datetime
+) -> Recollection:
+    if governor is None:
+        # It may come back in a moment: a label that flaps must not look like a new role.
+        return before
+    since = None if before.governor is None else now
+    return Recollection(governor, PodMemory(governed_since=since))

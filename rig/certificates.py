@@ -28,7 +28,12 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 subjectAltName = {names}
 """
-_SERVER_NAMES: Final = "DNS:localhost, DNS:kubernetes.default.svc, IP:127.0.0.1, IP:10.96.0.1"
+# All that listen on loopback serve with the same certificate.
+_SERVER_NAMES: Final = (
+    "DNS:localhost, DNS:kubernetes.default.svc, DNS:metrics-server.kube-system.svc, "
+    "IP:127.0.0.1, IP:10.96.0.1"
+)
+PROXY_NAME: Final = "front-proxy-client"
 _KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 _DAYS: Final = "30"
 
@@ -56,6 +61,8 @@ class Certificates:
     account_public_key: Path
     kubelet_client: Issued
     """Shown to kubelets by the API server."""
+    proxy: Issued
+    """Shown to servers behind the API server, which then believe for whom it speaks."""
 
 
 def make(directory: Path) -> Certificates:
@@ -73,6 +80,7 @@ def make(directory: Path) -> Certificates:
         kubelet_client=issue(
             directory, "kubelet-client", "/O=system:masters/CN=kube-apiserver", "DNS:localhost"
         ),
+        proxy=issue(directory, "proxy", f"/CN={PROXY_NAME}", "DNS:localhost"),
     )
 
 
@@ -97,7 +105,10 @@ def _make_authority(directory: Path) -> None:
 def _openssl(directory: Path, *arguments: str) -> None:
     program = shutil.which("openssl")
     if not program:
-        raise CertificateError("openssl is needed to make certificates and is not on PATH")
+        raise CertificateError(
+            "openssl is needed to make certificates and is not on PATH: it is the package openssl "
+            "of Debian"
+        )
     run = subprocess.run(
         [program, *arguments], cwd=directory, capture_output=True, text=True, check=False
     )

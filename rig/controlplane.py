@@ -1,7 +1,8 @@
 """A real API server with its own etcd, on free ports of loopback, for as long as a block lasts.
 
-Controllers, a scheduler and a large fake node join where they are asked for. Everything is written
-into one temporary folder that goes with it; of processes it ends exactly those that it started.
+Controllers, a scheduler, a large fake node and metrics-server join where they are asked for.
+Everything is written into one temporary folder that goes with it; of processes it ends exactly
+those that it started.
 """
 
 import http.client
@@ -13,13 +14,23 @@ import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from rig import certificates, fake_node, flags, locks, processes, programs, stages, waiting
+from rig import (
+    certificates,
+    fake_node,
+    flags,
+    locks,
+    metrics_server,
+    processes,
+    programs,
+    stages,
+    waiting,
+)
 from rig.certificates import Certificates
 from rig.fake_node import Json
 from rig.flags import LOOPBACK
@@ -29,12 +40,17 @@ _PREFIX: Final = "trimtab-rig-"
 _TIMEOUT_SECONDS: Final = 10
 
 
+class RequestError(RuntimeError):
+    """A request that the API server should not have refused."""
+
+
 class Part(StrEnum):
     """What may join the API server; the value is the name of the program."""
 
     CONTROLLERS = "kube-controller-manager"
     SCHEDULER = "kube-scheduler"
     NODE = "kwok"
+    METRICS = "metrics-server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +63,7 @@ class Ports:
     controllers: int
     scheduler: int
     kwok: int
+    metrics: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +108,39 @@ class ControlPlane:
         finally:
             connection.close()
 
-    def wait_for(self, path: str, holds: Callable[[Json], object]) -> Json:
+    def create(self, path: str, manifest: Json) -> Json:
+        """The object as the API server keeps it; a RequestError if it refuses."""
+        status, body = self.request("POST", path, json.dumps(manifest).encode())
+        if status != HTTPStatus.CREATED:
+            raise RequestError(f"POST {path}: {body.decode(errors='replace')}")
+        created: Json = json.loads(body)
+        return created
+
+    def wait_for(
+        self,
+        path: str,
+        holds: Callable[[Json], object],
+        *,
+        patience_seconds: float = waiting.PATIENCE_SECONDS,
+    ) -> Json:
         """What is at a path as soon as it is as wanted; else a WaitError that shows it."""
         _, found = waiting.wait_for(
-            lambda: self._read(path), lambda read: read[0] == HTTPStatus.OK and holds(read[1])
+            lambda: self._read(path),
+            lambda read: read[0] == HTTPStatus.OK and holds(read[1]),
+            patience_seconds=patience_seconds,
         )
         return found
+
+    @contextmanager
+    def own_namespace(self) -> Iterator[str]:
+        """The name of a fresh namespace that can hold pods, and that is deleted in the end."""
+        name = f"test-{secrets.token_hex(4)}"
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.create("/api/v1/namespaces", manifest)
+        # Without its account no pod is let in.
+        self.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+        yield name
+        self.request("DELETE", f"/api/v1/namespaces/{name}")
 
     def read_usage(self) -> str:
         """What the fake node tells of its containers, in the text that a kubelet writes."""
@@ -125,11 +169,11 @@ class ControlPlane:
         server.restart()
         server.wait_until(self.is_ready)
 
-    def is_healthy(self, port: int) -> bool:
+    def is_healthy(self, port: int, path: str = "/healthz") -> bool:
         """Whether a component that has our certificate says so of itself."""
         connection = self._connect(port)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", path)
             return connection.getresponse().status == HTTPStatus.OK
         except OSError:
             return False
@@ -148,7 +192,8 @@ class ControlPlane:
 
     def _read(self, path: str) -> tuple[int, Json]:
         status, body = self.request("GET", path)
-        return status, json.loads(body)
+        # What stands between us and a server behind the API server speaks plain text.
+        return status, json.loads(body) if status == HTTPStatus.OK else {"body": body.decode()}
 
     def _connect(
         self, port: int, timeout_seconds: float = _TIMEOUT_SECONDS
@@ -197,7 +242,7 @@ _Start = Callable[[str, Sequence[str], Callable[[], bool]], None]
 
 def _prepare(directory: Path, logs: Path, parts: frozenset[Part]) -> ControlPlane:
     logs.mkdir(parents=True, exist_ok=True)
-    ports = Ports(*_free_ports(6))
+    ports = Ports(*_free_ports(len(fields(Ports))))
     made = certificates.make(directory)
     plane = ControlPlane(directory, logs, ports, secrets.token_urlsafe(), made, parts)
     _write_credentials(plane)
@@ -232,9 +277,10 @@ def _start_scheduler(plane: ControlPlane, start: _Start) -> None:
 def _start_node(plane: ControlPlane, start: _Start) -> None:
     configuration = plane.directory / "kwok.yaml"
     stages.write(configuration)
-    arguments = flags.for_kwok(plane.kubeconfig, configuration, plane.ports.kwok)
-    start(Part.NODE, arguments, lambda: _is_listening(plane.ports.kwok))
-    plane.request("POST", "/api/v1/nodes", json.dumps(fake_node.manifest()).encode())
+    port = plane.ports.kwok
+    arguments = flags.for_kwok(plane.certificates, plane.kubeconfig, configuration, port)
+    start(Part.NODE, arguments, lambda: _is_listening(port))
+    plane.create("/api/v1/nodes", fake_node.manifest())
     is_freed = Part.CONTROLLERS in plane.parts
     plane.wait_for(
         f"/api/v1/nodes/{fake_node.NAME}",
@@ -242,10 +288,23 @@ def _start_node(plane: ControlPlane, start: _Start) -> None:
     )
 
 
+def _start_metrics(plane: ControlPlane, start: _Start) -> None:
+    port, authority = plane.ports.metrics, plane.certificates.authority
+    arguments = flags.for_metrics_server(plane.certificates, plane.kubeconfig, port)
+    # Not `/readyz`: it waits for two readings of all nodes, and most tests do not.
+    start(Part.METRICS, arguments, lambda: plane.is_healthy(port, "/livez"))
+    plane.create(metrics_server.SERVICES_PATH, metrics_server.service())
+    registration = metrics_server.registration(authority, port)
+    plane.create(metrics_server.REGISTRATION_PATH, registration)
+    path = f"{metrics_server.REGISTRATION_PATH}/{metrics_server.REGISTRATION_NAME}"
+    plane.wait_for(path, metrics_server.is_available)
+
+
 _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
     Part.CONTROLLERS: _start_controllers,
     Part.SCHEDULER: _start_scheduler,
     Part.NODE: _start_node,
+    Part.METRICS: _start_metrics,
 }
 
 

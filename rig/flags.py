@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from rig.certificates import Certificates
+from rig.certificates import PROXY_NAME, Certificates
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -39,6 +39,7 @@ def for_apiserver(made: Certificates, tokens: Path, *, port: int, etcd_port: int
         f"--kubelet-client-certificate={made.kubelet_client.certificate}",
         f"--kubelet-client-key={made.kubelet_client.key}",
         "--kubelet-preferred-address-types=InternalIP",
+        *_aggregation(made),
         # Nobody dials in from elsewhere, and loopback may not stand in an endpoint.
         "--endpoint-reconciler-type=none",
     ]
@@ -80,6 +81,8 @@ def for_kwok(made: Certificates, kubeconfig: Path, configuration: Path, port: in
         f"--node-ip={LOOPBACK}",
         f"--node-port={port}",
         *_certificate(made),
+        # Without leases a node is given up after 50 seconds, and comes back, again and again.
+        "--node-lease-duration-seconds=40",
         "--cidr=10.64.0.0/12",
     ]
 
@@ -99,6 +102,20 @@ def for_metrics_server(made: Certificates, kubeconfig: Path, port: int) -> list[
         f"--kubelet-certificate-authority={made.authority}",
         f"--kubelet-client-certificate={made.kubelet_client.certificate}",
         f"--kubelet-client-key={made.kubelet_client.key}",
+    ]
+
+
+def _aggregation(made: Certificates) -> list[str]:
+    """How servers behind the API server know that it is the one who asks, and for whom."""
+    return [
+        f"--requestheader-client-ca-file={made.authority}",
+        # The same authority vouches for all clients: only one of them may speak for others.
+        f"--requestheader-allowed-names={PROXY_NAME}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={made.proxy.certificate}",
+        f"--proxy-client-key-file={made.proxy.key}",
     ]
 
 

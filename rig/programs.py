@@ -16,7 +16,7 @@ from rig import building
 from rig.building import Recipe
 
 MODULES: Final = Path(__file__).parent / "modules"
-NEWEST_KUBERNETES: Final = "1.35"
+DEFAULT_KUBERNETES: Final = "1.35"
 
 _KUBERNETES: Final = "k8s.io/kubernetes"
 _STAMP: Final = "k8s.io/component-base/version"
@@ -33,6 +33,8 @@ class Program:
     package: str
     versioned: str
     """The Go module whose version is the program's."""
+    folder: str = "tools"
+    """Which folder of `modules` pins it; that of Kubernetes is chosen by its version."""
 
     @property
     def is_kubernetes(self) -> bool:
@@ -46,6 +48,12 @@ PROGRAMS: Final[Mapping[str, Program]] = {
     "kube-controller-manager": Program(f"{_KUBERNETES}/cmd/kube-controller-manager", _KUBERNETES),
     "kube-scheduler": Program(f"{_KUBERNETES}/cmd/kube-scheduler", _KUBERNETES),
     "kubelet": Program(f"{_KUBERNETES}/cmd/kubelet", _KUBERNETES),
+    "metrics-server": Program(
+        "sigs.k8s.io/metrics-server/cmd/metrics-server",
+        "sigs.k8s.io/metrics-server",
+        # Of a newer Kubernetes than the other tools, which would be drawn along.
+        folder="metrics-server",
+    ),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 }
 
@@ -72,7 +80,7 @@ def find_installed(name: str) -> Path | None:
 def recipe(name: str) -> Recipe:
     """How a program of the table is built."""
     program = PROGRAMS[name]
-    directory = kubernetes_directory() if program.is_kubernetes else MODULES / "tools"
+    directory = kubernetes_directory() if program.is_kubernetes else MODULES / program.folder
     version = _pinned_version(directory, program.versioned)
     flags = _linker_flags(version) if program.is_kubernetes else "-s -w"
     return Recipe(name, directory, program.package, version, flags)
@@ -80,7 +88,7 @@ def recipe(name: str) -> Recipe:
 
 def kubernetes_directory() -> Path:
     """The folder that pins the Kubernetes of `$KUBERNETES_VERSION`, such as 1.35."""
-    version = os.environ.get("KUBERNETES_VERSION") or NEWEST_KUBERNETES
+    version = os.environ.get("KUBERNETES_VERSION") or DEFAULT_KUBERNETES
     directory = MODULES / f"kubernetes-{version}"
     if not directory.is_dir():
         known = sorted(path.name.partition("-")[2] for path in MODULES.glob("kubernetes-*"))

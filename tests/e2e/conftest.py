@@ -1,15 +1,14 @@
-"""Real servers for the whole run: an API server with our CRDs, and a cluster with a fake node."""
+"""Real servers for the whole run: an API server with our CRDs, and clusters with a fake node or a real one."""
 
-import json
-import secrets
 import subprocess
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
-from rig import controlplane, programs
+from rig import controlplane, node, programs
 from rig.controlplane import ControlPlane, Part
+from rig.node import Node
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,13 +32,30 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture
 def namespace(cluster: ControlPlane) -> Iterator[str]:
     """A namespace of the cluster for one test alone."""
-    name = f"test-{secrets.token_hex(4)}"
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    cluster.request("POST", "/api/v1/namespaces", json.dumps(manifest).encode())
-    # Without its account no pod is let in.
-    cluster.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
-    yield name
-    cluster.request("DELETE", f"/api/v1/namespaces/{name}")
+    with cluster.own_namespace() as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def node_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A cluster whose one node is real; skips what needs it where there can be none."""
+    reason = node.why_not()
+    if reason:
+        pytest.skip(f"no real node: {reason}")
+    parts = (Part.CONTROLLERS, Part.SCHEDULER)
+    logs = tmp_path_factory.mktemp("node-cluster")
+    with controlplane.running(*parts, logs=logs) as plane, node.running(plane) as ready:
+        yield ready
+
+
+@pytest.fixture
+def node_namespace(node_cluster: Node) -> Iterator[str]:
+    """A namespace of the real node's cluster for one test alone, whose pods are gone at the end."""
+    with node_cluster.plane.own_namespace() as name:
+        yield name
+    # What they have requested would be missing in the next test.
+    pods = f"/api/v1/namespaces/{name}/pods"
+    node_cluster.plane.wait_for(pods, lambda found: not found["items"])
 
 
 @pytest.hookimpl(wrapper=True)
@@ -49,7 +65,9 @@ def pytest_runtest_makereport(
     """Show with each failure what the servers said last, and where their logs are kept."""
     report = yield
     if report.failed and isinstance(item, pytest.Function):
-        planes = [value for value in item.funcargs.values() if isinstance(value, ControlPlane)]
+        given = item.funcargs.values()
+        planes = [value for value in given if isinstance(value, ControlPlane)]
+        planes += [value.plane for value in given if isinstance(value, Node)]
         report.sections += [("control plane", plane.last_words()) for plane in planes]
     return report
 

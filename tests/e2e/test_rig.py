@@ -231,6 +231,14 @@ def test_the_fake_node_tells_the_usage_that_a_pod_s_annotations_say(
     assert float(found[1]) == 96 * 2**20
 
 
+def test_the_fake_node_holds_a_lease_so_that_it_is_never_given_up(cluster: ControlPlane) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{fake_node.NAME}"
+    lease = cluster.wait_for(path, bool)
+
+    # Controllers give a node up that has been silent for 50 seconds.
+    assert lease["spec"]["leaseDurationSeconds"] < 50
+
+
 def test_an_api_server_that_is_started_again_still_knows_its_objects() -> None:
     with controlplane.running() as plane:
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}
@@ -272,7 +280,7 @@ def test_a_run_that_is_killed_leaves_no_process_and_the_next_removes_its_folder(
         ended, _, _ = select.select([pidfd], [], [], 30)
         os.close(pidfd)
         assert ended
-    assert len(watched) == 10
+    assert len(watched) == 12
     assert pids_in(directory) == []
     assert directory.exists()
     with controlplane._own_directory():

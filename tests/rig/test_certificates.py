@@ -3,8 +3,10 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from rig import certificates
-from rig.certificates import Certificates
+from rig.certificates import CertificateError, Certificates
 
 
 def verify(made: Certificates, certificate: Path, *wanted: str) -> None:
@@ -19,6 +21,8 @@ def test_certificates_are_signed_by_their_authority_for_loopback(tmp_path: Path)
     made = certificates.make(tmp_path)
 
     verify(made, made.server.certificate, "-verify_ip", "127.0.0.1")
+    verify(made, made.server.certificate, "-verify_hostname", "metrics-server.kube-system.svc")
+    verify(made, made.proxy.certificate, "-purpose", "sslclient")
     assert made.account_public_key.read_text(encoding="utf-8").startswith("-----BEGIN PUBLIC KEY")
 
 
@@ -43,3 +47,12 @@ def test_each_run_has_an_authority_of_its_own(tmp_path: Path) -> None:
     assert certificates.make(one).authority.read_bytes() != (
         certificates.make(other).authority.read_bytes()
     )
+
+
+def test_without_openssl_the_package_to_install_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(CertificateError, match="the package openssl of Debian"):
+        certificates.make(tmp_path)

@@ -18,7 +18,7 @@ def plane(tmp_path: Path) -> ControlPlane:
 def test_every_listener_has_a_port_of_its_own(plane: ControlPlane) -> None:
     ports = [getattr(plane.ports, field) for field in Ports.__dataclass_fields__]
 
-    assert len(set(ports)) == len(ports) == 6
+    assert len(set(ports)) == len(ports) == 7
     assert plane.port == plane.ports.apiserver
 
 

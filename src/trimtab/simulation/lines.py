@@ -11,7 +11,13 @@ from datetime import timedelta
 from random import Random
 from typing import Final, NoReturn
 
-from trimtab.cluster.errors import ClusterError, UnreachableError
+from trimtab.cluster.errors import ClusterError, Right, UnreachableError
+from trimtab.simulation import refusals
+from trimtab.simulation.requests import Act, Request
+
+PATIENCE: Final = timedelta(seconds=30)
+"""How long a component waits for an answer before it gives up."""
+_LOOK: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,8 @@ class Trouble:
     """How many of them it hits."""
     refusal: Callable[[str], ClusterError]
     """What a request that is hit gets for an answer."""
-    only: frozenset[str] = frozenset()
-    """The kinds of requests that may be hit (`evict`); all if there are none."""
+    only: frozenset[Act] = frozenset(Act)
+    """The kinds of requests that may be hit."""
     after_effect: bool = False
     """Whether the request had its effect, and only the answer is lost."""
 
@@ -36,10 +42,10 @@ class Disturbance:
     """How long the way takes at least, there and back."""
     watch_lag: timedelta = timedelta()
     """How long after a change the watches tell it, at least."""
-    watches_lost: bool = False
-    """Whether no watch tells anything."""
+    is_silent: bool = False
+    """Whether nothing gets through, and nothing breaks."""
     is_cut: bool = False
-    """Whether nothing gets through at all."""
+    """Whether everything breaks, and nothing new can be made."""
     trouble: Trouble | None = None
 
 
@@ -54,9 +60,13 @@ class Line:
     random: Random
     disturbances: list[Disturbance] = field(default_factory=list)
     """What faults do to it now."""
-    before_request: Callable[[str], None] | None = None
+    lacks: Right | None = None
+    """A right that the component's role does not give it."""
+    breaks: int = 0
+    """How often all of its connections were broken; a watch that is older has to be made anew."""
+    before_request: Callable[[Request], None] | None = None
     """Told of every request before it has its effect, and may end the copy there and then."""
-    after_request: Callable[[str], None] | None = None
+    after_request: Callable[[Request], None] | None = None
     """Told of every request after it had its effect."""
     is_dead: bool = False
 
@@ -71,46 +81,60 @@ class Line:
         return max(each.watch_lag for each in (_USUAL, *self.disturbances))
 
     @property
-    def watches_lost(self) -> bool:
-        """Whether no watch tells anything now."""
-        return self.is_cut or any(each.watches_lost for each in self.disturbances)
+    def is_silent(self) -> bool:
+        """Whether nothing gets through now, and nothing breaks."""
+        return any(each.is_silent for each in self.disturbances)
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing gets through at all now."""
+        """Whether nothing can get through now."""
         return any(each.is_cut for each in self.disturbances)
 
-    async def send(self, request: str) -> None:
+    async def send(self, request: Request) -> None:
         """Bring a request to the cluster, or raise what keeps it from getting there."""
         if self.before_request is not None:
             self.before_request(request)
         await self._travel(request)
-        for trouble in self._troubles(request, after_effect=False):
-            raise trouble.refusal(request)
+        refusal = self.refusal(request)
+        if refusal is not None:
+            raise refusal
 
-    async def receive(self, request: str) -> None:
+    async def receive(self, request: Request) -> None:
         """Bring the answer back, or raise what keeps it from getting here."""
         if self.after_request is not None:
             self.after_request(request)
         await self._travel(request)
         for trouble in self._troubles(request, after_effect=True):
-            raise trouble.refusal(request)
+            raise trouble.refusal(str(request))
 
-    async def _travel(self, request: str) -> None:
+    def refusal(self, request: Request) -> ClusterError | None:
+        """What a request that is made now gets instead of an effect; None if it has one."""
+        if self.is_cut:
+            return UnreachableError(str(request), "no route to the server", was_sent=False)
+        if self.lacks == request.act.right:
+            return refusals.lacks_right(str(request), request.act.right)
+        for trouble in self._troubles(request, after_effect=False):
+            return trouble.refusal(str(request))
+        return None
+
+    async def _travel(self, request: Request) -> None:
         await asyncio.sleep(self.latency.total_seconds() / 2)
+        waited = timedelta()
+        while self.is_silent and not self.is_dead:
+            await asyncio.sleep(_LOOK.total_seconds())
+            waited += _LOOK
+            if waited >= PATIENCE:
+                raise UnreachableError(str(request), "no answer in time")
         if self.is_dead:
             await _never()
-        if self.is_cut:
-            raise UnreachableError(request, "no route to the server")
 
-    def _troubles(self, request: str, *, after_effect: bool) -> list[Trouble]:
-        verb = request.split(" ", 1)[0]
+    def _troubles(self, request: Request, *, after_effect: bool) -> list[Trouble]:
         possible = [
-            trouble
-            for trouble in (each.trouble for each in self.disturbances)
-            if trouble is not None
-            and trouble.after_effect is after_effect
-            and (not trouble.only or verb in trouble.only)
+            each.trouble
+            for each in self.disturbances
+            if each.trouble is not None
+            and each.trouble.after_effect is after_effect
+            and request.act in each.trouble.only
         ]
         return [trouble for trouble in possible if self.random.random() < trouble.share]
 

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from trimtab.api.statuses import Cause, Status
 from trimtab.cluster import errors
-from trimtab.cluster.errors import ApiError
+from trimtab.cluster.errors import ApiError, Right
 
 
 def refuse(request: str, code: HTTPStatus, message: str = "", *causes: Cause) -> ApiError:
@@ -32,6 +32,15 @@ def invalid(request: str, field: str, message: str) -> ApiError:
 def forbidden(request: str, message: str) -> ApiError:
     """Something, a role or a quota, does not allow it."""
     return refuse(request, HTTPStatus.FORBIDDEN, message)
+
+
+def lacks_right(request: str, right: Right) -> ApiError:
+    """No role gives the component that right."""
+    return forbidden(
+        request,
+        f'cannot {right.verb} resource "{right.resource}" in API group "{right.group}"'
+        + (f' in the namespace "{right.namespace}"' if right.namespace else ""),
+    )
 
 
 def over_budget(request: str, budget: str) -> ApiError:

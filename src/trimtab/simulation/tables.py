@@ -1,7 +1,8 @@
 """Tables: all objects of one kind, with versions, and a log from which watches are fed.
 
 The log is what an API server keeps for watches: as long as it reaches back far enough, a watch goes
-on from where it was; behind that it has to list anew.
+on from where it was; behind that it has to list anew. An index finds the objects of a table by
+something other than their name, without a look at all of them.
 """
 
 from collections import deque
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from itertools import count, takewhile
 from typing import Final, Generic, Protocol, TypeVar
 
+from trimtab.api.lists import Unreadable
 from trimtab.api.watch_events import ObjectName
 
 LOG_KEPT: Final = 10_000
@@ -52,7 +54,9 @@ class Change(Generic[RecordT]):
     name: ObjectName
     before: RecordT | None
     after: RecordT | None
-    """None if the object was deleted."""
+    """None if the object was deleted, or cannot be read any more."""
+    unreadable: Unreadable | None = None
+    """What is there instead, if it cannot be read."""
 
 
 Listener = Callable[[Change[RecordT]], None]
@@ -68,6 +72,8 @@ class Table(Generic[RecordT]):
         self._stamp = stamp
         self._records: dict[ObjectName, RecordT] = {}
         self._listeners: list[Listener[RecordT]] = []
+        self.unreadable: dict[ObjectName, Unreadable] = {}
+        """Objects that are there and that nobody can read."""
         self.log: deque[Change[RecordT]] = deque()
         self.forgotten = 0
         """Changes up to this version are no longer in the log."""
@@ -97,6 +103,7 @@ class Table(Generic[RecordT]):
         stored = record if self._stamp is None else self._stamp(record, str(version))
         before = self._records.get(name)
         self._records[name] = stored
+        self.unreadable.pop(name, None)
         self._tell(Change(version, name, before, stored))
         return stored
 
@@ -106,6 +113,13 @@ class Table(Generic[RecordT]):
         before = self._records.pop(key, None)
         if before is not None:
             self._tell(Change(self._versions.draw(), key, before, None))
+
+    def spoil(self, unreadable: Unreadable) -> None:
+        """Let the object be one that nobody can read, whatever it was before."""
+        name = ObjectName(unreadable.namespace, unreadable.name)
+        before = self._records.pop(name, None)
+        self.unreadable[name] = unreadable
+        self._tell(Change(self._versions.draw(), name, before, None, unreadable))
 
     def after(self, version: int) -> list[Change[RecordT]]:
         """The changes since a version, as far as the log reaches, oldest first."""
@@ -123,3 +137,38 @@ class Table(Generic[RecordT]):
             self.forgotten = self.log.popleft().version
         for listener in list(self._listeners):
             listener(change)
+
+
+class Index(Generic[RecordT]):
+    """The objects of a table by a key of theirs, always up to date."""
+
+    def __init__(self, table: Table[RecordT], key: Callable[[RecordT], str]) -> None:
+        self._key = key
+        self._groups: dict[str, dict[ObjectName, RecordT]] = {}
+        for record in table:
+            self._add(ObjectName(record.namespace, record.name), record)
+        table.subscribe(self._notice)
+
+    def under(self, key: str) -> list[RecordT]:
+        """The objects with this key, in the order in which they came to it."""
+        return list(self._groups.get(key, {}).values())
+
+    def count(self, key: str) -> int:
+        """How many objects have this key."""
+        return len(self._groups.get(key, {}))
+
+    def _notice(self, change: Change[RecordT]) -> None:
+        before, after = change.before, change.after
+        if before is not None and (after is None or self._key(after) != self._key(before)):
+            self._drop(change.name, self._key(before))
+        if after is not None:
+            self._add(change.name, after)
+
+    def _add(self, name: ObjectName, record: RecordT) -> None:
+        self._groups.setdefault(self._key(record), {})[name] = record
+
+    def _drop(self, name: ObjectName, key: str) -> None:
+        group = self._groups[key]
+        del group[name]
+        if not group:
+            del self._groups[key]

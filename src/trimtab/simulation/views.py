@@ -8,11 +8,12 @@ import asyncio
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
 
-from trimtab.api.lists import Unreadable
 from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.simulation.lines import Line
+from trimtab.simulation.requests import Request
 from trimtab.simulation.tables import Change, Named, Table, Versions
 
 RecordT = TypeVar("RecordT", bound=Named)
@@ -21,71 +22,91 @@ BOOKMARK_INTERVAL: Final = timedelta(minutes=1)
 """How often a watch confirms that nothing has changed."""
 RETRY_INTERVAL: Final = timedelta(seconds=1)
 """How often a lost watch is tried again."""
+_NOT_CONNECTED: Final = -1
 
 
 class View(Generic[RecordT]):
     """Feeds the store of one component from the table of the world."""
 
     def __init__(
-        self, table: Table[RecordT], line: Line, *, clock: Clock, versions: Versions
+        self,
+        table: Table[RecordT],
+        line: Line,
+        request: Request,
+        *,
+        clock: Clock,
+        versions: Versions,
     ) -> None:
         self._table = table
         self._line = line
+        self._request = request
         self._versions = versions
         self._position = -1
+        self._connection = _NOT_CONNECTED
         self._writer: Writer[RecordT]
         self.reader: Reader[RecordT]
         self._writer, self.reader = open_store(clock)
         self._due: asyncio.TimerHandle | None = None
+        self.problem: ClusterError | None = None
+        """What keeps it from getting newer; None while all is well."""
         table.subscribe(self._notice)
-        self._catch_up_in(line.latency)
-
-    def spoil(self, unreadable: Unreadable) -> None:
-        """Let an object be one that this component cannot read."""
-        self._writer.spoil(unreadable)
+        self._look_in(line.latency)
 
     def _notice(self, _: Change[RecordT]) -> None:
         if self._line.is_dead:
             self._table.unsubscribe(self._notice)
             return
-        lag = self._line.watch_lag.total_seconds()
+        lag = self._line.watch_lag
         loop = asyncio.get_running_loop()
-        if self._due is None or self._due.when() > loop.time() + lag:
-            self._catch_up_in(self._line.watch_lag)
+        if self._due is None or self._due.when() > loop.time() + lag.total_seconds():
+            self._look_in(lag)
 
-    def _catch_up_in(self, span: timedelta) -> None:
+    def _look_in(self, span: timedelta) -> None:
         if self._due is not None:
             self._due.cancel()
         loop = asyncio.get_running_loop()
-        self._due = loop.call_later(span.total_seconds(), self._catch_up)
+        self._due = loop.call_later(span.total_seconds(), self._look)
 
-    def _catch_up(self) -> None:
+    def _look(self) -> None:
         self._due = None
+        if self._line.is_dead:
+            return
+        self._look_in(BOOKMARK_INTERVAL if self._catch_up() else RETRY_INTERVAL)
+
+    def _catch_up(self) -> bool:
+        """Whether the view is as new as the world now."""
         line = self._line
-        if line.is_dead:
-            return
-        if line.watches_lost:
-            self._catch_up_in(RETRY_INTERVAL)
-            return
+        is_connected = self._connection == line.breaks and not line.is_cut
+        if line.is_silent:
+            if not is_connected:
+                # A watch that is there just hears nothing; one that is not cannot be made.
+                self.problem = UnreachableError(str(self._request), "no answer in time")
+            return False
+        if not is_connected:
+            self._connection = _NOT_CONNECTED
+            self.problem = line.refusal(self._request)
+            if self.problem is not None:
+                return False
+            self._connection = line.breaks
         if self._position < self._table.forgotten:
             self._list()
         else:
             self._read_log()
         self._position = self._versions.latest
-        self._catch_up_in(BOOKMARK_INTERVAL)
+        return True
 
     def _list(self) -> None:
-        entries = [Entry(_name(record), record) for record in self._table]
-        self._writer.replace(entries, self.reader.unreadable)
+        entries = [
+            Entry(ObjectName(record.namespace, record.name), record) for record in self._table
+        ]
+        self._writer.replace(entries, self._table.unreadable.values())
 
     def _read_log(self) -> None:
         self._writer.confirm()
         for change in self._table.after(self._position):
-            if change.after is None:
+            if change.unreadable is not None:
+                self._writer.spoil(change.unreadable)
+            elif change.after is None:
                 self._writer.drop(change.name)
             else:
                 self._writer.put(Entry(change.name, change.after))
-
-
-def _name(record: Named) -> ObjectName:
-    return ObjectName(record.namespace, record.name)

@@ -31,7 +31,7 @@ CPU_WEIGHT: Final = 0.1
 MEMORY_WEIGHT: Final = 1.0
 
 _BLANK: Final = np.array(
-    (0, 0, False, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0),
+    (0, 0, False, np.inf, -np.inf, 0, -np.inf, 0.0, 0, 0.0, 0.0, 0.0, 0.0, 0.0),
     dtype=[
         ("cpu_row", np.int64),
         ("memory_row", np.int64),
@@ -42,6 +42,7 @@ _BLANK: Final = np.array(
         ("last_memory", np.float64),
         ("created", np.float64),
         ("feeders", np.int64),
+        ("live_since", np.float64),
         ("interval", np.float64),
         ("lifetime", np.float64),
         ("bump_ratio", np.float64),

@@ -29,6 +29,8 @@ class ConditionType(StrEnum):
     FETCHING_HISTORY = "FetchingHistory"
     NO_PODS_MATCHED = "NoPodsMatched"
     RECOMMENDATION_PROVIDED = "RecommendationProvided"
+    USAGE_STALE = "UsageStale"
+    """Of running containers no usage is read, so what is recommended stays as it was (F13)."""
 
 
 class ConditionReason(StrEnum):
@@ -38,6 +40,7 @@ class ConditionReason(StrEnum):
     NO_SAMPLES = "NoSamples"
     OVERLAPPING_SELECTOR = "OverlappingSelector"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
+    NO_RECENT_SAMPLES = "NoRecentSamples"
 
 
 class UnsupportedReason(StrEnum):
@@ -67,6 +70,8 @@ class Findings:
     unsupported: Unsupported | None = None
     conflicts: Sequence[Conflict] = ()
     """Of any autoscalers; those of others do not matter."""
+    stale_containers: Sequence[str] = ()
+    """Running containers of which no sample came for too long."""
     fetches_history: bool | None = None
     """Whether history is still on its way; None leaves that to whoever else may tell of it."""
 
@@ -80,7 +85,7 @@ def renew_conditions(
     if findings.fetches_history is None:
         ours.remove(ConditionType.FETCHING_HISTORY)
     carried = [condition for condition in before.values() if condition.type not in ours]
-    renewed = [_dated(one, before.get(one.type), now) for one in _found(autoscaler, findings)]
+    renewed = [dated(one, before.get(one.type), now) for one in _found(autoscaler, findings)]
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
 
 
@@ -99,6 +104,13 @@ def _found(autoscaler: Autoscaler, findings: Findings) -> Iterator[Condition]:
     if message := _format_conflicts(autoscaler.identity, findings.conflicts):
         yield _condition(
             ConditionType.CONFIG_CONFLICT, ConditionReason.OVERLAPPING_SELECTOR, message=message
+        )
+    if findings.stale_containers:
+        names = ", ".join(findings.stale_containers)
+        yield _condition(
+            ConditionType.USAGE_STALE,
+            ConditionReason.NO_RECENT_SAMPLES,
+            message=f"No usage of {names} is read at present; what is recommended stays as it was",
         )
     if findings.fetches_history:
         yield _condition(
@@ -167,6 +179,7 @@ def _format_conflicts(identity: AutoscalerName, conflicts: Iterable[Conflict]) -
     return "; ".join(parts)
 
 
-def _dated(condition: Condition, before: Condition | None, now: datetime) -> Condition:
+def dated(condition: Condition, before: Condition | None, now: datetime) -> Condition:
+    """The condition with the time since when it is so, given what it was before."""
     since = before.last_transition_time if before and before.status == condition.status else None
     return replace(condition, last_transition_time=since or now)

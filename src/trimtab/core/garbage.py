@@ -13,7 +13,6 @@ from datetime import datetime
 import numpy as np
 
 from trimtab.core.aggregates import expendable, to_seconds
-from trimtab.core.buckets import Ints
 from trimtab.core.containers import PodName
 from trimtab.core.links import Learner
 from trimtab.core.saving import CheckpointKey
@@ -62,17 +61,10 @@ def _expendable_rows(
         idle_seconds=now - since,
         lifetimes=aggregates.floats("lifetime")[rows],
         sampled=sampled,
-        live=(feeders - _count_feeders(usage, ended, len(feeders)))[rows] > 0,
-        contributive=(feeders - _count_feeders(usage, abandoned, len(feeders)))[rows] > 0,
+        live=(feeders - usage.count_feeders(ended))[rows] > 0,
+        contributive=(feeders - usage.count_feeders(abandoned))[rows] > 0,
     )
     return set(rows[chosen].tolist())
-
-
-def _count_feeders(usage: Usage, pods: Iterable[PodName], size: int) -> Ints:
-    """How many containers of some pods feed each aggregate."""
-    containers = [row for pod in pods for row in usage.containers_of(pod).values()]
-    owners = usage.containers.aggregate[np.array(containers, dtype=np.int64)]
-    return np.bincount(owners, minlength=size)
 
 
 def _ghosts(usage: Usage, now: float) -> Iterator[CheckpointKey]:

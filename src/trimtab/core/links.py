@@ -8,6 +8,7 @@ could match it, and a new autoscaler only the few label sets that it could match
 
 from collections import defaultdict
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -151,6 +152,10 @@ class Links:
     def touch(self, row: int) -> None:
         """Note that something else than its links changed about an aggregate."""
         self._changed |= self._learners_by_row[row]
+
+    def learners_of(self, row: int) -> AbstractSet[AutoscalerName]:
+        """The autoscalers that learn from an aggregate."""
+        return self._learners_by_row[row]
 
     def policies(self, row: int, container_name: str) -> list[ContainerPolicy]:
         """What the autoscalers that learn from an aggregate say of its container."""

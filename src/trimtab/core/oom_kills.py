@@ -5,7 +5,7 @@ often and in whatever states the container is seen afterwards (terminated, waiti
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -37,6 +37,14 @@ def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
         if container.name in known
         for kill in _new_kills(known[container.name], container)
     )
+
+
+def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
+    """All kills that a pod shows that nobody looked at before."""
+    unharmed = [
+        replace(container, termination=None, last_termination=None) for container in pod.containers
+    ]
+    return find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
 
 
 def parse_eviction(annotations: Mapping[str, str], time: datetime) -> tuple[OomKill, ...]:

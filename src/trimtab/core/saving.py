@@ -5,21 +5,25 @@ and from the checkpoint before. Left out are the peaks of windows that are still
 restart the first sample of the same container books them again.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeAlias
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from trimtab.core.aggregates import MEMORY_WEIGHT, from_seconds, to_seconds
+from trimtab.core.aggregates import MEMORY_WEIGHT, UsageSettings, from_seconds, to_seconds
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.buckets import Ints
-from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.checkpoint import VERSION, AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector, fingerprint
 from trimtab.core.usage import Usage
+
+_NOTICEABLE: Final = math.log2(1.01)
+"""Sums come out differently in their last digits, and what is years old may be forgotten."""
 
 CheckpointKey: TypeAlias = tuple[AutoscalerName, str]
 """An autoscaler and a container name."""
@@ -66,6 +70,33 @@ def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) 
     pods of the target, as those of the original do.
     """
     return fingerprint(selector) == (stored_fingerprint or None)
+
+
+def is_lighter(
+    checkpoint: AggregateCheckpoint, stored: AggregateCheckpoint, settings: UsageSettings
+) -> bool:
+    """Whether a checkpoint holds noticeably less than the stored one, decay aside.
+
+    A stored one that nobody can read holds nothing.
+    """
+    if stored.version != VERSION:
+        return False
+    cpu = _log_weight(stored.cpu_histogram, settings.cpu_half_life)
+    memory = _log_weight(stored.memory_histogram, settings.memory_half_life)
+    return (
+        _log_weight(checkpoint.cpu_histogram, settings.cpu_half_life) < cpu - _NOTICEABLE
+        or _log_weight(checkpoint.memory_histogram, settings.memory_half_life)
+        < memory - _NOTICEABLE
+    )
+
+
+def _log_weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:
+    """The logarithm of all weight of a histogram, as it counted at one moment for all of them."""
+    readable = histogram.total_weight > 0 and any(histogram.bucket_weights.values())
+    if not readable or histogram.reference_time is None:
+        return -math.inf
+    half_lives = to_seconds(histogram.reference_time, missing=0.0) / half_life.total_seconds()
+    return math.log2(histogram.total_weight) + half_lives
 
 
 def _list_members(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> _Members:

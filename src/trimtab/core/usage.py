@@ -5,17 +5,25 @@ learn from aggregates through links and from their checkpoints. It is level-base
 there, as often as you like, and only what changed is work.
 """
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import repeat
 from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from trimtab.core import intake
-from trimtab.core.aggregates import AggregateKey, Aggregates, LabelSet, UsageSettings
+from trimtab.core.aggregates import (
+    AggregateKey,
+    Aggregates,
+    LabelSet,
+    UsageSettings,
+    to_seconds,
+)
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.buckets import Ints
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.containers import Containers, PodName
 from trimtab.core.intake import Intake, Samples
@@ -42,6 +50,7 @@ class Usage:
         self.containers = Containers()
         self.links = Links()
         self._pods: dict[PodName, _Tracked] = {}
+        self._places: dict[tuple[str, str, str], int] = {}
 
     # Pods
 
@@ -53,11 +62,13 @@ class Usage:
         tracked = self._pods.get(pod, _Tracked(label_set, {}))
         names = set(container_names)
         for gone in tracked.containers.keys() - names:
-            self._remove_container(tracked.containers.pop(gone))
+            self._remove_container(pod, tracked, gone)
         for name in sorted(names - tracked.containers.keys()):
             aggregate = self._aggregate(AggregateKey(pod.namespace, name, label_set), now)
-            tracked.containers[name] = self.containers.add(aggregate)
-            self._feed(aggregate, 1)
+            row = self.containers.add(aggregate)
+            tracked.containers[name] = row
+            self._places[pod.namespace, pod.name, name] = row
+            self._feed(aggregate, 1, now)
         if tracked.labels != label_set:
             self._relabel(pod, replace(tracked, labels=label_set), now)
         self._pods[pod] = replace(tracked, labels=label_set)
@@ -66,13 +77,27 @@ class Usage:
         """Stop tracking a pod; what it taught stays."""
         tracked = self._pods.pop(pod, None)
         if tracked is not None:
-            for row in tracked.containers.values():
-                self._remove_container(row)
+            for name in list(tracked.containers):
+                self._remove_container(pod, tracked, name)
 
     def containers_of(self, pod: PodName) -> Mapping[str, int]:
         """The rows of a pod's containers by their names; none if it is not tracked."""
         tracked = self._pods.get(pod)
         return _NO_CONTAINERS if tracked is None else tracked.containers
+
+    def find_containers(
+        self, namespaces: Sequence[str], pods: Sequence[str], names: Sequence[str]
+    ) -> Ints:
+        """The rows of containers given in columns, -1 for each that is not tracked."""
+        places = zip(namespaces, pods, names, strict=True)
+        found = map(self._places.get, places, repeat(-1))
+        return np.fromiter(found, np.int64, len(names))
+
+    def count_feeders(self, pods: Iterable[PodName]) -> Ints:
+        """How many containers of some pods feed each aggregate."""
+        rows = [row for pod in pods for row in self.containers_of(pod).values()]
+        owners = self.containers.aggregate[np.array(rows, dtype=np.int64)]
+        return np.bincount(owners, minlength=len(self.aggregates.ints("feeders")))
 
     # Samples
 
@@ -156,7 +181,7 @@ class Usage:
         tracked = self._pods.get(pod, _Tracked((), {}))
         for name, row in list(tracked.containers.items()):
             if int(self.containers.aggregate[row]) in aggregates:
-                self._remove_container(tracked.containers.pop(name))
+                self._remove_container(pod, tracked, name)
 
     def drop_aggregate(self, row: int) -> None:
         """Forget an aggregate that no container feeds."""
@@ -190,17 +215,21 @@ class Usage:
             before = int(self.containers.aggregate[row])
             if aggregate != before:
                 self.containers.move(row, aggregate)
-                self._feed(before, -1)
-                self._feed(aggregate, 1)
+                self._feed(before, -1, now)
+                self._feed(aggregate, 1, now)
 
-    def _remove_container(self, row: int) -> None:
+    def _remove_container(self, pod: PodName, tracked: _Tracked, name: str) -> None:
+        row = tracked.containers.pop(name)
+        del self._places[pod.namespace, pod.name, name]
         self._feed(int(self.containers.aggregate[row]), -1)
         self.containers.remove(row)
 
-    def _feed(self, aggregate: int, change: int) -> None:
+    def _feed(self, aggregate: int, change: int, now: datetime | None = None) -> None:
         feeders = self.aggregates.ints("feeders")
         was_live = feeders[aggregate] > 0
         feeders[aggregate] += change
         if was_live != (feeders[aggregate] > 0):
             # The pod's floor is split over the containers that live.
             self.links.touch(aggregate)
+        if not was_live:
+            self.aggregates.floats("live_since")[aggregate] = to_seconds(now, missing=0.0)

@@ -1,0 +1,109 @@
+"""Publishing: which change of a status is worth a write.
+
+Bounds move a little with every sample. Whoever wrote each of these moves would write every status
+in every tick (F34); whoever reads them acts on targets, and on bounds only where they are crossed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import IntEnum
+
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.resources import Resources
+from trimtab.core.settings_errors import require_at_least, require_interval
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingSettings:
+    """How much has to change before a status is written."""
+
+    bound_move_fraction: float = 0.02
+    """A bound that moved by more than this part of what it was is written at once."""
+    patience: timedelta = timedelta(minutes=10)
+    """A smaller move is written when nothing else was written for so long."""
+
+    def __post_init__(self) -> None:
+        require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
+        require_interval("patience", self.patience)
+
+
+class Change(IntEnum):
+    """How much of a status changed, from nothing to all that matters."""
+
+    NONE = 0
+    SMALL = 1
+    """A bound moved, but not far."""
+    BOUND = 2
+    CONDITION = 3
+    SPEC = 4
+    """The status is about an earlier generation of the object."""
+    TARGET = 5
+    """A target changed, or whether there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What an autoscaler says, or should say."""
+
+    recommendation: Sequence[ContainerRecommendation]
+    conditions: Sequence[Condition]
+    generation: int | None = None
+    """Which generation of the object it is about."""
+
+
+def stored_status(autoscaler: Autoscaler) -> Status:
+    """What the object of an autoscaler says."""
+    return Status(
+        autoscaler.recommendation or (), autoscaler.conditions, autoscaler.observed_generation
+    )
+
+
+def find_change(stored: Status, wanted: Status, bound_move_fraction: float) -> Change:
+    """The weightiest difference between what an autoscaler says and what it should say."""
+    old = {one.container_name: one for one in stored.recommendation}
+    new = {one.container_name: one for one in wanted.recommendation}
+    if _targets(old) != _targets(new):
+        return Change.TARGET
+    if wanted.generation is not None and stored.generation != wanted.generation:
+        return Change.SPEC
+    if _essence(stored.conditions) != _essence(wanted.conditions):
+        return Change.CONDITION
+    moves = [
+        _move(before, after)
+        for name in new
+        for before, after in zip(_bounds(old[name]), _bounds(new[name]), strict=True)
+    ]
+    furthest = max(moves, default=0.0)
+    if furthest > bound_move_fraction:
+        return Change.BOUND
+    return Change.SMALL if furthest > 0 else Change.NONE
+
+
+def is_due(change: Change, unwritten_for: timedelta, patience: timedelta) -> bool:
+    """Whether a change is to be written now, when nothing was written for some time."""
+    return change > Change.SMALL or (change is Change.SMALL and unwritten_for >= patience)
+
+
+def _targets(recommendation: dict[str, ContainerRecommendation]) -> dict[str, Resources]:
+    return {name: one.target for name, one in recommendation.items()}
+
+
+def _essence(conditions: Sequence[Condition]) -> set[tuple[str, str, str, str]]:
+    """What conditions say; since when is no change of its own."""
+    return {(one.type, one.status, one.reason, one.message) for one in conditions}
+
+
+def _bounds(recommendation: ContainerRecommendation) -> Iterator[Resources]:
+    yield recommendation.lower_bound or {}
+    yield recommendation.upper_bound or {}
+    yield recommendation.uncapped_target or {}
+
+
+def _move(before: Resources, after: Resources) -> float:
+    """By which part of what it was the bound of any resource moved; one that is new moves far."""
+    if before.keys() != after.keys():
+        return float("inf")
+    return max(
+        (abs(after[kind] - before[kind]) / max(before[kind], 1) for kind in after), default=0.0
+    )

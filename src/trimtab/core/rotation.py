@@ -1,0 +1,65 @@
+"""Rotation: whose checkpoints are written in this tick, and which ones belong to nobody.
+
+Each autoscaler has its turn once in a rotation. Turns are spread over the ticks of a rotation, so
+that writes come as a steady trickle whose height is that of the cluster, not of its changes.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from trimtab.core.autoscalers import AutoscalerName
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where an autoscaler stands in the rotation."""
+
+    since: datetime
+    """When it was last saved, or first seen: what was learned since then is not saved."""
+    is_saved: bool = False
+    """Whether it was ever saved."""
+
+
+def list_due(
+    turns: Mapping[AutoscalerName, Turn], now: datetime, *, rotation: timedelta, tick: timedelta
+) -> list[AutoscalerName]:
+    """Those that are saved now: whoever waited longest first, those never saved before them.
+
+    That is the fair share of one tick, of those whose last turn was not just now, and everybody who
+    would otherwise wait longer than a rotation.
+    """
+    order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
+    share = ceil(len(turns) * min(1.0, tick / rotation))
+    fair = [name for name in order if _may_be_saved(turns[name], now, rotation)][:share]
+    taken = set(fair)
+    late = [
+        name for name in order if name not in taken and now - turns[name].since > rotation - tick
+    ]
+    return fair + late
+
+
+def find_orphans(
+    owners: Iterable[AutoscalerName],
+    existing: AbstractSet[AutoscalerName],
+    unreadable: AbstractSet[AutoscalerName],
+) -> set[AutoscalerName]:
+    """Of the autoscalers that checkpoints are for, those that are no more.
+
+    An object that cannot be read is there all the same, and may be any where it does not even say
+    its name.
+    """
+    nameless = {one.namespace for one in unreadable if not one.name}
+    if "" in nameless:
+        return set()
+    return {
+        owner
+        for owner in owners
+        if owner not in existing and owner not in unreadable and owner.namespace not in nameless
+    }
+
+
+def _may_be_saved(turn: Turn, now: datetime, rotation: timedelta) -> bool:
+    return not turn.is_saved or now - turn.since >= rotation / 2

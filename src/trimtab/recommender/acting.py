@@ -1,0 +1,53 @@
+"""Acting: many writes, a few at a time, of which none stops the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
+from typing import TypeVar
+
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Clock
+from trimtab.recommender.reports import Problem, Step
+
+ItemT = TypeVar("ItemT")
+
+
+class Writers:
+    """Writes that are under way at once, until it is too late to begin another."""
+
+    def __init__(self, clock: Clock, count: int, *, until: datetime | None = None) -> None:
+        self._clock = clock
+        self._count = count
+        self._until = until
+
+    async def write(
+        self,
+        step: Step,
+        items: Iterable[tuple[str, ItemT]],
+        act: Callable[[ItemT], Awaitable[None]],
+    ) -> tuple[list[ItemT], list[Problem]]:
+        """What was written, in no order, and what went wrong; items come with their names."""
+        written: list[ItemT] = []
+        problems: list[Problem] = []
+        waiting = iter(items)
+
+        async def work() -> None:
+            for name, item in self._before_it_is_late(waiting):
+                try:
+                    await act(item)
+                except ClusterError as error:
+                    problems.append(Problem(step, name, error))
+                else:
+                    written.append(item)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._count):
+                group.create_task(work())
+        return written, problems
+
+    def _before_it_is_late(self, items: Iterator[tuple[str, ItemT]]) -> Iterator[tuple[str, ItemT]]:
+        # At least one each, or a server that is slow once would keep us from writing for ever.
+        for item in items:
+            yield item
+            if self._until is not None and self._clock.now() >= self._until:
+                return

@@ -1,0 +1,83 @@
+"""What the recommender knows between two ticks, and nothing about how it comes by it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.conditions import Findings, Unsupported
+from trimtab.core.containers import PodName
+from trimtab.core.pods import Pod
+from trimtab.core.publications import Publications
+from trimtab.core.publishing import Status
+from trimtab.core.recommendation import Recommendation
+from trimtab.core.rotation import Turn
+from trimtab.core.selectors import Selector
+from trimtab.core.usage import Usage
+from trimtab.recommender.oom_watch import OomWatch, PodKey
+from trimtab.recommender.settings import RecommenderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A status that was written, and over which version of the object."""
+
+    status: Status
+    over: Autoscaler
+    at: datetime
+
+
+@dataclass(slots=True)
+class Subject:
+    """An autoscaler that we recommend for, or did until it named somebody else."""
+
+    autoscaler: Autoscaler
+    """As its store holds it."""
+    learned: Autoscaler
+    """The same without its status, which changes whenever we write it."""
+    verdict: Selector | Unsupported
+    turn: Turn
+    decided_at: datetime
+    """When its status was last written, or first seen."""
+    is_ours: bool = True
+    is_about_others: bool = False
+    """Whether what is stored of it describes other pods than it is for now."""
+    recommendation: Recommendation = field(default_factory=Recommendation)
+    settled: tuple[Findings, Autoscaler] | None = None
+    """From what and for which version it was last found that nothing is to be written."""
+    written: Written | None = None
+
+    @property
+    def unsupported(self) -> Unsupported | None:
+        """What is wrong with its configuration, if anything is."""
+        return self.verdict if isinstance(self.verdict, Unsupported) else None
+
+
+@dataclass(slots=True)
+class PodView:
+    """The pods as they were last seen."""
+
+    tracked: dict[PodKey, Pod] = field(default_factory=dict)
+    unmatched: dict[PodKey, Pod] = field(default_factory=dict)
+    """Pods that are not tracked because no autoscaler is for them (memory saver)."""
+    ended: set[PodName] = field(default_factory=set)
+    """Those among the tracked that succeeded or failed."""
+    leaving: set[PodName] = field(default_factory=set)
+    """Those that are tracked only until the kills seen of them are counted."""
+
+
+class Knowledge:
+    """Everything that was learned; it starts empty."""
+
+    def __init__(self, settings: RecommenderSettings) -> None:
+        self.usage = Usage(settings.usage, settings.recommendations)
+        self.publications = Publications(self.usage, settings.recommendations)
+        self.subjects: dict[AutoscalerName, Subject] = {}
+        self.pods = PodView()
+        self.oom_watch = OomWatch()
+        self.selection_changed = False
+        """Whether another pod may be of interest since pods were last loaded."""
+
+    @property
+    def served(self) -> dict[AutoscalerName, Subject]:
+        """The autoscalers that are ours now."""
+        return {name: subject for name, subject in self.subjects.items() if subject.is_ours}

@@ -1,0 +1,200 @@
+"""Loading: the autoscalers that are ours with their targets, and the pods that feed them.
+
+Both are level-based: the whole of a store is looked through, and only what changed is work. An
+autoscaler that cannot be read is still there, one that names another recommender now may come
+back, and a target that is gone for a moment loses nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from trimtab.api.lists import Unreadable
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Owners, Store
+from trimtab.core import targets
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.conditions import Unsupported, UnsupportedReason
+from trimtab.core.containers import PodName
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.rotation import Turn, find_orphans
+from trimtab.core.selectors import Selector
+from trimtab.recommender.knowledge import Knowledge, Subject
+from trimtab.recommender.oom_watch import PodKey
+from trimtab.recommender.reports import Problem, Step, TickReport
+from trimtab.recommender.settings import RecommenderSettings
+
+_ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+
+class AutoscalerLoader:
+    """Keeps the subjects in step with the store of autoscalers."""
+
+    def __init__(
+        self, autoscalers: Store[Autoscaler], owners: Owners, settings: RecommenderSettings
+    ) -> None:
+        self._autoscalers = autoscalers
+        self._owners = owners
+        self._settings = settings
+
+    async def load(self, knowledge: Knowledge, now: datetime) -> tuple[list[Subject], TickReport]:
+        """The autoscalers that are new to us, all others being up to date."""
+        existing, new, problems = set(), [], []
+        for autoscaler in self._autoscalers:
+            name = autoscaler.identity
+            existing.add(name)
+            is_ours = self._settings.serves(autoscaler)
+            subject = knowledge.subjects.get(name)
+            if subject is None and not is_ours:
+                continue
+            verdict, problem = await self._judge(autoscaler)
+            problems += [] if problem is None else [problem]
+            if subject is None:
+                subject = _meet(knowledge, autoscaler, verdict, now)
+                new.append(subject)
+            else:
+                _renew(knowledge, subject, autoscaler, verdict)
+            subject.is_ours = is_ours
+        _forget_deleted(knowledge, existing, self._autoscalers.unreadable)
+        report = TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
+        return new, report
+
+    async def _judge(self, autoscaler: Autoscaler) -> tuple[Selector | Unsupported, Problem | None]:
+        try:
+            return await self._find_selector(autoscaler), None
+        except ClusterError as error:
+            unchecked = Unsupported(UnsupportedReason.TARGET_UNCHECKED, str(error))
+            return unchecked, Problem(Step.LOAD_AUTOSCALERS, _text(autoscaler.identity), error)
+
+    async def _find_selector(self, autoscaler: Autoscaler) -> Selector | Unsupported:
+        target, topmost, workload = autoscaler.target, None, None
+        if target is not None:
+            name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+            workload = await self._owners.workload(name, target.api_version)
+        if workload is not None:
+            topmost = await self._owners.topmost(workload)
+        return targets.select_pods(
+            autoscaler, workload, topmost, selectors_enabled=self._settings.gates.pod_selector
+        )
+
+
+def load_pods(
+    knowledge: Knowledge, pods: Store[Pod], settings: RecommenderSettings, now: datetime
+) -> TickReport:
+    """Track the pods that there are; those that are gone leave once their kills are counted."""
+    view = knowledge.pods
+    present = {
+        (pod.namespace, pod.name): pod
+        for pod in pods
+        if pod.phase is not PodPhase.PENDING and settings.covers(pod.namespace)
+    }
+    for key, pod in present.items():
+        if view.tracked.get(key) is not pod:
+            _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
+    gone = view.tracked.keys() - present.keys()
+    view.leaving |= {PodName(*key) for key in gone}
+    view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
+    knowledge.oom_watch.forget(knowledge.oom_watch.gone(present), now)
+    knowledge.selection_changed = False
+    return TickReport(pods=len(view.tracked) - len(gone))
+
+
+def delete_removed_pods(knowledge: Knowledge) -> None:
+    """Stop tracking the pods that are gone; what they taught stays."""
+    view = knowledge.pods
+    for name in view.leaving:
+        knowledge.usage.forget(name)
+        view.tracked.pop((name.namespace, name.name), None)
+    view.ended -= view.leaving
+    view.leaving = set()
+
+
+def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
+    """Let a pod feed the aggregates of its labels."""
+    names = [container.name for container in pod.containers]
+    knowledge.usage.track(PodName(pod.namespace, pod.name), pod.labels, names, now)
+
+
+def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:
+    """Whether any autoscaler is for the pod."""
+    labels = tuple(sorted(pod.labels.items()))
+    return knowledge.usage.links.has_learner(pod.namespace, labels)
+
+
+def _load_pod(
+    knowledge: Knowledge, key: PodKey, pod: Pod, now: datetime, *, is_thrifty: bool
+) -> None:
+    view = knowledge.pods
+    # What is tracked stays so: its autoscaler may be out of sight for a moment only.
+    if is_thrifty and key not in view.tracked:
+        if view.unmatched.get(key) is pod and not knowledge.selection_changed:
+            return
+        if not is_wanted(knowledge, pod):
+            view.unmatched[key] = pod
+            return
+        view.unmatched.pop(key, None)
+    knowledge.oom_watch.look(pod)
+    track(knowledge, pod, now)
+    view.tracked[key] = pod
+    name = PodName(*key)
+    view.leaving.discard(name)
+    if pod.phase in _ENDED:
+        view.ended.add(name)
+    else:
+        view.ended.discard(name)
+
+
+def _meet(
+    knowledge: Knowledge, autoscaler: Autoscaler, verdict: Selector | Unsupported, now: datetime
+) -> Subject:
+    learned = _without_status(autoscaler)
+    subject = Subject(autoscaler, learned, verdict, turn=Turn(now), decided_at=now)
+    knowledge.subjects[autoscaler.identity] = subject
+    knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
+    knowledge.selection_changed = True
+    return subject
+
+
+def _renew(
+    knowledge: Knowledge,
+    subject: Subject,
+    autoscaler: Autoscaler,
+    verdict: Selector | Unsupported,
+) -> None:
+    is_same_object = subject.autoscaler is autoscaler
+    if is_same_object and subject.verdict == verdict:
+        return
+    if not is_same_object:
+        learned = _without_status(autoscaler)
+        subject.learned = subject.learned if learned == subject.learned else learned
+        subject.autoscaler = autoscaler
+    subject.verdict = verdict
+    known = knowledge.usage.links.learners[autoscaler.identity]
+    selector = targets.selector_to_learn_by(verdict, known.last_selector)
+    if selector is not None and known.last_selector not in (None, selector):
+        subject.is_about_others = True
+    knowledge.selection_changed |= selector != known.selector
+    knowledge.usage.learn(subject.learned, selector)
+
+
+def _forget_deleted(
+    knowledge: Knowledge, existing: set[AutoscalerName], unreadable: Sequence[Unreadable]
+) -> None:
+    hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
+    for name in find_orphans(knowledge.subjects, existing, hidden):
+        del knowledge.subjects[name]
+        knowledge.usage.unlearn(name)
+
+
+def _without_status(autoscaler: Autoscaler) -> Autoscaler:
+    return replace(
+        autoscaler,
+        resource_version="",
+        recommendation=None,
+        conditions=(),
+        observed_generation=None,
+    )
+
+
+def _text(name: AutoscalerName) -> str:
+    return f"{name.namespace}/{name.name}"

@@ -1,0 +1,188 @@
+"""The recommender: one tick after the other, from what is seen to what is published.
+
+The first tick comes at once. A tick that fails is remembered and the next one comes as usual; what
+was learned stays in memory when `run` ends, so that it can be run again.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from trimtab.api.evictions import MemoryEviction
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Clock, Cluster, UsageSource
+from trimtab.core.containers import PodName
+from trimtab.core.garbage import collect_garbage
+from trimtab.core.pods import Pod
+from trimtab.recommender.acting import Writers
+from trimtab.recommender.checkpoints import CheckpointKeeper
+from trimtab.recommender.knowledge import Knowledge
+from trimtab.recommender.loading import AutoscalerLoader, delete_removed_pods, load_pods
+from trimtab.recommender.publishing import publish
+from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+from trimtab.recommender.sampling import count_oom_kills, take_in_usage
+from trimtab.recommender.settings import RecommenderSettings
+
+_logger: Final = logging.getLogger(__name__)
+
+RecordT = TypeVar("RecordT")
+
+NOT_LISTED_YET: Final = timedelta(seconds=1)
+"""How soon it is tried again while the cluster has not been seen as a whole."""
+WATCH_ANEW: Final = timedelta(seconds=10)
+"""How soon it is listened again after changes ended (the original's span)."""
+
+
+class Recommender:
+    """Learns from usage and tells every autoscaler that is ours what its containers need."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        usage: UsageSource,
+        *,
+        settings: RecommenderSettings,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._source = usage
+        self._settings = settings
+        self._clock = clock
+        self._knowledge = Knowledge(settings)
+        self._loader = AutoscalerLoader(cluster.autoscalers, cluster.owners, settings)
+        self._checkpoints = CheckpointKeeper(cluster, settings)
+        self._orphans_sought_at: datetime | None = None
+        self._garbage_collected_at: datetime | None = None
+        self.last_turnout: Turnout | None = None
+        """How the last tick of `run` went."""
+
+    async def run(self) -> None:
+        """Tick until cancelled, and listen for OOM kills all the time."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
+            group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
+            group.create_task(self._tick_on())
+
+    async def tick(self) -> TickReport:
+        """One turn: look, learn, recommend, save; what fails is told and stops nothing else."""
+        if self._cluster.age() is None:
+            # Whoever does not see an object yet must not take it for deleted.
+            return TickReport()
+        report = await self._timed(Step.LOAD_AUTOSCALERS, self._load_autoscalers)
+        report += await self._timed(Step.LOAD_PODS, self._load_pods)
+        report += await self._timed(Step.LOAD_USAGE, self._load_usage)
+        report += await self._timed(Step.DELETE_REMOVED_PODS, self._delete_removed_pods)
+        report += await self._timed(Step.PUBLISH, self._publish)
+        report += await self._timed(Step.MAINTAIN_CHECKPOINTS, self._maintain_checkpoints)
+        return report + await self._timed(Step.COLLECT_GARBAGE, self._collect_garbage)
+
+    async def save_all(self) -> TickReport:
+        """Save everything that was learned, as before the process ends."""
+        writers = Writers(self._clock, self._settings.update_worker_count)
+        return await self._checkpoints.save(
+            self._knowledge, list(self._knowledge.served), writers, self._clock.now()
+        )
+
+    async def _tick_on(self) -> None:
+        while True:
+            begin = self._clock.now()
+            self.last_turnout = await self._try_tick(begin)
+            is_blind = self._cluster.age() is None
+            pause = NOT_LISTED_YET if is_blind else self._settings.interval
+            taken = max(timedelta(), self._clock.now() - begin)
+            await self._clock.sleep(max(timedelta(), pause - taken))
+
+    async def _try_tick(self, begin: datetime) -> Turnout:
+        try:
+            return Turnout(begin, await self.tick())
+        except Exception as error:
+            # Whatever it is, the next tick may do better.
+            _logger.exception("tick failed")
+            return Turnout(begin, failure=error)
+
+    async def _timed(self, step: Step, act: Callable[[], Awaitable[TickReport]]) -> TickReport:
+        begin = self._clock.now()
+        try:
+            report = await act()
+        except ClusterError as error:
+            report = TickReport(problems=(Problem(step, step, error),))
+        return report + TickReport(spans=((step, self._clock.now() - begin),))
+
+    async def _load_autoscalers(self) -> TickReport:
+        new, report = await self._loader.load(self._knowledge, self._clock.now())
+        return report + self._checkpoints.restore(self._knowledge, new)
+
+    async def _load_pods(self) -> TickReport:
+        return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())
+
+    async def _load_usage(self) -> TickReport:
+        report = TickReport()
+        try:
+            columns = await self._source.fetch()
+            report += take_in_usage(self._knowledge.usage, columns, self._clock.now())
+        except ClusterError as error:
+            report += TickReport(problems=(Problem(Step.LOAD_USAGE, "usage", error),))
+        sightings = self._knowledge.oom_watch.drain()
+        now = self._clock.now()
+        return report + count_oom_kills(self._knowledge, sightings, self._settings, now)
+
+    async def _delete_removed_pods(self) -> TickReport:
+        delete_removed_pods(self._knowledge)
+        return TickReport()
+
+    async def _publish(self) -> TickReport:
+        now = self._clock.now()
+        writers = self._writers(now)
+        return await publish(self._knowledge, self._cluster, writers, self._settings, now)
+
+    async def _maintain_checkpoints(self) -> TickReport:
+        now = self._clock.now()
+        report = await self._checkpoints.save_due(self._knowledge, self._writers(now), now)
+        if self._orphans_sought_at is None:
+            self._orphans_sought_at = now
+        if now - self._orphans_sought_at >= self._settings.checkpoints_gc_interval:
+            self._orphans_sought_at = now
+            report += await self._checkpoints.delete_orphans(self._writers(now))
+        return report
+
+    async def _collect_garbage(self) -> TickReport:
+        now, last = self._clock.now(), self._garbage_collected_at
+        if last is not None and now - last < self._settings.garbage_interval:
+            return TickReport()
+        self._garbage_collected_at = now
+        usage, ended = self._knowledge.usage, frozenset(self._knowledge.pods.ended)
+        garbage = collect_garbage(usage, now, ended=ended, abandoned=await self._abandoned(ended))
+        report = TickReport(aggregates_forgotten=garbage.aggregates)
+        return report + await self._checkpoints.delete(garbage.checkpoints, self._writers(now))
+
+    async def _abandoned(self, ended: Iterable[PodName]) -> frozenset[PodName]:
+        """Those of the pods that ended whose workload is gone too."""
+        tracked = self._knowledge.pods.tracked
+        pods = {name: tracked[name.namespace, name.name] for name in ended}
+        owners = self._cluster.owners
+        return frozenset([name for name, pod in pods.items() if not await owners.topmost(pod)])
+
+    def _writers(self, now: datetime) -> Writers:
+        until = now + self._settings.checkpoints_timeout
+        return Writers(self._clock, self._settings.update_worker_count, until=until)
+
+    async def _listen(
+        self, listen: Callable[[], AsyncIterator[RecordT]], see: Callable[[RecordT], None]
+    ) -> None:
+        while True:
+            try:
+                async for seen in listen():
+                    see(seen)
+            except ClusterError:
+                pass
+            await self._clock.sleep(WATCH_ANEW)
+
+    def _see_pod(self, pod: Pod) -> None:
+        if self._settings.covers(pod.namespace):
+            self._knowledge.oom_watch.look(pod)
+
+    def _see_eviction(self, eviction: MemoryEviction) -> None:
+        if self._settings.covers(eviction.namespace):
+            self._knowledge.oom_watch.note_eviction(eviction)

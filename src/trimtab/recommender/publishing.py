@@ -1,0 +1,140 @@
+"""Publishing: what each autoscaler should say, written where that matters."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from trimtab.cluster.ports import Cluster
+from trimtab.core import matching
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.conditions import Findings, renew_conditions
+from trimtab.core.freshness import find_stale
+from trimtab.core.matching import Conflict, ObservedAutoscaler
+from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
+from trimtab.core.recommendation import Recommendation
+from trimtab.core.selectors import Selector
+from trimtab.recommender.acting import Writers
+from trimtab.recommender.knowledge import Knowledge, Subject, Written
+from trimtab.recommender.reports import Step, TickReport
+from trimtab.recommender.settings import RecommenderSettings
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A status that is to be written."""
+
+    subject: Subject
+    status: Status
+
+
+async def publish(
+    knowledge: Knowledge,
+    cluster: Cluster,
+    writers: Writers,
+    settings: RecommenderSettings,
+    now: datetime,
+) -> TickReport:
+    """Write every status that changed in a way that matters, those that wait longest first."""
+    for name, recommendation in knowledge.publications.refresh().items():
+        if name in knowledge.subjects:
+            knowledge.subjects[name].recommendation = recommendation
+    drafts, held_back = _draft(knowledge, settings, now)
+    drafts.sort(key=lambda draft: draft.subject.decided_at)
+
+    async def write(draft: _Draft) -> None:
+        autoscaler, status = draft.subject.autoscaler, draft.status
+        await cluster.publish_status(autoscaler, status.recommendation, status.conditions)
+        draft.subject.written = Written(status, autoscaler, now)
+        draft.subject.decided_at = now
+
+    named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
+    written, problems = await writers.write(Step.PUBLISH, named, write)
+    return TickReport(published=len(written), held_back=held_back, problems=tuple(problems))
+
+
+def _draft(
+    knowledge: Knowledge, settings: RecommenderSettings, now: datetime
+) -> tuple[list[_Draft], int]:
+    stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
+    conflicts = _find_conflicts(knowledge)
+    drafts, held_back = [], 0
+    for name, subject in knowledge.subjects.items():
+        if not subject.is_ours:
+            continue
+        findings = Findings(
+            _recommended(subject),
+            matches_pods=knowledge.usage.has_pods(name),
+            unsupported=subject.unsupported,
+            conflicts=conflicts.get(name, ()),
+            stale_containers=stale.get(name, ()),
+        )
+        if subject.settled == (findings, subject.autoscaler):
+            continue
+        status, change = _decide(subject, findings, settings, now)
+        if is_due(change, now - subject.decided_at, settings.publishing.patience):
+            drafts.append(_Draft(subject, status))
+        elif change is Change.NONE:
+            subject.settled = (findings, subject.autoscaler)
+        else:
+            held_back += 1
+    return drafts, held_back
+
+
+def _decide(
+    subject: Subject, findings: Findings, settings: RecommenderSettings, now: datetime
+) -> tuple[Status, Change]:
+    autoscaler = subject.autoscaler
+    wanted = Status(
+        findings.recommendation.containers,
+        renew_conditions(autoscaler, findings, now),
+        autoscaler.generation or None,
+    )
+    stored = stored_status(autoscaler)
+    if subject.written is not None and subject.written.over is autoscaler:
+        # The store does not show yet what we wrote.
+        stored = subject.written.status
+    return wanted, find_change(stored, wanted, settings.publishing.bound_move_fraction)
+
+
+def _recommended(subject: Subject) -> Recommendation:
+    """What an autoscaler should say; what it says already where there is nothing better.
+
+    Without a target, or without anything known, an answer from before is the best there is.
+    """
+    known, said = subject.recommendation, subject.autoscaler.recommendation
+    if said and (subject.unsupported is not None or not known.containers):
+        return Recommendation(said, known.without_samples)
+    return known
+
+
+def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Conflict]]:
+    """Autoscalers of one target that learn from the same running pods, by each of the two."""
+    observed = [
+        ObservedAutoscaler(subject.learned, subject.verdict)
+        for subject in knowledge.served.values()
+        if isinstance(subject.verdict, Selector)
+    ]
+    found: dict[AutoscalerName, list[Conflict]] = {}
+    for siblings in matching.index_by_workload(observed).values():
+        for conflict in _conflicts_among(knowledge, siblings) if len(siblings) > 1 else ():
+            found.setdefault(conflict.stronger, []).append(conflict)
+            found.setdefault(conflict.weaker, []).append(conflict)
+    return found
+
+
+def _conflicts_among(
+    knowledge: Knowledge, siblings: Sequence[ObservedAutoscaler]
+) -> Iterable[Conflict]:
+    links = knowledge.usage.links
+    feeders = knowledge.usage.aggregates.ints("feeders")
+    rows = [set(links.linked_rows(one.autoscaler.identity)) for one in siblings]
+    matches = [
+        [one for one, linked in zip(siblings, rows, strict=True) if row in linked]
+        for row in sorted(set().union(*rows))
+        if feeders[row]
+    ]
+    return matching.find_conflicts(matches, matching.acts_on_running_pods)
+
+
+def _text(autoscaler: Autoscaler) -> str:
+    return f"{autoscaler.namespace}/{autoscaler.name}"

@@ -1,0 +1,72 @@
+"""What became of a tick: counts and problems, for logs, metrics and tests to be hung on."""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from trimtab.core.intake import Intake
+
+
+class Step(StrEnum):
+    """The steps of a tick; the values are the original's, as its metrics have them."""
+
+    LOAD_AUTOSCALERS = "LoadVPAs"
+    LOAD_PODS = "LoadPods"
+    LOAD_USAGE = "LoadMetrics"
+    DELETE_REMOVED_PODS = "DeleteRemovedPods"
+    PUBLISH = "UpdateVPAs"
+    MAINTAIN_CHECKPOINTS = "MaintainCheckpoints"
+    COLLECT_GARBAGE = "GarbageCollect"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that did not work, and did not keep the rest from working."""
+
+    step: Step
+    about: str
+    """The object, or what was asked for."""
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What was done, by one step or by all of them: reports can be added."""
+
+    autoscalers: int = 0
+    """Those that we recommend for."""
+    pods: int = 0
+    """Those that are tracked."""
+    cpu: Intake = field(default_factory=Intake)
+    memory: Intake = field(default_factory=Intake)
+    oom_kills: Intake = field(default_factory=Intake)
+    unplaced_oom_kills: int = 0
+    """Kills of containers that nobody knows anything else of."""
+    published: int = 0
+    held_back: int = 0
+    """Statuses that changed too little to be written."""
+    restored: int = 0
+    """Checkpoints from which something was learned."""
+    checkpoints_written: int = 0
+    checkpoints_refused: int = 0
+    """Checkpoints that were not written because the stored ones hold more."""
+    checkpoints_deleted: int = 0
+    aggregates_forgotten: int = 0
+    problems: tuple[Problem, ...] = ()
+    spans: tuple[tuple[Step, timedelta], ...] = ()
+    """How long each step took."""
+
+    def __add__(self, other: "TickReport") -> "TickReport":
+        return TickReport(
+            **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Turnout:
+    """How a tick of the loop went."""
+
+    at: datetime
+    report: TickReport | None = None
+    """None if it failed as a whole."""
+    failure: Exception | None = None

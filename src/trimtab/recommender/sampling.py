@@ -1,0 +1,75 @@
+"""Sampling: the newest readings of all containers, and the OOM kills that were seen, into usage.
+
+Readings stay columns from the decoder to the histograms; finding a container's row costs one
+lookup, and everything else is done on arrays.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import numpy as np
+
+from trimtab.api.metrics import UsageColumns
+from trimtab.core.aggregates import to_seconds
+from trimtab.core.containers import PodName
+from trimtab.core.intake import Samples
+from trimtab.core.usage import Usage
+from trimtab.recommender.knowledge import Knowledge
+from trimtab.recommender.loading import is_wanted, track
+from trimtab.recommender.oom_watch import Sighting
+from trimtab.recommender.reports import TickReport
+from trimtab.recommender.settings import RecommenderSettings
+
+
+def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickReport:
+    """Add every reading to the aggregate that its container feeds."""
+    seconds = to_seconds(now, missing=0.0)
+    rows = usage.find_containers(columns.namespaces, columns.pods, columns.containers)
+    times = np.array(columns.times, np.float64)
+    cpu = Samples(rows, np.array(columns.cpu_millicores, np.float64), times)
+    memory = Samples(rows, np.array(columns.memory_bytes, np.float64), times)
+    return TickReport(
+        cpu=usage.add_cpu(cpu.pick(np.array(columns.has_cpu, np.bool_)), seconds),
+        memory=usage.add_memory(memory.pick(np.array(columns.has_memory, np.bool_)), seconds),
+    )
+
+
+def count_oom_kills(
+    knowledge: Knowledge,
+    sightings: Iterable[Sighting],
+    settings: RecommenderSettings,
+    now: datetime,
+) -> TickReport:
+    """Add the kills that were seen, of pods that are gone again too."""
+    usage, unplaced = knowledge.usage, 0
+    rows, values, times = [], [], []
+    for sighting in sightings:
+        kill = sighting.kill
+        row = _place(knowledge, sighting, settings, now)
+        unplaced += row is None
+        if row is not None:
+            rows.append(row)
+            values.append(kill.memory_bytes)
+            times.append(to_seconds(kill.time, missing=0.0))
+    kills = Samples(
+        np.array(rows, np.int64), np.array(values, np.float64), np.array(times, np.float64)
+    )
+    seconds = to_seconds(now, missing=0.0)
+    intake = usage.add_oom_kills(kills, seconds, settings.oom_ceiling_bytes)
+    return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced)
+
+
+def _place(
+    knowledge: Knowledge, sighting: Sighting, settings: RecommenderSettings, now: datetime
+) -> int | None:
+    """The row of the container that was killed; its pod is tracked for that if need be."""
+    pod = sighting.pod
+    name = PodName(pod.namespace, pod.name)
+    if not knowledge.usage.containers_of(name):
+        if not settings.covers(pod.namespace):
+            return None
+        if settings.memory_saver and not is_wanted(knowledge, pod):
+            return None
+        track(knowledge, pod, now)
+        knowledge.pods.leaving.add(name)
+    return knowledge.usage.containers_of(name).get(sighting.kill.container_name)

@@ -1,0 +1,74 @@
+"""What an operator may tune about the recommender; the defaults are the original's flags."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from trimtab.core.aggregates import UsageSettings
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.gates import FeatureGates
+from trimtab.core.publishing import PublishingSettings
+from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.resources import MAX_AMOUNT
+from trimtab.core.settings_errors import SettingsError, require_at_least, require_interval
+
+_DEFAULT_NAME = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class RecommenderSettings:
+    """The settings of the recommender, made of those of the decisions that it asks for."""
+
+    name: str = _DEFAULT_NAME
+    """Autoscalers that name it are served; `default` serves those that name nobody too."""
+    interval: timedelta = timedelta(minutes=1)
+    """From the start of one tick to the start of the next."""
+    namespace: str = ""
+    """The only namespace that is served; empty for all."""
+    ignored_namespaces: frozenset[str] = frozenset()
+    """Namespaces whose autoscalers are left alone."""
+    memory_saver: bool = False
+    """Whether only pods are tracked that some autoscaler is for."""
+    update_worker_count: int = 10
+    """So many writes are under way at once."""
+    checkpoint_rotation: timedelta = timedelta(minutes=10)
+    """Within this time everything that was learned is saved."""
+    checkpoints_timeout: timedelta = timedelta(minutes=1)
+    """After this time in one tick no further status, and no further checkpoint, is written."""
+    checkpoints_gc_interval: timedelta = timedelta(minutes=10)
+    """How often it is looked for checkpoints of autoscalers that are no more."""
+    garbage_interval: timedelta = timedelta(hours=1)
+    """How often histories are looked through for what can be forgotten."""
+    stale_after: timedelta = timedelta(minutes=5)
+    """A running container of which no sample came for so long is said to be stale."""
+    oom_ceiling_bytes: int = MAX_AMOUNT
+    """No OOM kill proves a need above this: what the largest node has to give."""
+    usage: UsageSettings = field(default_factory=UsageSettings)
+    recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
+    publishing: PublishingSettings = field(default_factory=PublishingSettings)
+    gates: FeatureGates = field(default_factory=FeatureGates)
+
+    def __post_init__(self) -> None:
+        for name in (
+            "interval",
+            "checkpoint_rotation",
+            "checkpoints_timeout",
+            "checkpoints_gc_interval",
+            "garbage_interval",
+            "stale_after",
+        ):
+            require_interval(name, getattr(self, name))
+        require_at_least("update_worker_count", self.update_worker_count, 1)
+        require_at_least("oom_ceiling_bytes", self.oom_ceiling_bytes, 1)
+        if self.namespace and self.ignored_namespaces:
+            # The original refuses both at once, too.
+            problem = "cannot be set together with ignored_namespaces"
+            raise SettingsError("namespace", self.namespace, problem)
+
+    def covers(self, namespace: str) -> bool:
+        """Whether anything in the namespace is our business."""
+        return namespace not in self.ignored_namespaces and self.namespace in ("", namespace)
+
+    def serves(self, autoscaler: Autoscaler) -> bool:
+        """Whether it is for us to recommend something to an autoscaler."""
+        named = autoscaler.recommenders or (_DEFAULT_NAME,)
+        return self.name in named and self.covers(autoscaler.namespace)

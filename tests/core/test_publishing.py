@@ -1,0 +1,124 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
+
+from trimtab.core.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.publishing import (
+    Change,
+    PublishingSettings,
+    Status,
+    find_change,
+    is_due,
+    stored_status,
+)
+from trimtab.core.settings_errors import SettingsError
+
+SAID = a_recommendation(
+    target=amounts(100, 500 * MIB), lower=amounts(50, 400 * MIB), upper=amounts(1000, 900 * MIB)
+)
+PROVIDED = Condition("RecommendationProvided", "True", last_transition_time=NOW)
+STORED = Status((SAID,), (PROVIDED,), 3)
+
+
+def bounds(lower: int, upper: int) -> ContainerRecommendation:
+    return replace(
+        SAID, lower_bound=amounts(lower, 400 * MIB), upper_bound=amounts(upper, 900 * MIB)
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "change"),
+    [
+        pytest.param(STORED, Change.NONE, id="nothing changed"),
+        pytest.param(
+            replace(STORED, conditions=(replace(PROVIDED, last_transition_time=None),)),
+            Change.NONE,
+            id="a condition has another time",
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(replace(SAID, target=amounts(101, 500 * MIB)),)),
+            Change.TARGET,
+            id="a target moved by a millicore",
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(replace(SAID, target=amounts(100)),)),
+            Change.TARGET,
+            id="a resource is no longer recommended",
+        ),
+        pytest.param(replace(STORED, recommendation=()), Change.TARGET, id="a container left"),
+        pytest.param(
+            replace(STORED, recommendation=(SAID, replace(SAID, container_name="side"))),
+            Change.TARGET,
+            id="a container joined",
+        ),
+        pytest.param(
+            replace(STORED, conditions=(replace(PROVIDED, status="False"),)),
+            Change.CONDITION,
+            id="a condition has another status",
+        ),
+        pytest.param(
+            replace(STORED, conditions=(replace(PROVIDED, message="why"),)),
+            Change.CONDITION,
+            id="a condition says something else",
+        ),
+        pytest.param(replace(STORED, conditions=()), Change.CONDITION, id="a condition left"),
+        pytest.param(replace(STORED, generation=4), Change.SPEC, id="the spec changed"),
+        pytest.param(replace(STORED, generation=None), Change.NONE, id="there is no generation"),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(51, 1000),)), Change.SMALL, id="2 % are not much"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(50, 1021),)), Change.BOUND, id="2.1 % up"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(50, 979),)), Change.BOUND, id="2.1 % down"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(replace(SAID, lower_bound=None),)),
+            Change.BOUND,
+            id="a bound left",
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(replace(SAID, uncapped_target=amounts(900, 0)),)),
+            Change.BOUND,
+            id="only the uncapped target moved",
+        ),
+    ],
+)
+def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> None:
+    assert find_change(STORED, wanted, 0.02) is change
+
+
+@pytest.mark.parametrize(
+    ("change", "waited", "due"),
+    [
+        pytest.param(Change.NONE, timedelta(days=1), False, id="nothing is never written"),
+        pytest.param(Change.SMALL, minutes(9), False, id="a small move waits"),
+        pytest.param(Change.SMALL, minutes(10), True, id="a small move waits ten minutes"),
+        pytest.param(Change.BOUND, minutes(0), True, id="a bound that moved far"),
+        pytest.param(Change.CONDITION, minutes(0), True, id="a condition"),
+        pytest.param(Change.SPEC, minutes(0), True, id="another spec"),
+        pytest.param(Change.TARGET, minutes(0), True, id="a target"),
+    ],
+)
+def test_f34_only_what_matters_is_written_at_once(
+    change: Change, waited: timedelta, *, due: bool
+) -> None:
+    assert is_due(change, waited, minutes(10)) is due
+
+
+def test_what_an_autoscaler_says_is_read_from_its_object() -> None:
+    autoscaler = an_autoscaler(SAID, conditions=(PROVIDED,), observed_generation=3)
+
+    assert find_change(stored_status(autoscaler), STORED, 0.02) is Change.NONE
+    assert stored_status(an_autoscaler()).recommendation == ()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"bound_move_fraction": -0.1}, {"patience": timedelta()}], ids=str
+)
+def test_settings_that_make_no_sense_are_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(SettingsError):
+        PublishingSettings(**fields)  # type: ignore[arg-type]

@@ -1,0 +1,81 @@
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW, minutes
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.rotation import Turn, find_orphans, list_due
+
+ROTATION = minutes(10)
+TICK = minutes(1)
+
+
+def a_name(number: int) -> AutoscalerName:
+    return AutoscalerName("default", f"web-{number}")
+
+
+def due(turns: dict[AutoscalerName, Turn], now: float = 0) -> list[AutoscalerName]:
+    return list_due(turns, NOW + minutes(now), rotation=ROTATION, tick=TICK)
+
+
+@given(st.integers(1, 60), st.integers(1, 40))
+def test_f35_everybody_is_saved_within_a_rotation_and_nobody_twice_in_half_of_one(
+    count: int, ticks: int
+) -> None:
+    turns = {a_name(number): Turn(NOW) for number in range(count)}
+    for tick in range(ticks):
+        now = NOW + minutes(tick)
+        chosen = due(turns, tick)
+
+        assert len(chosen) == len(set(chosen))
+        for name in chosen:
+            waited = now - turns[name].since
+            assert not turns[name].is_saved or waited >= ROTATION / 2
+            turns[name] = Turn(now, is_saved=True)
+        assert all(now - turn.since <= ROTATION - TICK for turn in turns.values())
+
+
+def test_a_tick_saves_its_share_of_those_never_saved_and_then_of_those_that_wait_longest() -> None:
+    turns = {a_name(number): Turn(NOW, is_saved=True) for number in range(19)}
+    turns[a_name(19)] = Turn(NOW + minutes(4))
+
+    assert due(turns, 4) == [a_name(19)]
+    assert due(turns, 5) == [a_name(19), a_name(0)]
+
+
+def test_whoever_could_not_be_saved_is_not_made_to_wait_for_the_share_of_a_tick() -> None:
+    turns = {a_name(number): Turn(NOW - minutes(30), is_saved=True) for number in range(40)}
+
+    assert len(due(turns)) == 40
+
+
+def test_those_saved_before_are_spread_over_the_rotation() -> None:
+    turns = {a_name(number): Turn(NOW - minutes(5), is_saved=True) for number in range(50)}
+
+    assert len(due(turns)) == 5
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "orphans"),
+    [
+        pytest.param(set(), {"a/gone", "b/gone"}, id="all can be read"),
+        pytest.param({AutoscalerName("a", "gone")}, {"b/gone"}, id="one cannot be read"),
+        pytest.param({AutoscalerName("a", "")}, {"b/gone"}, id="one hides its name"),
+        pytest.param({AutoscalerName("", "")}, set(), id="one hides even its namespace"),
+    ],
+)
+def test_nobody_is_taken_for_deleted_who_may_only_be_unreadable(
+    unreadable: set[AutoscalerName], orphans: set[str]
+) -> None:
+    owners = [AutoscalerName(*text.split("/")) for text in ("a/here", "a/gone", "b/gone")]
+    found = find_orphans(owners, {AutoscalerName("a", "here")}, unreadable)
+
+    assert {f"{one.namespace}/{one.name}" for one in found} == orphans
+
+
+def test_a_tick_longer_than_the_rotation_saves_everybody() -> None:
+    turns = {a_name(number): Turn(NOW) for number in range(5)}
+
+    assert len(list_due(turns, NOW, rotation=TICK, tick=timedelta(hours=1))) == 5

@@ -13,8 +13,9 @@ from trimtab.core.pods import Allocation, Container, ContainerKind, OwnerReferen
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.facts import PodCreated
 from trimtab.simulation.objects import ContainerTemplate, PodTemplate
-from trimtab.simulation.patching import PatchError, apply_patch, resource_total
+from trimtab.simulation.patching import PatchError, apply_patch
 from trimtab.simulation.refusals import conflict, forbidden, invalid
+from trimtab.simulation.totals import resource_total
 from trimtab.simulation.world import World
 
 Webhook = Callable[[Pod], Awaitable[Patch | None]]

@@ -5,16 +5,21 @@ rest: whatever makes pods, gives them room, or restricts them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, WorkloadName
 from trimtab.core.resources import Resources
-from trimtab.core.selectors import Selector
+from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 from trimtab.simulation.loads import Load
+
+_API_VERSIONS: Final = {"CronJob": "batch/v1", "Job": "batch/v1", "ReplicationController": "v1"}
+_UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
+"""Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
 
 
 class RestartPolicy(StrEnum):
@@ -61,6 +66,8 @@ class PodTemplate:
     restart_policy: RestartPolicy = RestartPolicy.ALWAYS
     runs_for: timedelta | None = None
     """When a pod of a job is done; None for one that never ends by itself."""
+    node_name: str = ""
+    """The only node that may run it; any may if there is no name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,15 @@ class WorkloadObject:
     """Counts the changes of its template; pods of an older one are replaced."""
     every: timedelta | None = None
     """How often a CronJob makes a Job."""
+    created_at: datetime | None = None
+    last_run_at: datetime | None = None
+    """When a CronJob last should have made a Job, and did."""
+    succeeded: tuple[str, ...] = ()
+    """The uids of a Job's pods that have succeeded."""
+    failed: tuple[str, ...] = ()
+    """The uids of a Job's pods that have failed, or did not live to the end."""
+    retry_at: datetime | None = None
+    """When a Job may next replace a pod that failed."""
 
     @property
     def identity(self) -> WorkloadName:
@@ -93,12 +109,25 @@ class WorkloadObject:
     @property
     def reference(self) -> OwnerReference:
         """How what it makes names it as its owner."""
-        return OwnerReference(self.kind, self.name, self.api_version, self.uid)
+        api_version = _API_VERSIONS.get(self.kind, self.api_version)
+        return OwnerReference(self.kind, self.name, api_version, self.uid)
 
     @property
     def known(self) -> Workload:
         """What deciders know of it."""
-        return Workload(self.identity, self.owner, self.selector, self.replicas, self.uid)
+        replicas = None if self.kind in _UNCOUNTED_KINDS else self.replicas
+        return Workload(self.identity, self.owner, self.selector, replicas, self.uid)
+
+
+def with_own_selector(job: WorkloadObject) -> WorkloadObject:
+    """The Job with the labels and the selector that the API server gives it, by its uid."""
+    labels = {
+        "batch.kubernetes.io/controller-uid": job.uid,
+        "batch.kubernetes.io/job-name": job.name,
+    }
+    template = replace(job.template, labels={**job.template.labels, **labels})
+    selector = Selector((equality("batch.kubernetes.io/controller-uid", job.uid),))
+    return replace(job, template=template, selector=selector)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from trimtab.core.operations import Operation, Patch, Remove
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount, parse_amount
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.resources import BOTH, Resources
 
 _Document: TypeAlias = "dict[str, _Document] | str"
 
@@ -112,8 +112,3 @@ def _map(document: _Document) -> dict[str, _Document]:
     if isinstance(document, str):
         raise PatchError(document)
     return document
-
-
-def resource_total(pod: Pod, resource: Resource) -> int:
-    """What all containers of a pod request together."""
-    return sum((container.spec.requests or {}).get(resource, 0) for container in pod.containers)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from random import Random
-from typing import Final, TypeVar
+from typing import Final
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.leases import Lease
@@ -25,11 +25,10 @@ from trimtab.simulation.objects import (
     PodTemplate,
     Quota,
     WorkloadObject,
+    with_own_selector,
 )
-from trimtab.simulation.tables import Named, Table, Versions
+from trimtab.simulation.tables import Index, Listener, Table, Versions
 from trimtab.simulation.virtual_time import VirtualClock
-
-RecordT = TypeVar("RecordT", bound=Named)
 
 WELL_KNOWN: Final = (
     "CronJob",
@@ -53,9 +52,14 @@ class World:
         self.namespaces: Table[Namespace] = Table(self.versions, _stamp_namespace)
         self.nodes: Table[Node] = Table(self.versions, _stamp_node)
         self.pods: Table[Pod] = Table(self.versions, _stamp_pod)
-        self.workloads: dict[str, Table[WorkloadObject]] = {
-            kind: Table(self.versions, _stamp_workload) for kind in WELL_KNOWN
-        }
+        self.pods_by_owner: Index[Pod] = Index(self.pods, _owner_uid)
+        self.pods_by_node: Index[Pod] = Index(self.pods, _node_name)
+        self.pods_by_namespace: Index[Pod] = Index(self.pods, _namespace)
+        self.workloads: dict[str, Table[WorkloadObject]] = {}
+        self._workloads_by_owner: dict[str, Index[WorkloadObject]] = {}
+        self._workload_listeners: list[Listener[WorkloadObject]] = []
+        for kind in WELL_KNOWN:
+            self._open_kind(kind)
         self.autoscalers: Table[Autoscaler] = Table(self.versions, _stamp_autoscaler)
         self.checkpoints = Table[Checkpoint](self.versions)
         self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
@@ -89,8 +93,19 @@ class World:
     def workloads_of(self, kind: str) -> Table[WorkloadObject]:
         """All workloads of one kind, well known or not."""
         if kind not in self.workloads:
-            self.workloads[kind] = Table(self.versions, _stamp_workload)
+            self._open_kind(kind)
         return self.workloads[kind]
+
+    def workloads_owned_by(self, uid: str) -> list[WorkloadObject]:
+        """The workloads of any kind that name this one as their owner."""
+        indexes = self._workloads_by_owner.values()
+        return [workload for index in indexes for workload in index.under(uid)]
+
+    def subscribe_to_workloads(self, listener: Listener[WorkloadObject]) -> None:
+        """Tell a listener of every change of a workload, also of kinds that are yet to come."""
+        self._workload_listeners.append(listener)
+        for table in self.workloads.values():
+            table.subscribe(listener)
 
     def find_workload(self, name: WorkloadName) -> WorkloadObject | None:
         """The workload of that name, if there is one."""
@@ -105,7 +120,10 @@ class World:
 
     def add_workload(self, workload: WorkloadObject) -> WorkloadObject:
         """Create a workload; it gets an identity of its own."""
-        return self.workloads_of(workload.kind).put(replace(workload, uid=self.new_uid()))
+        made = replace(workload, uid=self.new_uid(), created_at=self.now())
+        if made.kind == "Job":
+            made = with_own_selector(made)
+        return self.workloads_of(workload.kind).put(made)
 
     def add_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
         """Create an autoscaler."""
@@ -120,6 +138,13 @@ class World:
     def change_autoscaler(self, autoscaler: Autoscaler) -> Autoscaler:
         """Let a user's edit of its spec be stored."""
         return self.autoscalers.put(replace(autoscaler, generation=autoscaler.generation + 1))
+
+    def _open_kind(self, kind: str) -> None:
+        table: Table[WorkloadObject] = Table(self.versions, _stamp_workload)
+        self.workloads[kind] = table
+        self._workloads_by_owner[kind] = Index(table, _owner_uid)
+        for listener in self._workload_listeners:
+            table.subscribe(listener)
 
 
 def _stamp_namespace(record: Namespace, version: str) -> Namespace:
@@ -144,3 +169,15 @@ def _stamp_autoscaler(record: Autoscaler, version: str) -> Autoscaler:
 
 def _stamp_lease(record: Lease, version: str) -> Lease:
     return replace(record, resource_version=version)
+
+
+def _owner_uid(record: Pod | WorkloadObject) -> str:
+    return "" if record.owner is None else record.owner.uid
+
+
+def _node_name(pod: Pod) -> str:
+    return pod.node_name
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.namespace

@@ -242,6 +242,20 @@ def test_a_new_reason_for_the_same_status_keeps_the_time() -> None:
     assert condition.last_transition_time == EARLIER
 
 
+def test_f13_usage_that_nobody_reads_is_told_as_long_as_it_lasts() -> None:
+    told = found(stale_containers=("app", "side"))
+    stale = renew_conditions(an_autoscaler(), told, NOW)
+    autoscaler = an_autoscaler(conditions=stale)
+
+    assert shown(told)[-1] == (
+        "UsageStale",
+        "True",
+        "NoRecentSamples",
+        "No usage of app, side is read at present; what is recommended stays as it was",
+    )
+    assert [kind for kind, *_ in shown(found(), autoscaler)] == ["RecommendationProvided"]
+
+
 types = st.sampled_from([*ConditionType, "LowConfidence", "Alpha", ""])
 conditions = st.lists(st.builds(Condition, types, st.sampled_from(["True", "False", ""])))
 
@@ -255,6 +269,7 @@ conditions = st.lists(st.builds(Condition, types, st.sampled_from(["True", "Fals
         st.none() | st.builds(Unsupported, st.sampled_from(UnsupportedReason)),
         st.just(OVERLAP),
         st.none() | st.booleans(),
+        st.sampled_from([(), ("app",)]),
     ),
 )
 def test_renewing_conditions_twice_changes_nothing(

@@ -70,10 +70,10 @@ class Findings:
     unsupported: Unsupported | None = None
     conflicts: Sequence[Conflict] = ()
     """Of any autoscalers; those of others do not matter."""
-    stale_containers: Sequence[str] = ()
-    """Running containers of which no sample came for too long."""
     fetches_history: bool | None = None
     """Whether history is still on its way; None leaves that to whoever else may tell of it."""
+    stale_containers: Sequence[str] = ()
+    """Running containers of which no sample came for too long."""
 
 
 def renew_conditions(

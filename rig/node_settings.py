@@ -210,5 +210,7 @@ def _confinement(place: Place) -> Json:
         # Kubelets with one folder for both delete each other's logs.
         "podLogsDir": str(place.directory / "logs"),
         "volumePluginDir": str(place.directory / "volume-plugins"),
+        # Nobody is there; without an address each pod would be warned about.
+        "clusterDNS": ["10.96.0.10"],
         "resolvConf": "",
     }

@@ -1,4 +1,4 @@
-"""Real servers for the whole run: an API server with our CRDs, and clusters with a fake node or a real one."""
+"""Real servers for the whole run: an API server, and clusters with a fake node or a real one."""
 
 import subprocess
 from collections.abc import Callable, Generator, Iterator
@@ -53,8 +53,9 @@ def node_namespace(node_cluster: Node) -> Iterator[str]:
     """A namespace of the real node's cluster for one test alone, whose pods are gone at the end."""
     with node_cluster.plane.own_namespace() as name:
         yield name
-    # What they have requested would be missing in the next test.
+    # What they have requested would be missing in the next test, and a namespace takes its time.
     pods = f"/api/v1/namespaces/{name}/pods"
+    node_cluster.plane.request("DELETE", pods)
     node_cluster.plane.wait_for(pods, lambda found: not found["items"])
 
 

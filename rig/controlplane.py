@@ -208,7 +208,7 @@ def running(*parts: Part, logs: Path | None = None) -> Iterator[ControlPlane]:
 
     Logs are in its folder, and go with it, unless another folder is given for them.
     """
-    found = {name: programs.find(name) for name in ("etcd", "kube-apiserver", *parts)}
+    found = programs.find_all(("etcd", "kube-apiserver", *parts))
     with ExitStack() as stack:
         directory = stack.enter_context(_own_directory())
         plane = _prepare(directory, logs or directory, frozenset(parts))

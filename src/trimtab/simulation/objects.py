@@ -11,13 +11,15 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, WorkloadName
+from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
 from trimtab.core.resources import Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 from trimtab.simulation.loads import Load
 
 _API_VERSIONS: Final = {"CronJob": "batch/v1", "Job": "batch/v1", "ReplicationController": "v1"}
+ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+"""The phases from which no pod comes back."""
 _UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
 """Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
 

@@ -12,10 +12,9 @@ from typing import Final
 from trimtab.api.watch_events import ObjectName
 from trimtab.core.pods import Pod
 from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.objects import Node
+from trimtab.simulation.objects import ENDED, Node
 from trimtab.simulation.tables import Change
 from trimtab.simulation.totals import reserved_total
-from trimtab.simulation.upkeep import ENDED
 from trimtab.simulation.world import World
 
 DELAY: Final = timedelta(milliseconds=50)

@@ -6,16 +6,17 @@ Each act is one moment: it happens whole or is refused, as the real server would
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Final
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
 from trimtab.api.leases import Lease
+from trimtab.api.statuses import Cause
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.operations import Patch
-from trimtab.core.pods import Pod, PodPhase
-from trimtab.core.resources import BOTH
-from trimtab.simulation.admitting import check_limits, find_quota_flaw
+from trimtab.core.pods import Pod
+from trimtab.simulation.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.facts import (
     CheckpointDeleted,
     CheckpointSaved,
@@ -27,9 +28,17 @@ from trimtab.simulation.facts import (
     PodResized,
     StatusPublished,
 )
-from trimtab.simulation.objects import DisruptionBudget
+from trimtab.simulation.limit_ranging import find_limit_range_flaw, with_defaults
+from trimtab.simulation.objects import ENDED
 from trimtab.simulation.patching import PatchError, apply_patch
-from trimtab.simulation.refusals import conflict, forbidden, invalid, not_found, over_budget
+from trimtab.simulation.quotas import find_quota_flaw
+from trimtab.simulation.refusals import conflict, forbidden, invalid, not_found, refuse
+from trimtab.simulation.resize_rules import (
+    ResizeRules,
+    exceeds_node,
+    find_resize_flaws,
+    resized,
+)
 from trimtab.simulation.world import World
 
 GRACE: Final = timedelta(seconds=5)
@@ -41,50 +50,71 @@ class Serving:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self._budgets = DisruptionBudgets(world)
+        self.resize_rules = ResizeRules()
 
     # Pods
 
     def delete_pod(self, pod: Pod) -> None:
-        """Let a pod end gracefully."""
+        """Let a pod end gracefully; one that does not run is gone at once."""
         world = self._world
         current = world.pods.find(pod.namespace, pod.name)
         if current is None or current.uid != pod.uid or current.is_deleting:
             return
+        if not current.node_name or current.phase in ENDED:
+            self.remove_pod(current)
+            return
         world.pods.put(replace(current, is_deleting=True))
-        loop = asyncio.get_running_loop()
-        loop.call_later(GRACE.total_seconds(), self._remove, pod)
+        self._remove_later(current)
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Let a pod be gone at once, whatever still runs of it."""
+        world = self._world
+        current = world.pods.find(pod.namespace, pod.name)
+        if current is not None and current.uid == pod.uid:
+            world.pods.delete(pod.namespace, pod.name)
+            world.tell(PodGone(world.now(), current))
 
     def evict(self, actor: str, pod: Pod) -> None:
-        """Evict a pod, if it is in the version that was seen and its budgets allow it."""
+        """Evict a pod, if its budgets allow it and it is in the version that was seen."""
         request = f"evict pods {pod.namespace}/{pod.name}"
         current = self._find(request, pod)
+        self._budgets.grant(request, current)
         if current.uid != pod.uid or current.resource_version != pod.resource_version:
             raise conflict(request)
-        for budget in self._world.budgets:
-            if _protects(budget, current) and not self._allows(budget, current):
-                raise over_budget(request, budget.name)
-        self._world.tell(PodEvicted(self._world.now(), actor, current))
-        self.delete_pod(current)
+        if not current.is_deleting:
+            self._world.tell(PodEvicted(self._world.now(), actor, current))
+            self.delete_pod(current)
 
     def resize(self, actor: str, pod: Pod, patch: Patch) -> None:
         """Change the resources in a pod's spec; the kubelet does the rest."""
         request = f"resize pods {pod.namespace}/{pod.name}"
         before = self._find(request, pod)
-        after = _patched(request, before, pod, patch)
-        for container in after.containers:
-            check_limits(request, container)
-        if _is_guaranteed(before) != _is_guaranteed(after):
-            raise invalid(request, "spec", "the QoS class of a pod must not change")
-        if flaw := find_quota_flaw(self._world, after, (before,)):
+        after = resized(before, _patched(request, before, pod, patch))
+        # Limit ranges leave alone what is about to go.
+        ranges = [] if before.is_deleting else self._world.limit_ranges_in(before.namespace)
+        after = with_defaults(after, ranges)
+        if flaws := find_resize_flaws(before, after, self.resize_rules):
+            raise refuse(request, HTTPStatus.UNPROCESSABLE_ENTITY, flaws[0].message, *flaws)
+        flaw = find_limit_range_flaw(after, ranges)
+        if not flaw:
+            flaw = find_quota_flaw(self._world, after, before=before)
+        if flaw:
             raise forbidden(request, flaw)
-        after = self._world.pods.put(after)
+        self._check_node(request, after)
+        if after != before:
+            after = self._world.pods.put(after)
         self._world.tell(PodResized(self._world.now(), actor, before, after))
 
     def patch_pod(self, actor: str, pod: Pod, patch: Patch) -> None:
         """Change the metadata of a pod."""
         request = f"patch pods {pod.namespace}/{pod.name}"
         before = self._find(request, pod)
-        after = self._world.pods.put(_patched(request, before, pod, patch))
+        after = _patched(request, before, pod, patch)
+        if after.containers != before.containers:
+            raise invalid(request, "spec", "pod updates may not change these fields")
+        if after != before:
+            after = self._world.pods.put(after)
         self._world.tell(PodPatched(self._world.now(), actor, before, after))
 
     # Autoscalers
@@ -166,27 +196,24 @@ class Serving:
             raise not_found(request)
         return current
 
-    def _remove(self, pod: Pod) -> None:
-        world = self._world
-        current = world.pods.find(pod.namespace, pod.name)
-        if current is not None and current.uid == pod.uid:
-            world.pods.delete(pod.namespace, pod.name)
-            world.tell(PodGone(world.now(), current))
+    def _remove_later(self, pod: Pod) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_later(GRACE.total_seconds(), self._end, pod)
 
-    def _allows(self, budget: DisruptionBudget, pod: Pod) -> bool:
-        """Whether the budget lets one more pod go; one that is not ready is down already."""
-        protected = [each for each in self._world.pods if _protects(budget, each)]
-        healthy = [each for each in protected if each.ready_since and not each.is_deleting]
-        if pod.ready_since is None:
-            return len(healthy) >= self._needed(budget, protected)
-        return len(healthy) - 1 >= self._needed(budget, protected)
+    def _end(self, pod: Pod) -> None:
+        node = self._world.nodes.find("", pod.node_name)
+        if node is not None and not node.is_ready:
+            # Nobody says that it has ended, and nobody may take it for ended.
+            self._remove_later(pod)
+        else:
+            self.remove_pod(pod)
 
-    def _needed(self, budget: DisruptionBudget, protected: list[Pod]) -> int:
-        if budget.min_available is not None:
-            return budget.min_available
-        owners = [self._world.find_owner(each.namespace, each.owner) for each in protected]
-        expected = {owner.uid: owner.replicas or 0 for owner in owners if owner is not None}
-        return sum(expected.values()) - (budget.max_unavailable or 0)
+    def _check_node(self, request: str, pod: Pod) -> None:
+        node = self._world.nodes.find("", pod.node_name)
+        if self.resize_rules.node_must_be_large_enough and node and exceeds_node(pod, node):
+            cause = Cause("NodeCapacity")
+            message = "node didn't have enough allocatable resources"
+            raise refuse(request, HTTPStatus.FORBIDDEN, message, cause)
 
 
 def _patched(request: str, current: Pod, seen: Pod, patch: Patch) -> Pod:
@@ -196,21 +223,3 @@ def _patched(request: str, current: Pod, seen: Pod, patch: Patch) -> Pod:
         return apply_patch(current, patch)
     except PatchError as error:
         raise conflict(request, f"the patch does not apply: {error}") from error
-
-
-def _protects(budget: DisruptionBudget, pod: Pod) -> bool:
-    return (
-        budget.namespace == pod.namespace
-        and pod.phase is not PodPhase.PENDING
-        and budget.selector.matches(pod.labels)
-    )
-
-
-def _is_guaranteed(pod: Pod) -> bool:
-    """Whether every container is limited to just what it requests, of both resources."""
-    return all(
-        resource in (container.spec.limits or {})
-        and (container.spec.limits or {})[resource] == (container.spec.requests or {}).get(resource)
-        for container in pod.containers
-        for resource in BOTH
-    )

@@ -7,9 +7,8 @@ successor of its name only once it is gone itself.
 from typing import Final
 
 from trimtab.core.pods import Pod
-from trimtab.simulation.objects import WorkloadObject
+from trimtab.simulation.objects import ENDED, WorkloadObject
 from trimtab.simulation.upkeep import (
-    ENDED,
     REVISION_LABEL,
     PlannedPod,
     Upkeep,

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from trimtab.core.pods import Pod, PodPhase
+from trimtab.core.pods import Pod
 from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.objects import PodTemplate, WorkloadObject
+from trimtab.simulation.objects import ENDED, PodTemplate, WorkloadObject
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.world import World
 
-ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 REVISION_LABEL: Final = "controller-revision-hash"
 """Tells from which revision of its workload a pod was made."""
 # Letters and digits without those that could form words, as the real ones are drawn from.

@@ -16,6 +16,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.simulation.eviction_log import EvictionLog
 from trimtab.simulation.facts import Fact
+from trimtab.simulation.limit_ranging import completed
 from trimtab.simulation.objects import (
     DisruptionBudget,
     HorizontalScaler,
@@ -63,7 +64,7 @@ class World:
         self.autoscalers: Table[Autoscaler] = Table(self.versions, _stamp_autoscaler)
         self.checkpoints = Table[Checkpoint](self.versions)
         self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
-        self.limit_ranges: Table[LimitRange] = Table(self.versions)
+        self.limit_ranges: Table[LimitRange] = Table(self.versions, _stamp_limit_range)
         self.quotas: Table[Quota] = Table(self.versions)
         self.budgets: Table[DisruptionBudget] = Table(self.versions)
         self.scalers: Table[HorizontalScaler] = Table(self.versions)
@@ -106,6 +107,10 @@ class World:
         self._workload_listeners.append(listener)
         for table in self.workloads.values():
             table.subscribe(listener)
+
+    def limit_ranges_in(self, namespace: str) -> list[LimitRange]:
+        """The limit ranges of a namespace."""
+        return [each for each in self.limit_ranges if each.namespace == namespace]
 
     def find_workload(self, name: WorkloadName) -> WorkloadObject | None:
         """The workload of that name, if there is one."""
@@ -169,6 +174,10 @@ def _stamp_autoscaler(record: Autoscaler, version: str) -> Autoscaler:
 
 def _stamp_lease(record: Lease, version: str) -> Lease:
     return replace(record, resource_version=version)
+
+
+def _stamp_limit_range(record: LimitRange, version: str) -> LimitRange:
+    return replace(completed(record), resource_version=version)
 
 
 def _owner_uid(record: Pod | WorkloadObject) -> str:

@@ -1,0 +1,91 @@
+"""Checks that running pods are changed only in the ways that their autoscaler's mode allows."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.core.allocations import recommended_for_pod
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.boost import boosted_containers
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.matching import acts_on_running_pods
+from trimtab.core.pods import Container, Pod
+from trimtab.core.resources import BOTH, Resource
+from trimtab.simulation.facts import Fact, PodEvicted, PodResized
+from trimtab.simulation.rules import Checker
+
+_EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
+_RESIZING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
+# The end of a boost brings the other containers up to date as well.
+_SIZING: Final = (*_RESIZING, UpdateMode.RECREATE, UpdateMode.AUTO)
+
+
+class Modes(Checker):
+    """A pod is evicted or resized only as its autoscaler's mode says: UpscaleOnly never shrinks it.
+
+    Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
+    without an autoscaler is nobody's business.
+    """
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """What the mode does not allow."""
+        match fact:
+            case PodEvicted(actor=actor, pod=pod):
+                ranges = self.past.limit_ranges(pod.namespace)
+                governors = self.past.governors(pod, acts_on_running_pods)
+                if not any(_may_evict(pod, governor, ranges) for governor in governors):
+                    yield f"{actor} evicted {_name(pod)} under {_mode(governors)}"
+            case PodResized(actor=actor, before=before, after=after):
+                governors = self.past.governors(before, acts_on_running_pods)
+                possible: list[Autoscaler | None] = [*governors] or [None]
+                if not any(_may_resize(before, after, governor) for governor in possible):
+                    yield f"{actor} resized {_name(before)} under {_mode(governors)}"
+            case _:
+                return
+
+
+def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
+    if governor.mode is UpdateMode.UPSCALE_ONLY:
+        return _wants_more(pod, governor, ranges)
+    return governor.mode in _EVICTING
+
+
+def _wants_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
+    wanted = recommended_for_pod(pod, governor, ranges)
+    return any(
+        amount > (container.current.requests or {}).get(resource, 0)
+        for container in pod.containers
+        if container.name in wanted
+        for resource, amount in wanted[container.name].requests.items()
+    )
+
+
+def _may_resize(before: Pod, after: Pod, governor: Autoscaler | None) -> bool:
+    boosted = boosted_containers(before)
+    pairs = zip(before.containers, after.containers, strict=True)
+    changed = [(old, new) for old, new in pairs if old.spec != new.spec]
+    if governor is not None and governor.mode is UpdateMode.UPSCALE_ONLY:
+        return not any(_shrinks(old, new, boosted) for old, new in changed)
+    if boosted and all(new.name in boosted for _, new in changed):
+        return True
+    allowed = _SIZING if boosted else _RESIZING
+    return governor is not None and governor.mode in allowed
+
+
+def _shrinks(old: Container, new: Container, boosted: tuple[str, ...]) -> bool:
+    """Whether a container gets less than it has, but for the CPU that a boost gave it."""
+    has = old.current
+    free = {Resource.CPU} if new.name in boosted else set()
+    return any(
+        resource in (asked or {}) and (asked or {})[resource] < (given or {}).get(resource, 0)
+        for resource in BOTH
+        if resource not in free
+        for asked, given in ((new.spec.requests, has.requests), (new.spec.limits, has.limits))
+    )
+
+
+def _mode(governors: list[Autoscaler]) -> str:
+    return f"{governors[-1].name} ({governors[-1].mode})" if governors else "no autoscaler"
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"

@@ -1,0 +1,84 @@
+"""The inspector: lets every checker see all that happens, and collects what they object to."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from trimtab.simulation.check_bounds import RequestBounds
+from trimtab.simulation.check_eviction_rate import EvictionRate
+from trimtab.simulation.check_leaders import Leaders
+from trimtab.simulation.check_modes import Modes
+from trimtab.simulation.check_pod_budgets import PodBudgets
+from trimtab.simulation.check_quiet import Quiet
+from trimtab.simulation.facts import Fact
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.world import World
+
+ALL: Final[tuple[type[Checker], ...]] = (
+    RequestBounds,
+    Modes,
+    PodBudgets,
+    EvictionRate,
+    Leaders,
+    Quiet,
+)
+"""Every checker that there is."""
+
+MOST_KEPT: Final = 1000
+"""More violations than this tell nobody anything new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that was broken."""
+
+    checker: str
+    at: datetime
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.at:%a %H:%M:%S} {self.checker}: {self.detail}"
+
+
+class Inspector:
+    """Follows a world with all checkers from the moment it is made."""
+
+    def __init__(
+        self,
+        world: World,
+        rules: Rules | None = None,
+        checkers: tuple[type[Checker], ...] = ALL,
+    ) -> None:
+        self._world = world
+        self._violations: list[Violation] = []
+        chosen = rules or Rules()
+        past = Hindsight(world, chosen.staleness)
+        self._checkers = [make(world, past, chosen) for make in checkers]
+        world.subscribe(self._observe)
+
+    def inspect(self) -> None:
+        """Let the checkers look at how things are now."""
+        for checker in self._checkers:
+            for detail in checker.check():
+                self._complain(checker, detail)
+
+    def expect_quiet(self) -> None:
+        """Let nothing happen any more from now on."""
+        for checker in self._checkers:
+            if isinstance(checker, Quiet):
+                checker.begin()
+
+    def violations(self) -> tuple[Violation, ...]:
+        """All that was found wrong so far."""
+        return tuple(self._violations)
+
+    def _observe(self, fact: Fact) -> None:
+        for checker in self._checkers:
+            for detail in checker.observe(fact):
+                self._complain(checker, detail)
+
+    def _complain(self, checker: Checker, detail: str) -> None:
+        if len(self._violations) < MOST_KEPT:
+            name = type(checker).__name__
+            self._violations.append(Violation(name, self._world.now(), detail))

@@ -1,0 +1,70 @@
+"""What every checker has in common: one rule, the spans it allows for, and two moments to speak up.
+
+A checker knows the truth, and judges components by what they could have known: whatever was true
+within `staleness` they may have believed in good faith.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from trimtab.core.aggregates import UsageSettings
+from trimtab.core.boost import MAX_BOOST_DURATION
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.simulation.facts import Fact
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the checkers allow for: settings of the components, and how far off these may be."""
+
+    staleness: timedelta = timedelta(minutes=10)
+    """How old may be what a component acts on: the age of its view, and a tick to act in."""
+    disruption: DisruptionSettings = field(default_factory=DisruptionSettings)
+    eviction_rate: float = 1.0
+    """Evictions a second, in the whole cluster (D14)."""
+    eviction_burst: int = 10
+    cool_down: timedelta = timedelta(minutes=5)
+    """How long a pod that was changed is left alone."""
+    max_misses: int = 3
+    """So many changes may have no effect on a workload, before it is left alone (F16)."""
+    status_lease: tuple[str, str] = ("kube-system", "vpa-admission-controller")
+    """Namespace and name of the lease with which admission says that it lives."""
+    lease_timeout: timedelta = timedelta(minutes=1)
+    """How long after it was renewed that lease is believed."""
+    clock_skew: timedelta = timedelta(minutes=4)
+    """By how much the clocks of two components may differ."""
+    usage: UsageSettings = field(default_factory=UsageSettings)
+    target_percentile: float = 0.9
+    safety_margin: float = 0.15
+    largest_fall: float = 0.05
+    """By which part a target may fall in the time after a restart (F2)."""
+    restart_span: timedelta = timedelta(minutes=10)
+    """How long after a start a recommender is held to what it said before."""
+    max_boost: timedelta = MAX_BOOST_DURATION
+    boost_grace: timedelta = timedelta(minutes=10)
+    """How long after its hard limit a boost may last while everything works."""
+    quiet_from: datetime | None = None
+    """From when on nothing may happen any more; None while that is not known."""
+    quiet_change: float = 0.0
+    """By which part a target may still change when everything has come to rest."""
+
+
+class Checker:
+    """One rule, which the docstring of each checker states in one sentence."""
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        self.world = world
+        self.past = past
+        self.rules = rules
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """What is wrong with what has just happened."""
+        del fact
+        yield from ()
+
+    def check(self) -> Iterator[str]:
+        """What is wrong with how things are now."""
+        yield from ()

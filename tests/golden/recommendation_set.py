@@ -31,7 +31,9 @@ def differences(case: dict[str, Any]) -> list[str]:
     given, theirs = case["input"], case["expected"]
     autoscaler = decode_autoscaler(json.dumps(given["vpa"]).encode())
     gates = given.get("featureGates") or {}
-    settings = UsageSettings(allows_overrides=gates.get("PerVPAConfig", False))
+    settings = UsageSettings(
+        allows_overrides=gates.get("PerVPAConfig", False), keeps_oom_ledger=False
+    )
     usage = Usage(settings, RecommendationSettings())
     fill(usage, given, autoscaler)
     discarded = [run_step(usage, step).discarded for step in given["steps"]]

@@ -18,6 +18,7 @@ from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
 from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError, check_version
 from trimtab.core.histogram import HistogramBank
+from trimtab.core.oom_ledger import OomLedger
 from trimtab.core.peaks import Booleans, Peaks
 from trimtab.core.recommendation import MIB, RecommendationSettings
 from trimtab.core.resources import Resource
@@ -65,8 +66,10 @@ class UsageSettings:
     """After so many intervals without a sample an aggregate is forgotten."""
     oom_bump_up_ratio: float = 1.2
     oom_min_bump_up_bytes: int = 100 * MIB
+    keeps_oom_ledger: bool = True
+    """Whether no memory target falls below what a recent OOM kill showed to be needed."""
     allows_overrides: bool = True
-    """Whether an autoscaler's policy may override the four settings above (gate PerVPAConfig)."""
+    """Whether an autoscaler's policy may override the four settings about memory (PerVPAConfig)."""
 
     def __post_init__(self) -> None:
         require_interval("cpu_half_life", self.cpu_half_life)
@@ -105,6 +108,7 @@ class Aggregates:
         self.memory = HistogramBank(
             MEMORY_BUCKETS, settings.memory_half_life, estimates.memory.percentiles
         )
+        self.oom_ledger = OomLedger()
         self._rows = Rows(_BLANK)
         self._by_key: dict[AggregateKey, int] = {}
         self._keys: dict[int, AggregateKey] = {}
@@ -170,6 +174,7 @@ class Aggregates:
         self.cpu.release(record["cpu_row"][np.newaxis])
         self.memory.release(record["memory_row"][np.newaxis])
         self._rows.release(row)
+        self.oom_ledger.drop(row)
         key = self._keys.pop(row, None)
         if key is not None:
             del self._by_key[key]
@@ -198,6 +203,21 @@ class Aggregates:
         """Subtract memory peaks that larger ones replace."""
         rows = self._rows.data["memory_row"][owners[peaks.window]]
         self.memory.subtract(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
+
+    def remember_kills(self, owners: Ints, needed: Floats, times: Floats) -> None:
+        """Remember what OOM kills showed to be needed."""
+        if self._settings.keeps_oom_ledger:
+            self.oom_ledger.remember(owners, needed, times)
+            self._rows.data["fed"][owners] = True
+
+    def forget_kills(self, now: float) -> None:
+        """Forget the OOM kills that are as old as the histories are long."""
+        changed = self.oom_ledger.expire(self.floats("lifetime"), now)
+        self._rows.data["fed"][changed] = True
+
+    def oom_floors(self) -> Floats:
+        """What no memory target falls below, by row."""
+        return self.oom_ledger.floors(len(self._rows.data))
 
     def note_memory(self, rows: Ints, times: Floats) -> None:
         """Remember that memory was read, whether or not that changed a peak."""

@@ -126,6 +126,7 @@ def _add_one_kill_each(
     needed = np.minimum(_needed(aggregates, containers, timely), ceiling_bytes)
     bumped = Samples(timely.containers, needed, timely.times)
     _fold(aggregates, containers, bumped, from_oom_kills=True)
+    aggregates.remember_kills(containers.aggregate[bumped.containers], needed, bumped.times)
     return _count(kills, kills, timely)
 
 

@@ -111,10 +111,14 @@ def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSe
     if not len(layout):
         return numbers
     history = _merge_history(aggregates, layout)
+    oom_floors = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
     lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
     for column, resource in enumerate(BOTH):
         percentiles, lacking[:, column] = _merge_percentiles(aggregates, resource, layout)
         amounts = _estimate_resource(resource, percentiles, history, layout, settings)
+        if resource is Resource.MEMORY:
+            amounts = _raise_targets(amounts, oom_floors)
+            lacking[:, column] &= oom_floors == 0
         numbers[:, column] = _finish(resource, amounts, layout, settings)
     # The floor is for what is known to be little, not for what is not known.
     numbers[lacking & layout.groups["controlled"]] = _NO_SAMPLES
@@ -139,6 +143,18 @@ def _estimate_resource(
     )
     in_amounts = estimates.to_amounts(resource, percentiles)
     return estimates.estimate(in_amounts, confidence, floors, settings.margin_fraction)
+
+
+def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
+    """The amounts with no target below its floor, nor any upper bound below its target.
+
+    Lower bounds stay: pods that never came near the floor need not be replaced at once.
+    """
+    raised = amounts.copy()
+    target = np.maximum(amounts[:, estimates.TARGET], estimates.truncate(floors).astype(np.int64))
+    raised[:, estimates.TARGET] = target
+    raised[:, estimates.UPPER] = np.maximum(amounts[:, estimates.UPPER], target)
+    return raised
 
 
 def _finish(

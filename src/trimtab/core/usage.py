@@ -113,6 +113,10 @@ class Usage:
         """Add OOM kills, with the memory requests of the killed containers in bytes."""
         return intake.add_oom_kills(self.aggregates, self.containers, kills, now, ceiling_bytes)
 
+    def forget_kills(self, now: datetime) -> None:
+        """Forget the OOM kills that are as old as the histories are long."""
+        self.aggregates.forget_kills(to_seconds(now, missing=0.0))
+
     # Autoscalers
 
     def learn(self, autoscaler: Autoscaler, selector: Selector | None) -> None:

@@ -61,6 +61,8 @@ class Trace:
     def __post_init__(self) -> None:
         if not self.cpu_millicores or len(self.cpu_millicores) != len(self.memory_bytes):
             raise ValueError("a trace has as many values of CPU as of memory, and at least one")
+        if self.step <= timedelta():
+            raise ValueError("the step of a trace takes time")
 
 
 @dataclass(frozen=True, slots=True)

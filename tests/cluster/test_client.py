@@ -274,7 +274,7 @@ async def test_a_stream_too_is_opened_with_a_fresh_token() -> None:
         serving(only_fresh_tokens) as server,
         a_client(server.url, credentials=TwoTokens()) as client,
     ):
-        lines = [line async for line in client.stream("/x", {})]
+        lines = [line async for line in await client.stream("/x", {})]
 
     assert lines == [b"welcome"]
 
@@ -320,7 +320,7 @@ async def test_requests_wait_for_the_budget_unless_they_are_urgent() -> None:
 async def test_a_stream_yields_each_line_and_ends_with_the_answer() -> None:
     answer = web.Response(text='{"type":"ADDED"}\n\n{"type":"BOOKMARK"}\n')
     async with serving(in_turn(answer)) as server, a_client(server.url) as client:
-        lines = [line async for line in client.stream("/x", {"watch": "true"})]
+        lines = [line async for line in await client.stream("/x", {"watch": "true"})]
 
     assert lines == [b'{"type":"ADDED"}', b'{"type":"BOOKMARK"}']
     assert server.asked[0].query == {"watch": "true"}
@@ -331,15 +331,15 @@ def test_the_client_works_the_same_on_the_fast_event_loop() -> None:
         answers = in_turn(refused(503), web.Response(text="{}"), web.Response(text="a\nb\n"))
         async with serving(answers) as server, a_client(server.url) as client:
             document = await client.fetch("/x")
-            return document, [line async for line in client.stream("/x", {})]
+            return document, [line async for line in await client.stream("/x", {})]
 
     assert uvloop.run(talk()) == (b"{}", [b"a", b"b"])
 
 
-async def test_a_stream_that_the_server_refuses_raises_at_its_first_line() -> None:
+async def test_a_stream_that_the_server_refuses_is_never_opened() -> None:
     async with serving(in_turn(refused(410))) as server, a_client(server.url) as client:
         with pytest.raises(GoneError):
-            await anext(client.stream("/x", {}))
+            await client.stream("/x", {})
 
 
 async def test_a_line_that_never_ends_is_given_up() -> None:
@@ -349,8 +349,9 @@ async def test_a_line_that_never_ends_is_given_up() -> None:
         serving(in_turn(answer)) as server,
         a_client(server.url, settings=settings) as client,
     ):
+        lines = await client.stream("/x", {})
         with pytest.raises(UnreachableError, match="more than 10 bytes") as caught:
-            await anext(client.stream("/x", {}))
+            await anext(lines)
 
     assert isinstance(caught.value.__cause__, LineError)
 
@@ -359,7 +360,7 @@ async def test_a_stream_that_falls_silent_is_given_up() -> None:
     settings = ClientSettings(idle_timeout=SHORT)
     answers = in_turn(Unfinished(b"first\n", is_silent=True))
     async with serving(answers) as server, a_client(server.url, settings=settings) as client:
-        lines = client.stream("/x", {})
+        lines = await client.stream("/x", {})
         first = await anext(lines)
         with pytest.raises(UnreachableError):
             await anext(lines)

@@ -66,6 +66,13 @@ class Server:
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         cut = self._take_request(path, parameters)
+        if cut and cut.error and not cut.lines:
+            raise cut.error
+        return self._tell(cut, parameters)
+
+    async def _tell(
+        self, cut: Cut | None, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
         version = parameters["resourceVersion"]
         lasts = WATCH_SECONDS if self.has_bookmarks else int(parameters["timeoutSeconds"])
         ends_at = _seconds() + (CUT_SECONDS if cut else lasts)
@@ -201,6 +208,23 @@ def test_bookmarks_keep_a_quiet_view_young_and_let_it_go_on_after_history_was_fo
 
     run_virtually(scenario())
     assert server.lists == 1
+
+
+def test_a_problem_is_over_as_soon_as_the_watch_is_open_again() -> None:
+    server = Server(History({"a": 1}), [Cut(), Cut(error=UNREACHABLE)])
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+            await asyncio.sleep(0.1)
+            during = fed.feed.problem
+            await asyncio.sleep(2)
+
+            assert during is UNREACHABLE
+            assert fed.feed.problem is None
+
+    run_virtually(scenario())
+    assert server.asked[-1][0] < 2
 
 
 def test_without_bookmarks_a_watch_that_ends_in_its_time_says_that_nothing_happened() -> None:

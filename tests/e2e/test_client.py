@@ -424,7 +424,7 @@ async def test_a_list_comes_in_pages_and_a_watch_goes_on_from_it(
     last = decode_list(await client.fetch(path, rest), decode_pod)
     await acts.patch_pod(pods[0], (Add("/metadata/annotations", {"touched": "true"}),))
     watch = {"watch": "true", "resourceVersion": last.resource_version, "timeoutSeconds": "5"}
-    async with aclosing(client.stream(path, watch)) as lines:
+    async with aclosing(await client.stream(path, watch)) as lines:
         event = json.loads(await anext(lines))
 
     assert [pod.name for pod in (*first.items, *last.items)] == ["web-0", "web-1", "web-2"]

@@ -163,11 +163,7 @@ class LiveCluster(Acts):
             await store.synced()
 
     def problems(self) -> Mapping[str, Exception]:
-        """What keeps stores from getting newer, by path, and which rights acts lack, by act.
-
-        After a connection broke it is listed until the server tells something again, which on a
-        quiet day takes a minute; how old the view is says whether that matters.
-        """
+        """What keeps stores from getting newer, by path, and which rights acts lack, by act."""
         feeds = self._watches.feeds
         of_feeds = {feed.path: feed.problem for feed in feeds if feed.problem is not None}
         return {**of_feeds, **super().problems()}

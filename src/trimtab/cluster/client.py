@@ -138,9 +138,13 @@ class Client:
         return await self._call(_Request("DELETE", path, {}))
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that goes on until the server ends it, or falls silent."""
+        """The lines of an answer that has begun, and goes on until the server ends it."""
         request = _Request("GET", path, parameters, is_stream=True)
-        response = await self._open(request)
+        return self._read_lines(request, await self._open(request))
+
+    async def _read_lines(
+        self, request: _Request, response: aiohttp.ClientResponse
+    ) -> AsyncGenerator[bytes, None]:
         chunks = response.content.iter_any()
         with _own_errors(request):
             try:

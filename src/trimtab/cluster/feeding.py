@@ -41,8 +41,8 @@ class Server(Protocol):
     async def fetch(self, path: str, parameters: Mapping[str, str]) -> bytes:
         """What the path shows."""
 
-    def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
-        """The lines of an answer that goes on until the server ends it, or falls silent."""
+    async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """The lines of an answer that has begun, and goes on until the server ends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Feed(Generic[RecordT]):
         self._failures = 0
         self.path = kind.path
         self.problem: Exception | None = None
-        """What went wrong last; None once the server has told something again."""
+        """What went wrong last; None once the server has answered again."""
 
     async def run(self) -> NoReturn:
         """Feed the store until cancelled."""
@@ -127,7 +127,9 @@ class Feed(Generic[RecordT]):
         bounds = WATCH_SECONDS if self._kind.has_bookmarks else QUIET_WATCH_SECONDS
         seconds = self._random.randint(*bounds)
         ends_at = self._clock.now() + timedelta(seconds=seconds)
-        async with aclosing(self._open_stream(opened.version, seconds)) as lines:
+        async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
+            # On a quiet day it takes a minute until the first line.
+            self.problem = None
             told = opened
             async for line in lines:
                 event = decode_event(line, self._kind.decode)
@@ -144,7 +146,7 @@ class Feed(Generic[RecordT]):
             self._write(Confirm())
         return has_lasted or told is not opened
 
-    def _open_stream(self, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
+    async def _open_stream(self, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         parameters = {
             **self._kind.parameters,
             "watch": "true",
@@ -152,7 +154,7 @@ class Feed(Generic[RecordT]):
             "resourceVersion": version,
             "timeoutSeconds": str(seconds),
         }
-        return self._server.stream(self._kind.path, parameters)
+        return await self._server.stream(self._kind.path, parameters)
 
     def _write(self, change: Change[RecordT]) -> None:
         match change:

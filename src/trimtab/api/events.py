@@ -18,12 +18,14 @@ _MAX_NAME: Final = 253
 
 
 class EventReason(StrEnum):
-    """Why an event was written; people filter by these words, which are the original's."""
+    """Why an event was written; people filter by these words, most of them the original's."""
 
     EVICTED_BY_VPA = "EvictedByVPA"
     EVICTED_POD = "EvictedPod"
     IN_PLACE_RESIZED_BY_VPA = "InPlaceResizedByVPA"
     IN_PLACE_RESIZE_SKIPPED = "InPlaceResizeSkipped"
+    BOOST_STUCK = "StartupBoostNotEnded"
+    """This one is ours: the original tells of it only in its metrics (D9)."""
 
 
 class EventType(StrEnum):
@@ -131,6 +133,12 @@ def resize_skipped(pod: Pod, at: datetime) -> Event:
         "and the recommendation has not become smaller since."
     )
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
+
+
+def unboost_failed(pod: Pod, at: datetime) -> Event:
+    """What is said on a pod whose startup boost could not be taken back."""
+    message = "Its startup boost is over but could not be taken back; it is tried again later."
+    return Event(about_pod(pod), EventReason.BOOST_STUCK, message, at, type=EventType.WARNING)
 
 
 def encode_event(event: Event) -> bytes:

@@ -70,9 +70,12 @@ def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recoll
     return replace(before, memory=replace(before.memory, resize=resize))
 
 
-def after_unboost(before: Recollection, now: datetime, *, is_done: bool) -> Recollection:
-    """After an attempt to end a boost: failures are repeated ever later."""
-    retry = Retry() if is_done else before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY)
+def after_unboost(before: Recollection, pod: Pod, now: datetime, *, is_done: bool) -> Recollection:
+    """After an attempt to end a boost: a resize like others, or repeated ever later (D9)."""
+    if is_done:
+        resized = after_resize(before, pod, now)
+        return replace(resized, memory=replace(resized.memory, unboost=Retry()))
+    retry = before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY)
     return replace(before, memory=replace(before.memory, unboost=retry))
 
 

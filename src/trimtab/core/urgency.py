@@ -135,11 +135,12 @@ def age_of(pod: Pod, last_updated_at: datetime | None, now: datetime) -> timedel
 
 def most_urgent_first(candidates: Iterable[AnyUrgent]) -> list[AnyUrgent]:
     """Those that grow before the others, then the larger change; equals keep their order."""
-    return sorted(candidates, key=_rank)
+    return sorted(candidates, key=lambda candidate: urgency_rank(candidate.change))
 
 
-def _rank(candidate: Urgent) -> tuple[bool, float]:
-    return not candidate.change.scale_up, -candidate.change.relative_difference
+def urgency_rank(change: Change) -> tuple[bool, float]:
+    """By what changes are ordered: the smaller it is, the sooner it is the change's turn."""
+    return not change.scale_up, -change.relative_difference
 
 
 def _recommended(

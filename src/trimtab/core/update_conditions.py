@@ -1,0 +1,104 @@
+"""What the updater says on an autoscaler: which of its pods it leaves as they are, and why.
+
+Conditions of others are carried over as they are, and those of the recommender are among them. All
+words that people read in these conditions are formed here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, assert_never
+
+from trimtab.core.autoscalers import Autoscaler, Condition
+from trimtab.core.conditions import dated
+from trimtab.core.convergence import Suspect
+from trimtab.core.holds import WANTS_CHANGE, HoldReason
+from trimtab.core.misses import Miss
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+
+_TRUE: Final = "True"
+_TOLD: Final = WANTS_CHANGE | {HoldReason.UNBOOST_DELAYED}
+
+
+class UpdateConditionType(StrEnum):
+    """The conditions that are the updater's to set and to take away."""
+
+    HELD = "UpdatesHeld"
+    """Pods want a change and do not get it now."""
+    WITHOUT_EFFECT = "UpdatesWithoutEffect"
+    """Changes did not show on the pods; the reason names whom to suspect."""
+
+
+_SUSPICIONS: Final = {
+    Suspect.ADMISSION: (
+        "new pods do not pass the admission controller; look at its webhook and the CA bundle"
+    ),
+    Suspect.OTHER_AUTOSCALER: "another autoscaler gave the new pod its size",
+    Suspect.LIMIT_RANGE: "a LimitRange gave the new pod another size",
+    Suspect.OTHER_MANAGER: "another webhook or controller changed the pod afterwards",
+    Suspect.NO_SUCCESSOR: (
+        "its owner could not create a new pod; look at quotas and at other webhooks"
+    ),
+}
+
+
+def update_conditions(
+    autoscaler: Autoscaler,
+    outcomes: Sequence[Outcome],
+    miss: Miss | None,
+    *,
+    max_misses: int,
+    now: datetime,
+) -> tuple[Condition, ...]:
+    """All conditions of the autoscaler, sorted by type, given what was planned for its pods."""
+    before = {condition.type: condition for condition in autoscaler.conditions}
+    ours = set(UpdateConditionType)
+    found = [*_held(outcomes), *_without_effect(miss, max_misses)]
+    carried = [condition for condition in before.values() if condition.type not in ours]
+    renewed = [dated(condition, before.get(condition.type), now) for condition in found]
+    return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
+
+
+def _held(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
+    holds = [each for each in outcomes if isinstance(each, Hold) and each.reason in _TOLD]
+    if not holds:
+        return
+    counts = Counter(hold.reason for hold in holds)
+    ranked = sorted(counts, key=lambda reason: (-counts[reason], reason))
+    reasons = ", ".join(f"{reason} ({counts[reason]})" for reason in ranked)
+    message = f"{_pods(len(holds))} held back: {reasons}"
+    if intentions := _format_withheld(holds):
+        message += f"; {intentions}"
+    yield Condition(UpdateConditionType.HELD, _TRUE, ranked[0], message)
+
+
+def _format_withheld(holds: Iterable[Hold]) -> str:
+    words = Counter(_word(hold.withheld) for hold in holds if hold.withheld is not None)
+    return ", ".join(f"{words[word]} would be {word}" for word in sorted(words))
+
+
+def _word(act: Evict | Resize | Unboost) -> str:
+    match act:
+        case Evict():
+            return "evicted"
+        case Resize():
+            return "resized in place"
+        case Unboost():
+            return "taken back from its startup boost"
+        case _:
+            assert_never(act)
+
+
+def _without_effect(miss: Miss | None, max_misses: int) -> Iterator[Condition]:
+    if miss is None:
+        return
+    failures = miss.retry.failures
+    ending = "; nothing more is tried" if failures >= max_misses else "; tried again later"
+    changes = "1 change" if failures == 1 else f"{failures} changes in a row"
+    message = f"{changes} without effect: {_SUSPICIONS[miss.suspect]}{ending}"
+    yield Condition(UpdateConditionType.WITHOUT_EFFECT, _TRUE, miss.suspect, message)
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod is" if count == 1 else f"{count} pods are"

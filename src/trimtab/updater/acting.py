@@ -1,0 +1,197 @@
+"""The actor: takes tasks from the agenda at their pace, looks once more, acts, and remembers."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, NamedTuple
+
+from trimtab.cluster.errors import ClusterError, TooManyRequestsError
+from trimtab.cluster.ports import Clock, Cluster
+from trimtab.core import convergence, remembering
+from trimtab.core.autoscalers import is_paused
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import Pod
+from trimtab.updater.agenda import Agenda, Lane, Task
+from trimtab.updater.carrying import ActResult, carry_out
+from trimtab.updater.memory import Memory
+from trimtab.updater.owning import owner_key
+from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.telling import tell_of_act
+
+_logger: Final = logging.getLogger(__name__)
+_BUSY_FOR: Final = timedelta(seconds=1)
+"""How long a server that does not say how long is left in peace."""
+
+
+class Deed(NamedTuple):
+    """A kind of act, and what came of it."""
+
+    kind: str
+    result: ActResult
+
+
+class Actor:
+    """Carries out what is on the agenda."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        agenda: Agenda,
+        memory: Memory,
+        *,
+        settings: UpdaterSettings,
+        clock: Clock,
+        may_act: Callable[[], bool],
+        is_outdated: Callable[[Pod], None],
+    ) -> None:
+        self._cluster = cluster
+        self._agenda = agenda
+        self._memory = memory
+        self._settings = settings
+        self._clock = clock
+        self._may_act = may_act
+        self._is_outdated = is_outdated
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self.deeds: Counter[Deed] = Counter()
+        """What was done since somebody last cleared it."""
+        self.held: dict[str, Outcome] = {}
+        """Holds that came up while acting, by the uid of the pod."""
+
+    async def work_off(
+        self, lane: Lane, group: asyncio.TaskGroup, until: datetime | None = None
+    ) -> None:
+        """Begin tasks of the lane as they become due: up to a moment, or for ever."""
+        while until is None or lane:
+            await lane.filled()
+            now = self._clock.now()
+            wait = lane.time_to_next(now)
+            if not wait:
+                await self._begin_next(lane, group)
+            elif until is not None and now + wait > until:
+                return
+            else:
+                await self._clock.sleep(wait)
+
+    async def _begin_next(self, lane: Lane, group: asyncio.TaskGroup) -> None:
+        await self._slots.acquire()
+        # A turn may have replaced all tasks while there was no slot.
+        task = lane.take() if lane else None
+        objection = None if task is None else self._objection(task)
+        if task is None or objection is not None:
+            self._slots.release()
+            if task is not None and objection is not None:
+                self._count(task, objection)
+            return
+        lane.count_begun()
+        if isinstance(task.act, Evict):
+            # Before it is sent: what becomes of it is not known until the view shows it.
+            self._memory.evicted[task.act.pod.uid] = self._clock.now()
+        group.create_task(self._carry_out(lane, task))
+
+    def _objection(self, task: Task) -> ActResult | None:
+        """What speaks against an act that was planned a while ago."""
+        if not self._may_act():
+            return ActResult.WITHDRAWN
+        planned, autoscaler = task.act.pod, task.autoscaler
+        pod = self._cluster.pods.find(planned.namespace, planned.name)
+        if pod is None or pod.uid != planned.uid or pod.is_deleting:
+            return ActResult.OUTDATED
+        if pod.resource_version != planned.resource_version:
+            self._is_outdated(pod)
+            return ActResult.OUTDATED
+        if autoscaler is None:
+            return None
+        found = self._cluster.autoscalers.find(autoscaler.namespace, autoscaler.name)
+        same = found is not None and (found.uid, found.generation) == (
+            autoscaler.uid,
+            autoscaler.generation,
+        )
+        return None if same and found and not is_paused(found) else ActResult.WITHDRAWN
+
+    async def _carry_out(self, lane: Lane, task: Task) -> None:
+        try:
+            result, error = await carry_out(self._cluster, task.act)
+            now = self._clock.now()
+            self._count(task, result)
+            remember(self._memory, task, result, now)
+            self._react(lane, task, result, error)
+            await tell_of_act(self._cluster, task, result, now)
+        except Exception:
+            # One odd object must not stop all the others for ever.
+            _logger.exception("act failed")
+            self._count(task, ActResult.FAILED)
+        finally:
+            self._slots.release()
+
+    def _react(self, lane: Lane, task: Task, result: ActResult, error: ClusterError | None) -> None:
+        now = self._clock.now()
+        match result:
+            case ActResult.PROTECTED:
+                self._hold_protected(task, now + self._settings.interval / 2)
+            case ActResult.BUSY:
+                lane.close_until(now + _time_to_wait(error))
+                lane.put_back(task)
+            case ActResult.UNKNOWN:
+                lane.close_until(now + _BUSY_FOR)
+            case _:
+                pass
+
+    def _hold_protected(self, task: Task, until: datetime) -> None:
+        """Let all pods of the owner wait: what protects one usually protects its siblings."""
+        owner = owner_key(task.act.pod)
+        siblings = self._agenda.evictions.take_where(
+            lambda other: owner_key(other.act.pod) == owner
+        )
+        for each in (task, *siblings):
+            act = each.act
+            self._memory.amend(
+                act.pod,
+                act.autoscaler,
+                partial(remembering.after_protection, until=until),
+            )
+            self.held[act.pod.uid] = Hold(
+                act.pod, act.autoscaler, HoldReason.POD_DISRUPTION_BUDGET, withheld=act
+            )
+
+    def _count(self, task: Task, result: ActResult) -> None:
+        self.deeds[Deed(type(task.act).__name__, result)] += 1
+
+
+def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> None:
+    """Remember what came of the task."""
+    act = task.act
+    match act:
+        case Evict():
+            if result in (ActResult.DONE, ActResult.UNKNOWN):
+                _expect(memory, task, act, now)
+            else:
+                memory.evicted.pop(act.pod.uid, None)
+        case Resize():
+            if result is ActResult.DONE:
+                resized = partial(remembering.after_resize, pod=act.pod, now=now)
+                memory.amend(act.pod, act.autoscaler, resized)
+                _expect(memory, task, act, now)
+            elif result is ActResult.REFUSED:
+                refused = partial(remembering.after_refusal, wanted=act.wanted, now=now)
+                memory.amend(act.pod, act.autoscaler, refused)
+        case Unboost():
+            if result is not ActResult.OUTDATED:
+                is_done = result is ActResult.DONE
+                ended = partial(remembering.after_unboost, pod=act.pod, now=now, is_done=is_done)
+                memory.amend(act.pod, act.autoscaler, ended)
+
+
+def _expect(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:
+    if task.workload is not None:
+        expectation = convergence.expect(act, task.workload, task.known, now)
+        if expectation is not None:
+            memory.expect(expectation)
+
+
+def _time_to_wait(error: ClusterError | None) -> timedelta:
+    asked = error.retry_after if isinstance(error, TooManyRequestsError) else None
+    return asked or _BUSY_FOR

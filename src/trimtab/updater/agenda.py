@@ -1,0 +1,124 @@
+"""What is yet to be done: acts of the last plans, the most urgent first, each at its pace.
+
+Evictions and resizes wait in lanes of their own, since each has a budget of its own.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.outcomes import Act, Evict, Unboost
+from trimtab.core.pacing import Pace, PaceSettings, begin_pace, refill, spend, time_to_token
+from trimtab.core.pods import WorkloadName
+from trimtab.core.urgency import urgency_rank
+from trimtab.updater.owning import OwnerKey, owner_key
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One act, and what it was decided on."""
+
+    act: Act
+    autoscaler: Autoscaler | None
+    workload: WorkloadName | None
+    known: frozenset[str] = frozenset()
+    """The pods of the workload at the time, by uid."""
+
+
+class Lane:
+    """The tasks of one kind, with the pace at which they may be begun."""
+
+    def __init__(self, settings: PaceSettings, now: datetime) -> None:
+        self._settings = settings
+        self._pace: Pace = begin_pace(now)
+        self._closed_until = now
+        self._tasks: list[Task] = []
+        self._filled = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def replace_all(self, tasks: Iterable[Task]) -> None:
+        """Hold these tasks and no others."""
+        # The most urgent one stands last, where it is cheap to take.
+        self._tasks = sorted(tasks, key=_rank, reverse=True)
+        if self._tasks:
+            self._filled.set()
+
+    def replace_part(self, owners: Collection[OwnerKey], tasks: Iterable[Task]) -> None:
+        """Hold these tasks in the place of all that concern pods of these owners."""
+        others = [task for task in self._tasks if owner_key(task.act.pod) not in owners]
+        self.replace_all([*others, *tasks])
+
+    def put_back(self, task: Task) -> None:
+        """Hold a task again that could not be done."""
+        self.replace_all([*self._tasks, task])
+
+    def take(self) -> Task:
+        """The most urgent task, which is held no longer."""
+        return self._tasks.pop()
+
+    def take_where(self, condition: Callable[[Task], bool]) -> list[Task]:
+        """The tasks of which this is true, which are held no longer."""
+        taken = [task for task in self._tasks if condition(task)]
+        self._tasks = [task for task in self._tasks if not condition(task)]
+        return taken
+
+    async def filled(self) -> None:
+        """Return when there is a task."""
+        while not self._tasks:
+            self._filled.clear()
+            await self._filled.wait()
+
+    def close_until(self, moment: datetime) -> None:
+        """Begin nothing before that moment."""
+        self._closed_until = max(self._closed_until, moment)
+
+    def time_to_next(self, now: datetime) -> timedelta:
+        """How long to wait until the next task may be begun."""
+        closed = max(self._closed_until - now, timedelta())
+        if not self._settings.is_limited:
+            return closed
+        self._pace = refill(self._pace, self._settings, now)
+        return max(closed, time_to_token(self._pace, self._settings))
+
+    def count_begun(self) -> None:
+        """Count a task that is begun against the pace."""
+        if self._settings.is_limited:
+            self._pace = spend(self._pace)
+
+
+class Agenda:
+    """Both lanes."""
+
+    def __init__(self, settings: PaceSettings, now: datetime) -> None:
+        self.evictions = Lane(settings, now)
+        self.resizes = Lane(settings, now)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.lanes))
+
+    @property
+    def lanes(self) -> tuple[Lane, Lane]:
+        """Each lane, to be worked off on its own."""
+        return self.evictions, self.resizes
+
+    def fill(self, tasks: Collection[Task], owners: Collection[OwnerKey] | None = None) -> None:
+        """Hold these tasks in the place of all others, or of all that concern these owners."""
+        evictions = [task for task in tasks if isinstance(task.act, Evict)]
+        resizes = [task for task in tasks if not isinstance(task.act, Evict)]
+        for lane, its_tasks in ((self.evictions, evictions), (self.resizes, resizes)):
+            if owners is None:
+                lane.replace_all(its_tasks)
+            else:
+                lane.replace_part(owners, its_tasks)
+
+
+def _rank(task: Task) -> tuple[bool, tuple[bool, float], str, str]:
+    act = task.act
+    # A boost that is over comes first: it gives something back.
+    ends_boost = isinstance(act, Unboost)
+    rank = (False, 0.0) if isinstance(act, Unboost) else urgency_rank(act.change)
+    return not ends_boost, rank, act.pod.namespace, act.pod.name

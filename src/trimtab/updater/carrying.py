@@ -1,0 +1,104 @@
+"""Carrying out one act of a plan, and what came of it.
+
+What goes wrong is an answer here, not an error: a plan consists of many acts, and most failures
+mean no more than "not now". Whether an act is still due is asked first, by whoever has the stores.
+"""
+
+from enum import StrEnum
+from typing import Final, assert_never
+
+from trimtab.cluster.errors import (
+    BudgetError,
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnreachableError,
+)
+from trimtab.cluster.ports import Cluster
+from trimtab.core.outcomes import Act, Evict, Resize, Unboost
+from trimtab.core.resize_patch import resize_patch
+
+
+class ActResult(StrEnum):
+    """What came of an act; the value names it to users."""
+
+    DONE = "Done"
+    WITHDRAWN = "Withdrawn"
+    """Not tried: the autoscaler was edited, paused or deleted, or somebody else leads now."""
+    OUTDATED = "Outdated"
+    """The pod is not, or no longer, what the plan was made for."""
+    PROTECTED = "PodDisruptionBudget"
+    FORBIDDEN = "Forbidden"
+    """A right is missing."""
+    REFUSED = "Refused"
+    """The API server will never take it as it is."""
+    BUSY = "Busy"
+    """The API server wants us to come later, or cannot be reached."""
+    UNKNOWN = "Unknown"
+    """It was sent, and no answer came."""
+    FAILED = "Failed"
+    """Anything else that an API server may say."""
+
+
+_RESULTS: Final = (
+    (BudgetError, ActResult.PROTECTED),
+    (TooManyRequestsError, ActResult.BUSY),
+    (ConflictError, ActResult.OUTDATED),
+    (NotFoundError, ActResult.OUTDATED),
+    (InvalidError, ActResult.REFUSED),
+)
+"""By error, the special before the general."""
+
+
+async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError | None]:
+    """What came of the act, and the error behind it if it was not done."""
+    try:
+        match act:
+            case Evict():
+                await cluster.evict(act.pod)
+            case Resize():
+                await _resize(cluster, act)
+            case Unboost():
+                await _unboost(cluster, act)
+            case _:
+                assert_never(act)
+    except ClusterError as error:
+        return _read(error), error
+    return ActResult.DONE, None
+
+
+async def _resize(cluster: Cluster, act: Resize) -> None:
+    patch = resize_patch(act.pod, act.wanted)
+    if patch is None:
+        return
+    await cluster.resize(act.pod, patch.resources)
+    try:
+        await cluster.patch_pod(act.pod, patch.metadata)
+    except ClusterError:
+        # The pod has its size; that it says so is only for people.
+        return
+
+
+async def _unboost(cluster: Cluster, act: Unboost) -> None:
+    patch = resize_patch(act.pod, act.wanted, ended_boosts=act.containers)
+    if patch is None:
+        return
+    if patch.resources:
+        await cluster.resize(act.pod, patch.resources)
+    # As long as it is marked it counts as boosted, so this has to succeed too.
+    await cluster.patch_pod(act.pod, patch.metadata)
+
+
+def _read(error: ClusterError) -> ActResult:
+    match error:
+        case ForbiddenError():
+            # Without a right that is missing it is about this very change: a quota, or a node.
+            return ActResult.REFUSED if error.right is None else ActResult.FORBIDDEN
+        case UnreachableError():
+            return ActResult.UNKNOWN if error.was_sent else ActResult.BUSY
+        case _:
+            found = (result for kind, result in _RESULTS if isinstance(error, kind))
+            return next(found, ActResult.FAILED)

@@ -1,0 +1,57 @@
+"""Whether an admission controller is there to give new pods their size.
+
+It renews a lease. The times in it come from another clock than ours, so they only count at the
+first look; then it counts how long we have seen no renewal.
+"""
+
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from trimtab.api.leases import Lease
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Clock
+from trimtab.updater.settings import UpdaterSettings
+
+
+class Leases(Protocol):
+    """The one act that is needed here."""
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+
+
+class AdmissionLiveness:
+    """Looks at the status lease of the admission controller."""
+
+    def __init__(self, leases: Leases, settings: UpdaterSettings, clock: Clock) -> None:
+        self._leases = leases
+        self._settings = settings
+        self._clock = clock
+        self._seen: Lease | None = None
+        self._unchanged_since: datetime | None = None
+
+    async def is_alive(self) -> bool:
+        """Whether a pod that is created now would get its size; no answer is none."""
+        settings = self._settings
+        if not settings.uses_admission_status:
+            return True
+        place = settings.admission_lease_namespace, settings.admission_lease_name
+        try:
+            lease = await self._leases.fetch_lease(*place)
+        except ClusterError:
+            return False
+        return lease is not None and self._is_fresh(lease)
+
+    def _is_fresh(self, lease: Lease) -> bool:
+        now, timeout = self._clock.now(), self._settings.admission_lease_timeout
+        if self._unchanged_since is None:
+            self._seen, self._unchanged_since = lease, _last_sign(lease, now, timeout)
+        elif lease != self._seen:
+            self._seen, self._unchanged_since = lease, now
+        return now - self._unchanged_since < timeout
+
+
+def _last_sign(lease: Lease, now: datetime, timeout: timedelta) -> datetime:
+    """When the lease was last written, by its own word; never in the future."""
+    signs = [sign for sign in (lease.renewed_at, lease.created_at) if sign is not None]
+    return min(max(signs, default=now - timeout), now)

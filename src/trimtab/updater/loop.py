@@ -1,0 +1,210 @@
+"""The updater: observe, plan, act, remember, tell; every minute, and in between where it matters.
+
+A turn plans everything or a part, and puts what is to be done on an agenda, from which the actor
+takes it at the pace that is allowed. Turns never overlap, acts may: what was sent and does not show
+yet is remembered and counts as done.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.cluster.ports import Clock, Cluster
+from trimtab.core import plan as planning
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Evict, Hold, Outcome
+from trimtab.updater import telling
+from trimtab.updater.acting import Actor
+from trimtab.updater.agenda import Agenda, Task
+from trimtab.updater.liveness import AdmissionLiveness
+from trimtab.updater.memory import Memory
+from trimtab.updater.observing import Observation, Observer
+from trimtab.updater.owning import owner_key
+from trimtab.updater.reports import TickReport, count_holds, count_kinds
+from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.watching import PodWatch
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def _always() -> bool:
+    return True
+
+
+class Updater:
+    """Brings running pods to their recommendation, or says why not."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        settings: UpdaterSettings,
+        clock: Clock,
+        may_act: Callable[[], bool] = _always,
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._memory = Memory()
+        self._observer = Observer(cluster, settings, self._memory)
+        self._admission = AdmissionLiveness(cluster, settings, clock)
+        self._watch = PodWatch(self._observer)
+        self._agenda = Agenda(settings.pace, clock.now())
+        self._may_act = may_act
+        self._actor = Actor(
+            cluster,
+            self._agenda,
+            self._memory,
+            settings=settings,
+            clock=clock,
+            may_act=may_act,
+            is_outdated=self._watch.mark,
+        )
+        self._turn = asyncio.Lock()
+        self._outcomes: dict[str, Outcome] = {}
+        self._planned = TickReport(clock.now(), is_blind=True)
+
+    @property
+    def last_plan(self) -> Collection[Outcome]:
+        """One outcome for each pod, of the last plans, with the holds that came up since."""
+        return tuple((self._outcomes | self._actor.held).values())
+
+    @property
+    def report(self) -> TickReport:
+        """The last tick in numbers, with all that was done since it began."""
+        return replace(self._planned, acted=dict(self._actor.deeds), waiting=len(self._agenda))
+
+    async def run(self) -> None:
+        """Tick at once and at every interval, and plan in between what changed, for ever."""
+        self._agenda.fill(())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._watch.follow(self._cluster.pods))
+            group.create_task(self._tick_forever())
+            group.create_task(self._plan_changes())
+            for lane in self._agenda.lanes:
+                group.create_task(self._actor.work_off(lane, group))
+
+    async def tick(self) -> TickReport:
+        """Plan everything, and do what the pace allows until the next tick would be due."""
+        until = self._clock.now() + self._settings.interval
+        await self._plan_all()
+        async with asyncio.TaskGroup() as group:
+            for lane in self._agenda.lanes:
+                group.create_task(self._actor.work_off(lane, group, until))
+        await self._tell()
+        return self.report
+
+    async def _tick_forever(self) -> None:
+        interval = self._settings.interval
+        while True:
+            due = self._clock.now() + interval
+            await _guard(self._plan_all)
+            await self._clock.sleep(min(self._settings.telling_after, interval))
+            await _guard(self._tell)
+            await self._clock.sleep(max(due - self._clock.now(), timedelta()))
+
+    async def _plan_changes(self) -> None:
+        while True:
+            await self._watch.changed()
+            await self._clock.sleep(self._settings.gathering)
+            await _guard(self._plan_part)
+
+    async def _plan_all(self) -> None:
+        async with self._turn:
+            now = self._clock.now()
+            self._actor.deeds.clear()
+            self._watch.take_changed()
+            if self._is_blind():
+                self._planned = TickReport(now, is_blind=True)
+                return
+            alive = await self._admission.is_alive()
+            seen = await self._observer.observe(now, admission_alive=alive)
+            outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+            self._watch.remember(each.pod for each in seen.snapshot.pods)
+            self._outcomes = {each.pod.uid: each for each in outcomes}
+            self._actor.held.clear()
+            self._agenda.fill(_tasks(outcomes, seen))
+            self._learn(outcomes, now, alive=alive)
+
+    async def _plan_part(self) -> None:
+        async with self._turn:
+            changed = self._watch.take_changed()
+            if not changed or self._is_blind():
+                return
+            now = self._clock.now()
+            alive = await self._admission.is_alive()
+            seen = await self._observer.observe_part(changed, now, admission_alive=alive)
+            outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+            self._replace_part(outcomes, seen)
+            self._agenda.fill(_tasks(outcomes, seen), seen.owners)
+
+    def _is_blind(self) -> bool:
+        """Whether the view of the cluster is too old to act on, or not complete yet."""
+        age = self._cluster.age()
+        return age is None or age > self._settings.max_view_age
+
+    def _replace_part(self, outcomes: Iterable[Outcome], seen: Observation) -> None:
+        others = {
+            uid: each
+            for uid, each in self._outcomes.items()
+            if owner_key(each.pod) not in seen.owners
+        }
+        self._outcomes = others | {each.pod.uid: each for each in outcomes}
+
+    def _learn(self, outcomes: Collection[Outcome], now: datetime, *, alive: bool) -> None:
+        surging = any(
+            isinstance(each, Hold) and each.reason is HoldReason.SURGE for each in outcomes
+        )
+        share = planning.share_wanting_change(outcomes)
+        self._memory.learn_share(share, is_surging=surging, now=now)
+        self._planned = TickReport(
+            now,
+            is_admission_alive=alive,
+            planned=count_kinds(outcomes),
+            held=count_holds(outcomes),
+            is_surging=surging,
+        )
+
+    async def _tell(self) -> None:
+        if not self._may_act() or self._planned.is_blind:
+            return
+        now, outcomes = self._clock.now(), self.last_plan
+        await telling.tell_of_skips(self._cluster, outcomes, now)
+        renewed = telling.renewed_conditions(
+            self._observer.autoscalers(),
+            outcomes,
+            self._memory.misses_by_autoscaler(),
+            max_misses=self._settings.plan.max_misses,
+            now=now,
+        )
+        await telling.publish_all(self._cluster, renewed, concurrency=self._settings.concurrency)
+
+
+def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
+    """The acts among the outcomes, with what is needed to carry them out and to judge them."""
+    acts = [each for each in outcomes if not isinstance(each, Hold)]
+    evicting = {seen.workloads[act.pod.uid] for act in acts if isinstance(act, Evict)}
+    members = seen.members({workload for workload in evicting if workload is not None})
+    tasks = []
+    for act in acts:
+        workload = seen.workloads[act.pod.uid]
+        tasks.append(
+            Task(
+                act,
+                None if act.autoscaler is None else seen.autoscalers[act.autoscaler],
+                workload,
+                frozenset() if workload is None else members.get(workload, frozenset()),
+            )
+        )
+    return tasks
+
+
+async def _guard(work: Callable[[], Coroutine[None, None, None]]) -> None:
+    try:
+        await work()
+    except Exception:
+        # One odd object must not stop all the others for ever.
+        _logger.exception("turn failed")

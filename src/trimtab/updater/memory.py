@@ -1,0 +1,176 @@
+"""What the updater keeps from tick to tick: the shelf on which pure functions find their past.
+
+Nothing is decided here. It is lost with the process, and plans are made to start without it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core import convergence, remembering, surges
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.convergence import Expectation, Fulfilled, Missed, Verdict, Void
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.misses import Miss, count_miss, is_forgiven
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.remembering import Recollection
+
+EVICTION_SHOWS_WITHIN: Final = timedelta(minutes=5)
+"""A pod that stands in the view so long after its eviction was not evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A workload of which something is expected, as it is now."""
+
+    pods: Sequence[Pod]
+    limit_ranges: Sequence[LimitRangeItem]
+    wanted_pods: int | None
+    """How many pods it wants, zero if it does not say; None if it is gone."""
+    generation: int | None
+    """Of the autoscaler that is for it; None if there is none."""
+
+
+class Memory:
+    """Recollections of pods, expectations of workloads, misses, and the usual share."""
+
+    def __init__(self) -> None:
+        self.recollections: dict[str, Recollection] = {}
+        """By the uid of the pod."""
+        self.evicted: dict[str, datetime] = {}
+        """Evictions that were asked for and do not show in the view yet, by uid."""
+        self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
+        self.misses: dict[WorkloadName, Miss] = {}
+        self.usual_share: float | None = None
+        self.is_surging = False
+        self._share_at: datetime | None = None
+
+    def recall(
+        self,
+        seen: Iterable[tuple[Pod, AutoscalerName | None]],
+        now: datetime,
+        *,
+        is_all: bool,
+    ) -> None:
+        """Bring the memory of the pods up to date; if these are all, forget all others."""
+        fresh = remembering.recall(self.recollections, seen, now)
+        self.recollections = fresh if is_all else self.recollections | fresh
+
+    def amend(
+        self,
+        pod: Pod,
+        governor: AutoscalerName | None,
+        change: Callable[[Recollection], Recollection],
+    ) -> None:
+        """Change what is remembered of the pod under its governor."""
+        found = self.recollections.get(pod.uid)
+        if found is None or found.governor != governor:
+            found = Recollection(governor)
+        self.recollections[pod.uid] = change(found)
+
+    def forget_shown_evictions(self, pods: Iterable[Pod], now: datetime) -> None:
+        """Forget evictions that the view shows, and those that it should show by now."""
+        if self.evicted:
+            standing = {pod.uid for pod in pods if not pod.is_deleting}
+            self.evicted = {
+                uid: at
+                for uid, at in self.evicted.items()
+                if uid in standing and now - at < EVICTION_SHOWS_WITHIN
+            }
+
+    def settling(self, pods: Iterable[Pod], now: datetime) -> frozenset[str]:
+        """The pods that cannot be counted on for the moment."""
+        found = ((pod, self.recollections.get(pod.uid)) for pod in pods)
+        return frozenset(
+            pod.uid
+            for pod, memory in found
+            if memory is not None and remembering.is_settling(memory, pod, now)
+        )
+
+    def watched_workloads(self) -> set[WorkloadName]:
+        """The workloads of which something is expected, or was."""
+        return {*self.expectations, *self.misses}
+
+    def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName:
+        """The autoscaler for which something was last done about a watched workload."""
+        expectations = self.expectations.get(workload)
+        found = expectations[-1] if expectations else self.misses[workload].expectation
+        return found.autoscaler
+
+    def misses_by_autoscaler(self) -> Mapping[AutoscalerName, Miss]:
+        """The misses by the autoscaler for which the last change was made."""
+        return {miss.expectation.autoscaler: miss for miss in self.misses.values()}
+
+    def unproven(self) -> Mapping[WorkloadName, int]:
+        """By workload the evictions whose effect is not known yet."""
+        return {
+            workload: sum(each.is_eviction for each in expectations)
+            for workload, expectations in self.expectations.items()
+        }
+
+    def expect(self, expectation: Expectation) -> None:
+        """Remember what a change should bring about; it replaces what was expected of the pod."""
+        others = [
+            each
+            for each in self.expectations[expectation.workload]
+            if each.pod_uid != expectation.pod_uid
+        ]
+        self.expectations[expectation.workload] = [*others, expectation]
+
+    def review(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+        """Judge what is expected of the workload, and remember the verdicts."""
+        if now.wanted_pods is None:
+            self.expectations.pop(workload, None)
+            self.misses.pop(workload, None)
+            return
+        verdicts = convergence.review(
+            self.expectations.get(workload, ()),
+            now.pods,
+            now.limit_ranges,
+            lacks_pods=sum(not pod.is_deleting for pod in now.pods) < now.wanted_pods,
+            now=at,
+        )
+        for verdict in verdicts:
+            self._take_in(workload, verdict, now, at)
+        miss = self.misses.get(workload)
+        if miss is not None and is_forgiven(miss, now.pods, now.generation):
+            del self.misses[workload]
+
+    def learn_share(self, share: float, *, is_surging: bool, now: datetime) -> None:
+        """Remember what share of all pods wants a change."""
+        passed = timedelta() if self._share_at is None else now - self._share_at
+        self.usual_share = surges.remember_share(self.usual_share, share, passed=passed)
+        self.is_surging, self._share_at = is_surging, now
+
+    def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
+        self._fulfil(workload, verdict.expectation)
+        match verdict:
+            case Fulfilled(expectation, pod):
+                self.misses.pop(workload, None)
+                self._succeed(expectation, pod)
+            case Missed():
+                known = (pod.uid for pod in now.pods)
+                self.misses[workload] = count_miss(
+                    self.misses.get(workload),
+                    verdict,
+                    known=known,
+                    generation=now.generation or 0,
+                    now=at,
+                )
+            case Void():
+                pass
+
+    def _fulfil(self, workload: WorkloadName, expectation: Expectation) -> None:
+        remaining = [each for each in self.expectations[workload] if each is not expectation]
+        if remaining:
+            self.expectations[workload] = remaining
+        else:
+            del self.expectations[workload]
+
+    def _succeed(self, expectation: Expectation, pod: Pod) -> None:
+        """Let a successor cool down from the eviction to which it owes its life (F19)."""
+        if expectation.is_eviction:
+            before = self.recollections.get(pod.uid, Recollection(expectation.autoscaler))
+            self.recollections[pod.uid] = remembering.after_succession(before, expectation.since)

@@ -1,0 +1,231 @@
+"""From stores and memory to the snapshot that a plan is made from: all of it, or a part.
+
+A part is all pods of some workloads: budgets and roles never reach beyond a workload.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from trimtab.cluster.ports import Cluster
+from trimtab.core.annotations import BOOST_PREFIX
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.matching import ObservedAutoscaler, governor_of, index_by_workload
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.remembering import pod_memory
+from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.workloads import Workload
+from trimtab.updater.memory import Memory, Review
+from trimtab.updater.owning import (
+    OwnerKey,
+    Ownership,
+    owner_key,
+    resolve_owners,
+    resolve_targets,
+    workload_name,
+)
+from trimtab.updater.settings import UpdaterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The snapshot, and how to find things in it again."""
+
+    snapshot: Snapshot
+    workloads: Mapping[str, WorkloadName | None]
+    """The topmost workload of each pod, by uid."""
+    autoscalers: Mapping[AutoscalerName, Autoscaler]
+    owners: Collection[OwnerKey]
+    """The direct owners whose pods are here."""
+
+    def members(self, workloads: Collection[WorkloadName]) -> Mapping[WorkloadName, frozenset[str]]:
+        """The uids of all pods of the workloads."""
+        found: defaultdict[WorkloadName, set[str]] = defaultdict(set)
+        for uid, workload in self.workloads.items():
+            if workload in workloads and workload is not None:
+                found[workload].add(uid)
+        return {workload: frozenset(uids) for workload, uids in found.items()}
+
+
+class Observer:
+    """Reads the cluster, and remembers which owners belong together."""
+
+    def __init__(self, cluster: Cluster, settings: UpdaterSettings, memory: Memory) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._memory = memory
+        self._owners: dict[OwnerKey, Ownership] = {}
+
+    async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
+        """All that the stores hold, as far as it concerns any autoscaler."""
+        autoscalers = self.autoscalers()
+        namespaces = {autoscaler.namespace for autoscaler in autoscalers}
+        pods = [pod for pod in self._cluster.pods if self._concerns(pod, namespaces)]
+        self._owners = await self._resolve_owners(pods)
+        self._memory.forget_shown_evictions(pods, now)
+        observed = await self._resolve_targets(autoscalers)
+        watched = await self._watched(self._memory.watched_workloads())
+        return self._compose(
+            pods, observed, watched, now=now, admission_alive=admission_alive, is_all=True
+        )
+
+    async def observe_part(
+        self, changed: Collection[OwnerKey], now: datetime, *, admission_alive: bool
+    ) -> Observation:
+        """All pods of the workloads to which the owners belong."""
+        owners = self._siblings(changed)
+        pods = [pod for pod in self._cluster.pods if owner_key(pod) in owners]
+        self._owners |= await self._resolve_owners(pods)
+        found = {self._owners[key].topmost for key in owners if key in self._owners}
+        concerned = {workload for workload in found if workload is not None}
+        autoscalers = [each for each in self.autoscalers() if _target_name(each) in concerned]
+        observed = await self._resolve_targets(autoscalers)
+        watched = await self._watched(concerned & self._memory.watched_workloads())
+        return self._compose(
+            pods, observed, watched, now=now, admission_alive=admission_alive, is_all=False
+        )
+
+    def is_watched(self, pod: Pod) -> bool:
+        """Whether something is expected of the pod's workload."""
+        return self.workload_of(pod) in self._memory.expectations
+
+    def workload_of(self, pod: Pod) -> WorkloadName | None:
+        """The pod's workload, as far as it was known when everything was last observed."""
+        key = owner_key(pod)
+        known = None if key is None else self._owners.get(key)
+        return None if known is None else known.topmost
+
+    def autoscalers(self) -> list[Autoscaler]:
+        """All autoscalers that are not to be ignored."""
+        ignored = self._settings.ignored_namespaces
+        return [each for each in self._cluster.autoscalers if each.namespace not in ignored]
+
+    def _concerns(self, pod: Pod, namespaces: Collection[str]) -> bool:
+        if pod.namespace in namespaces:
+            return True
+        # A boost may outlive its autoscaler (S40).
+        boosted = any(name.startswith(BOOST_PREFIX) for name in pod.annotations)
+        return boosted and pod.namespace not in self._settings.ignored_namespaces
+
+    def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
+        known = {self._owners[key].topmost for key in changed if key in self._owners}
+        concerned = known - {None}
+        related = {key for key, each in self._owners.items() if each.topmost in concerned}
+        return related | set(changed)
+
+    async def _resolve_owners(self, pods: Iterable[Pod]) -> dict[OwnerKey, Ownership]:
+        return await resolve_owners(
+            self._cluster.owners, pods, concurrency=self._settings.concurrency
+        )
+
+    async def _resolve_targets(self, autoscalers: Iterable[Autoscaler]) -> list[ObservedAutoscaler]:
+        return await resolve_targets(
+            self._cluster.owners, autoscalers, concurrency=self._settings.concurrency
+        )
+
+    async def _watched(
+        self, workloads: Iterable[WorkloadName]
+    ) -> dict[WorkloadName, Workload | None]:
+        """Workloads of which something is expected, as they are now; None for what is gone."""
+        owners = self._cluster.owners
+        return {name: await owners.workload(name) for name in workloads}
+
+    def _compose(
+        self,
+        pods: Collection[Pod],
+        autoscalers: Collection[ObservedAutoscaler],
+        watched: Mapping[WorkloadName, Workload | None],
+        *,
+        now: datetime,
+        admission_alive: bool,
+        is_all: bool,
+    ) -> Observation:
+        memory = self._memory
+        observed = list(self._observe_pods(pods))
+        memory.recall(self._govern(observed, autoscalers), now, is_all=is_all)
+        by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
+        for workload, review in self._reviews(watched, observed, by_name):
+            memory.review(workload, review, now)
+        owners = {key for pod in pods if (key := owner_key(pod)) is not None}
+        snapshot = Snapshot(
+            pods=observed,
+            autoscalers=list(autoscalers),
+            limit_ranges=self._limit_ranges({pod.namespace for pod in pods}),
+            configured_replicas=self._configured(owners),
+            admission_alive=admission_alive,
+            resizes_in_place=self._settings.resizes_in_place,
+            pod_memory=pod_memory(memory.recollections),
+            convergence={workload: miss.retry for workload, miss in memory.misses.items()},
+            unproven=memory.unproven(),
+            settling=memory.settling(pods, now),
+            usual_share=memory.usual_share,
+            is_surging=None if is_all else memory.is_surging,
+        )
+        workloads = {each.pod.uid: each.workload for each in observed}
+        return Observation(snapshot, workloads, by_name, owners)
+
+    def _observe_pods(self, pods: Iterable[Pod]) -> Iterator[ObservedPod]:
+        unreadable = {each.namespace for each in self._cluster.autoscalers.unreadable}
+        for pod in pods:
+            workload = self.workload_of(pod)
+            lost = pod.owner is not None and workload is None
+            yield ObservedPod(
+                # What we have evicted is as good as gone, whatever the view still shows.
+                replace(pod, is_deleting=True) if pod.uid in self._memory.evicted else pod,
+                workload,
+                is_in_doubt=lost or pod.namespace in unreadable,
+            )
+
+    def _govern(
+        self, observed: Iterable[ObservedPod], autoscalers: Iterable[ObservedAutoscaler]
+    ) -> Iterator[tuple[Pod, AutoscalerName | None]]:
+        enabled = self._settings.plan.gates.pod_selector
+        index = index_by_workload(autoscalers, selectors_enabled=enabled)
+        for each in observed:
+            governor = governor_of(index, each.workload, each.pod.labels)
+            yield each.pod, None if governor is None else governor.identity
+
+    def _reviews(
+        self,
+        watched: Mapping[WorkloadName, Workload | None],
+        observed: Iterable[ObservedPod],
+        autoscalers: Mapping[AutoscalerName, Autoscaler],
+    ) -> Iterator[tuple[WorkloadName, Review]]:
+        if not watched:
+            return
+        members: dict[WorkloadName, list[Pod]] = {name: [] for name in watched}
+        for each in observed:
+            if each.workload is not None and each.workload in watched:
+                members[each.workload].append(each.pod)
+        for name, workload in watched.items():
+            autoscaler = autoscalers.get(self._memory.concerned_autoscaler(name))
+            yield (
+                name,
+                Review(
+                    members[name],
+                    self._cluster.limit_ranges(name.namespace),
+                    wanted_pods=None if workload is None else workload.replicas or 0,
+                    generation=None if autoscaler is None else autoscaler.generation,
+                ),
+            )
+
+    def _limit_ranges(self, namespaces: Iterable[str]) -> dict[str, Sequence[LimitRangeItem]]:
+        found = {name: self._cluster.limit_ranges(name) for name in namespaces}
+        return {name: items for name, items in found.items() if items}
+
+    def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.configured
+            for key, found in known
+            if found is not None and found.configured is not None
+        }
+
+
+def _target_name(autoscaler: Autoscaler) -> WorkloadName | None:
+    target = autoscaler.target
+    if target is None:
+        return None
+    return WorkloadName(autoscaler.namespace, target.kind, target.name)

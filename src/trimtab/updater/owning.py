@@ -1,0 +1,92 @@
+"""Which workload pods belong to and how many pods its owners want, asked once per direct owner.
+
+Well-known kinds are answered from stores; others may take a request, so several are asked at once.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from trimtab.cluster.ports import Owners
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+
+ItemT = TypeVar("ItemT")
+
+
+class OwnerKey(NamedTuple):
+    """One direct owner of pods, told from another of the same name by its uid."""
+
+    namespace: str
+    owner: OwnerReference
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What a pod's direct owner leads to."""
+
+    topmost: WorkloadName | None
+    """None while it is in doubt."""
+    configured: int | None
+    """How many pods the direct owner wants; None if it does not say."""
+
+
+def owner_key(pod: Pod) -> OwnerKey | None:
+    """The pod's direct owner."""
+    return None if pod.owner is None else OwnerKey(pod.namespace, pod.owner)
+
+
+def workload_name(key: OwnerKey) -> WorkloadName:
+    """The direct owner by its name alone."""
+    return WorkloadName(key.namespace, key.owner.kind, key.owner.name)
+
+
+async def resolve_owners(
+    owners: Owners, pods: Iterable[Pod], *, concurrency: int
+) -> dict[OwnerKey, Ownership]:
+    """The ownership of every direct owner of the pods."""
+    one_each = {key: pod for pod in pods if (key := owner_key(pod)) is not None}
+    found: dict[OwnerKey, Ownership] = {}
+
+    async def resolve(item: tuple[OwnerKey, Pod]) -> None:
+        key, pod = item
+        topmost = await owners.topmost(pod)
+        direct = await owners.workload(workload_name(key), key.owner.api_version)
+        found[key] = Ownership(topmost, None if direct is None else direct.replicas)
+
+    await _for_each(one_each.items(), resolve, concurrency)
+    return found
+
+
+async def resolve_targets(
+    owners: Owners, autoscalers: Iterable[Autoscaler], *, concurrency: int
+) -> list[ObservedAutoscaler]:
+    """The autoscalers with the selectors of their targets, in the order in which they are found."""
+    found: list[ObservedAutoscaler] = []
+
+    async def resolve(autoscaler: Autoscaler) -> None:
+        target, selector = autoscaler.target, None
+        if target is not None:
+            name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+            workload = await owners.workload(name, target.api_version)
+            selector = None if workload is None else workload.selector
+        found.append(ObservedAutoscaler(autoscaler, selector))
+
+    await _for_each(autoscalers, resolve, concurrency)
+    return found
+
+
+async def _for_each(
+    items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[None]], concurrency: int
+) -> None:
+    remaining = iter(items)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(_work_off(remaining, work))
+
+
+async def _work_off(remaining: Iterator[ItemT], work: Callable[[ItemT], Awaitable[None]]) -> None:
+    for item in remaining:
+        await work(item)

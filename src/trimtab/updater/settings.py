@@ -1,0 +1,55 @@
+"""What an operator may tune about the updater."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.pacing import PaceSettings
+from trimtab.core.settings_errors import require_at_least, require_interval
+
+
+def _careful_plans() -> PlanSettings:
+    # As many evictions of a workload as may miss are also all that may be open at a time: with a
+    # broken webhook no workload ever loses more pods than that (F16).
+    return PlanSettings(max_unproven=PlanSettings().max_misses)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdaterSettings:
+    """The updater's settings; flags of the original have its defaults, but for the pace (D14)."""
+
+    plan: PlanSettings = field(default_factory=_careful_plans)
+    """What is changed, and what is held; `paused` in it is the switch that stops all acts."""
+    pace: PaceSettings = field(default_factory=PaceSettings)
+    """How many evictions, and as many resizes, a second."""
+    interval: timedelta = timedelta(minutes=1)
+    """`--updater-interval`: how often everything is planned."""
+    gathering: timedelta = timedelta(milliseconds=500)
+    """How long changes of pods are gathered before what they concern is planned."""
+    telling_after: timedelta = timedelta(seconds=5)
+    """How long after a plan its conditions are written: by then the first acts are answered."""
+    uses_admission_status: bool = True
+    """`--use-admission-controller-status`: whether nothing is changed while admission is away."""
+    admission_lease_name: str = "vpa-admission-controller"
+    """`--admission-controller-status-lease-name`."""
+    admission_lease_namespace: str = "kube-system"
+    """`--admission-controller-status-lease-namespace`."""
+    admission_lease_timeout: timedelta = timedelta(minutes=1)
+    """`--admission-controller-status-lease-timeout`."""
+    resizes_in_place: bool = True
+    """Whether the cluster can resize pods in place."""
+    ignored_namespaces: frozenset[str] = frozenset()
+    """`--ignored-vpa-object-namespaces`."""
+    concurrency: int = 16
+    """How many requests are under way at a time."""
+    max_view_age: timedelta = timedelta(minutes=5)
+    """Nothing is planned on views that are older."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_interval("interval", self.interval)
+        require_interval("admission_lease_timeout", self.admission_lease_timeout)
+        require_interval("max_view_age", self.max_view_age)
+        require_at_least("gathering", self.gathering.total_seconds(), 0)
+        require_at_least("telling_after", self.telling_after.total_seconds(), 0)
+        require_at_least("concurrency", self.concurrency, 1)

@@ -1,0 +1,94 @@
+"""Telling people: events about what was done, conditions about what was not."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from trimtab.api import events
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import Cluster
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
+from trimtab.core.holds import HoldReason
+from trimtab.core.misses import Miss
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.update_conditions import update_conditions
+from trimtab.updater.agenda import Task
+from trimtab.updater.carrying import ActResult
+
+
+async def tell_of_act(cluster: Cluster, task: Task, result: ActResult, now: datetime) -> None:
+    """Write the events that an act deserves, with the original's reasons."""
+    for event in _events(task, result, now):
+        await cluster.emit(event)
+
+
+async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: datetime) -> None:
+    """Write an event on each pod that is not resized again because its node refused it."""
+    for each in outcomes:
+        if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE:
+            await cluster.emit(events.resize_skipped(each.pod, now))
+
+
+def renewed_conditions(
+    autoscalers: Iterable[Autoscaler],
+    outcomes: Iterable[Outcome],
+    misses: Mapping[AutoscalerName, Miss],
+    *,
+    max_misses: int,
+    now: datetime,
+) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
+    """The autoscalers whose conditions should be others, each with all that it should have."""
+    by_autoscaler: dict[AutoscalerName, list[Outcome]] = {}
+    for each in outcomes:
+        if each.autoscaler is not None:
+            by_autoscaler.setdefault(each.autoscaler, []).append(each)
+    renewed = []
+    for autoscaler in autoscalers:
+        name = autoscaler.identity
+        conditions = update_conditions(
+            autoscaler,
+            by_autoscaler.get(name, ()),
+            misses.get(name),
+            max_misses=max_misses,
+            now=now,
+        )
+        if set(conditions) != set(autoscaler.conditions):
+            renewed.append((autoscaler, conditions))
+    return renewed
+
+
+async def publish_all(
+    cluster: Cluster,
+    renewed: Iterable[tuple[Autoscaler, Sequence[Condition]]],
+    *,
+    concurrency: int,
+) -> int:
+    """How many of the conditions could be written; the others have to wait for the next tick."""
+    remaining = iter(list(renewed))
+    written = 0
+
+    async def work_off() -> None:
+        nonlocal written
+        for autoscaler, conditions in remaining:
+            try:
+                await cluster.publish_conditions(autoscaler, conditions)
+            except ClusterError:
+                continue
+            written += 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(work_off())
+    return written
+
+
+def _events(task: Task, result: ActResult, now: datetime) -> Sequence[events.Event]:
+    match task.act:
+        case Evict(pod=pod) if result is ActResult.DONE and task.autoscaler is not None:
+            return events.evicted(pod, task.autoscaler, now)
+        case Resize(pod=pod) | Unboost(pod=pod) if result is ActResult.DONE:
+            return (events.resized(pod, now),)
+        case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
+            return (events.unboost_failed(pod, now),)
+        case _:
+            return ()

@@ -1,0 +1,316 @@
+"""A small cluster in memory behind the ports: real stores, owners that bring pods back at once.
+
+New pods pass the real admission function, unless a test says that the webhook is broken. What is
+done shows at once, unless a test freezes the view.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from makers import MIB, NOW, a_container, amounts
+from usage_makers import a_selector
+from virtual_time import LoopClock
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.events import Event
+from trimtab.api.evictions import MemoryEviction
+from trimtab.api.leases import Lease
+from trimtab.api.statuses import Status
+from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.cluster.errors import BudgetError, ClusterError, ConflictError, NotFoundError
+from trimtab.cluster.owners import WatchedOwners
+from trimtab.cluster.ports import Owners, Store
+from trimtab.cluster.store import Writer, open_store
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    Condition,
+    ContainerRecommendation,
+    TargetReference,
+)
+from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.operations import Patch
+from trimtab.core.patch import admission_patch
+from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.workloads import Workload
+from trimtab.simulation.patching import apply_patch
+
+LEASE = ("kube-system", "vpa-admission-controller")
+
+
+class _Workloads:
+    """Workloads of one kind."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[tuple[str, str], Workload] = {}
+
+    def find(self, namespace: str, name: str) -> Workload | None:
+        return self.by_name.get((namespace, name))
+
+
+class _NoScales:
+    """No other kinds."""
+
+    async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:  # noqa: ARG002
+        return None
+
+
+class SmallCluster:
+    """The cluster; tests change its attributes to let things go wrong."""
+
+    pods: Store[Pod]
+    autoscalers: Store[Autoscaler]
+    checkpoints: Store[Checkpoint]
+    owners: Owners
+
+    def __init__(self) -> None:
+        self.clock = LoopClock()
+        self._pod_writer: Writer[Pod]
+        self._autoscaler_writer: Writer[Autoscaler]
+        self._checkpoint_writer: Writer[Checkpoint]
+        self._pod_writer, self.pods = open_store(self.clock)
+        self._autoscaler_writer, self.autoscalers = open_store(self.clock)
+        self._checkpoint_writer, self.checkpoints = open_store(self.clock)
+        self._pod_writer.replace(())
+        self._autoscaler_writer.replace(())
+        self._workloads = {"Deployment": _Workloads(), "ReplicaSet": _Workloads()}
+        self.owners = WatchedOwners(self._workloads, _NoScales())
+        self._templates: dict[str, tuple[Container, ...]] = {}
+        self._versions = 0
+        self._frozen: list[Callable[[], None]] | None = None
+        self.truth: dict[ObjectName, Pod] = {}
+        """All pods, whatever the view shows."""
+        self.leases = {LEASE: Lease(*LEASE, renewed_at=NOW)}
+        self.items: dict[str, list[LimitRangeItem]] = {}
+        self.has_webhook = True
+        self.undo: Callable[[Pod], Pod] = lambda pod: pod
+        """Another webhook that comes after ours."""
+        self.has_quota = True
+        self.is_kubelet_quick = True
+        self.protected: set[str] = set()
+        """Deployments whose PodDisruptionBudget allows nothing."""
+        self.refusals: dict[str, list[ClusterError]] = {}
+        """Errors of the next acts, by the name of the act."""
+        self.latency = timedelta(milliseconds=20)
+        self.view_age: timedelta | None = timedelta()
+        self.events: list[Event] = []
+        self.acts: list[tuple[str, str]] = []
+        """What succeeded, in order: the act and the pod."""
+        self.requests: Counter[str] = Counter()
+        """What was asked for, whether it succeeded or not."""
+
+    # What tests set up and look at.
+
+    def deploy(
+        self,
+        name: str = "web",
+        *containers: Container,
+        replicas: int = 2,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        deployment = WorkloadName("default", "Deployment", name)
+        replica_set = WorkloadName("default", "ReplicaSet", f"{name}-1")
+        selector = a_selector(app=name)
+        self._workloads["Deployment"].by_name["default", name] = Workload(
+            deployment, selector=selector, replicas=replicas, uid=f"d-{name}"
+        )
+        self._workloads["ReplicaSet"].by_name["default", replica_set.name] = Workload(
+            replica_set,
+            owner=OwnerReference("Deployment", name, "apps/v1", f"d-{name}"),
+            selector=selector,
+            replicas=replicas,
+            uid=f"rs-{name}",
+        )
+        self._templates[name] = containers or (a_container(requests=amounts(100, 100 * MIB)),)
+        for _ in range(replicas):
+            self.put(self._new_pod(name, labels or {}))
+
+    def autoscale(
+        self, *recommendations: ContainerRecommendation, name: str = "web", **fields: object
+    ) -> None:
+        known = self.autoscalers.find("default", name) or Autoscaler(
+            "default",
+            name,
+            uid=f"uid-{name}",
+            created_at=NOW,
+            target=TargetReference("Deployment", name, "apps/v1"),
+        )
+        changed = replace(
+            known,
+            recommendation=recommendations or known.recommendation,
+            generation=known.generation + bool(fields),
+            **fields,  # type: ignore[arg-type]
+        )
+        self._put_autoscaler(changed)
+
+    def put(self, pod: Pod) -> Pod:
+        """Store the pod in a new version."""
+        self._versions += 1
+        stored = replace(pod, resource_version=str(self._versions))
+        name = ObjectName(pod.namespace, pod.name)
+        self.truth[name] = stored
+        self._show(lambda: self._pod_writer.put(Entry(name, stored)))
+        return stored
+
+    def drop(self, pod: Pod) -> None:
+        name = ObjectName(pod.namespace, pod.name)
+        del self.truth[name]
+        self._show(lambda: self._pod_writer.drop(name))
+
+    def drop_autoscaler(self, name: str = "web") -> None:
+        self._autoscaler_writer.drop(ObjectName("default", name))
+
+    def freeze(self) -> None:
+        """Let the view show nothing new."""
+        self._frozen = []
+
+    def thaw(self) -> None:
+        """Let the view show all that happened meanwhile."""
+        waiting, self._frozen = self._frozen or [], None
+        for show in waiting:
+            show()
+
+    def pods_of(self, name: str) -> list[Pod]:
+        return [pod for pod in self.truth.values() if pod.labels["app"] == name]
+
+    def condition(self, kind: str, name: str = "web") -> Condition | None:
+        found = self.autoscalers.find("default", name)
+        assert found is not None
+        return next((each for each in found.conditions if each.type == kind), None)
+
+    def renew(self) -> None:
+        """The admission controller renews its lease."""
+        self.leases[LEASE] = replace(self.leases[LEASE], renewed_at=self.clock.now())
+
+    # The ports.
+
+    def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
+        return self.items.get(namespace, ())
+
+    def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+        raise NotImplementedError
+
+    def age(self) -> timedelta | None:
+        return self.view_age
+
+    def problems(self) -> Mapping[str, Exception]:
+        return {}
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        raise NotImplementedError
+
+    async def publish_conditions(
+        self, autoscaler: Autoscaler, conditions: Sequence[Condition]
+    ) -> None:
+        await self._arrive("publish_conditions")
+        stored = self.autoscalers.find(autoscaler.namespace, autoscaler.name)
+        if stored is None or stored.resource_version != autoscaler.resource_version:
+            raise ConflictError("PATCH status", Status(code=409))
+        self._put_autoscaler(replace(stored, conditions=tuple(conditions)))
+
+    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        raise NotImplementedError
+
+    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+        raise NotImplementedError
+
+    async def evict(self, pod: Pod) -> None:
+        await self._arrive("evict")
+        stored = self._stored(pod)
+        if stored.resource_version != pod.resource_version:
+            raise ConflictError("POST eviction", Status(code=409))
+        if pod.labels["app"] in self.protected:
+            raise BudgetError("POST eviction", Status(code=429))
+        self.drop(stored)
+        self.acts.append(("evict", pod.name))
+        if self.has_quota:
+            self.put(self._new_pod(pod.labels["app"], pod.labels))
+
+    async def resize(self, pod: Pod, patch: Patch) -> None:
+        await self._arrive("resize")
+        changed = apply_patch(self._stored(pod), patch)
+        if self.is_kubelet_quick:
+            containers = tuple(replace(each, status=each.spec) for each in changed.containers)
+            changed = replace(changed, containers=containers)
+        self.put(changed)
+        self.acts.append(("resize", pod.name))
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        await self._arrive("patch_pod")
+        self.put(apply_patch(self._stored(pod), patch))
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        await self._arrive("fetch_lease")
+        return self.leases.get((namespace, name))
+
+    async def write_lease(self, lease: Lease) -> Lease:
+        await self._arrive("write_lease")
+        self.leases[lease.namespace, lease.name] = lease
+        return lease
+
+    async def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def _arrive(self, act: str) -> None:
+        self.requests[act] += 1
+        await self.clock.sleep(self.latency)
+        if self.refusals.get(act):
+            raise self.refusals[act].pop(0)
+
+    def _stored(self, pod: Pod) -> Pod:
+        stored = self.truth.get(ObjectName(pod.namespace, pod.name))
+        if stored is None:
+            raise NotFoundError("pod", Status(code=404))
+        if stored.uid != pod.uid:
+            raise ConflictError("pod", Status(code=409))
+        return stored
+
+    def _new_pod(self, name: str, labels: Mapping[str, str]) -> Pod:
+        number = next(
+            number
+            for number in range(1000)
+            if ObjectName("default", f"{name}-{number}") not in self.truth
+        )
+        self._versions += 1
+        now = self.clock.now()
+        pod = Pod(
+            "default",
+            f"{name}-{number}",
+            uid=f"uid-{self._versions}",
+            labels={"app": name, **labels},
+            owner=OwnerReference("ReplicaSet", f"{name}-1", "apps/v1", f"rs-{name}"),
+            phase=PodPhase.RUNNING,
+            containers=self._templates[name],
+            created_at=now,
+            started_at=now,
+            ready_since=now,
+        )
+        return self.undo(self._admit(pod)) if self.has_webhook else pod
+
+    def _admit(self, pod: Pod) -> Pod:
+        autoscaler = self.autoscalers.find("default", pod.labels["app"])
+        patch = admission_patch(
+            pod,
+            autoscaler,
+            gates=FeatureGates(),
+            limit_ranges=self.limit_ranges(pod.namespace),
+        )
+        return apply_patch(pod, patch)
+
+    def _put_autoscaler(self, autoscaler: Autoscaler) -> None:
+        self._versions += 1
+        stored = replace(autoscaler, resource_version=str(self._versions))
+        self._autoscaler_writer.put(Entry(ObjectName(stored.namespace, stored.name), stored))
+
+    def _show(self, show: Callable[[], None]) -> None:
+        if self._frozen is None:
+            show()
+        else:
+            self._frozen.append(show)

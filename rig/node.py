@@ -43,6 +43,7 @@ _NEEDED_PLUGINS: Final = ("bridge", "host-local", "loopback")
 _HIERARCHIES: Final = ("cpu", "cpuset", "memory")
 _CPU_SHARES: Final = 8192
 """All pods count as one against any process outside: with more weight no compiler starves them."""
+_STATUS: Final = Path("/proc/self/status")
 _CAPABILITIES: Final = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 """Their bits, of the kernel's header capability.h."""
 
@@ -255,7 +256,7 @@ def _has_plugins(folder: Path) -> bool:
 def _why_no_rights() -> str | None:
     if os.geteuid() != 0:
         return "only root may start one"
-    status = Path("/proc/self/status").read_text("ascii")
+    status = _STATUS.read_text("ascii")
     rights = int(status.partition("CapEff:")[2].split()[0], base=16)
     missing = [name for name, bit in _CAPABILITIES.items() if not rights >> bit & 1]
     return f"root lacks {' and '.join(missing)}" if missing else None

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+MOUNTS = Path("/proc/self/mounts")
+SYSTEM_FOLDERS = "/usr/sbin:/sbin"
+
 _PATIENCE_SECONDS = 5
 _POLL_SECONDS = 0.02
 
@@ -28,7 +31,7 @@ def main() -> int:
 
 def hierarchies() -> Iterator[Path]:
     """Where cgroups are mounted, old ones and new ones."""
-    for line in Path("/proc/self/mounts").read_text("utf-8").splitlines():
+    for line in MOUNTS.read_text("utf-8").splitlines():
         _, place, kind, *_ = line.split()
         if kind in ("cgroup", "cgroup2"):
             yield Path(place)
@@ -60,7 +63,7 @@ def remove_bridge(name: str) -> None:
 
 def find_ip() -> str | None:
     """The program that makes and removes network interfaces; PATH may lack its folder."""
-    return shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+    return shutil.which("ip") or shutil.which("ip", path=SYSTEM_FOLDERS)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rig import processes, supervisor, waiting
-from rig.processes import ProcessError
+from rig.processes import ProcessError, Surroundings
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 30
@@ -213,3 +213,51 @@ def test_a_process_that_stands_still_can_be_ended(tmp_path: Path) -> None:
 
     assert (tmp_path / "left").exists()
     assert not is_alive(read_pid(tmp_path))
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["ended in order", "run was killed"])
+def test_what_a_program_leaves_is_cleared_up_when_it_has_ended(
+    tmp_path: Path, *, is_killed: bool
+) -> None:
+    script(tmp_path, POLITE)
+    cleared = tmp_path / "cleared"
+    # It notes whether the program was gone by then.
+    afterwards = ["/bin/sh", "-c", f"test -e {tmp_path}/left && touch {cleared}"]
+    surroundings = f"processes.Surroundings(afterwards={afterwards!r})"
+    source = RUN.replace("directory) as it", f"directory, surroundings={surroundings}) as it")
+    with subprocess.Popen(
+        [sys.executable, "-c", source, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT
+    ) as run:
+        assert run.stdout is not None
+        run.stdout.readline()
+        run.send_signal(signal.SIGKILL if is_killed else signal.SIGINT)
+
+    waiting.wait_for(cleared.exists, bool)
+
+
+def test_files_that_are_to_be_held_stay_open_until_the_end(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, POLITE)
+    read_end, write_end = os.pipe()
+    surroundings = Surroundings(held=[write_end])
+
+    with processes.running(program, flags, tmp_path, surroundings=surroundings) as process:
+        process.wait_until((tmp_path / "pid").exists)
+        os.close(write_end)
+        held = select.select([read_end], [], [], 0)[0]
+
+    # Nobody holds the other end any more, so there is nothing to wait for.
+    assert held == []
+    assert os.read(read_end, 1) == b""
+    os.close(read_end)
+
+
+def test_a_program_has_the_name_and_the_variables_that_it_is_given(tmp_path: Path) -> None:
+    program, flags = script(tmp_path, "import os; print(os.environ['ANSWER'])")
+    surroundings = Surroundings(environment={"ANSWER": "42"})
+
+    with processes.running(
+        program, flags, tmp_path, name="it", surroundings=surroundings
+    ) as process:
+        process.popen.wait(PATIENCE_SECONDS)
+
+    assert (tmp_path / "it.log").read_text(encoding="utf-8") == "42\n"

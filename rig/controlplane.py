@@ -242,7 +242,7 @@ _Start = Callable[[str, Sequence[str], Callable[[], bool]], None]
 
 def _prepare(directory: Path, logs: Path, parts: frozenset[Part]) -> ControlPlane:
     logs.mkdir(parents=True, exist_ok=True)
-    ports = Ports(*_free_ports(len(fields(Ports))))
+    ports = Ports(*free_ports(len(fields(Ports))))
     made = certificates.make(directory)
     plane = ControlPlane(directory, logs, ports, secrets.token_urlsafe(), made, parts)
     _write_credentials(plane)
@@ -308,7 +308,8 @@ _START: Final[dict[Part, Callable[[ControlPlane, _Start], None]]] = {
 }
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

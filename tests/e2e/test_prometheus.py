@@ -1,0 +1,91 @@
+"""Prometheus over real and fake usage: the series that history is read from are there."""
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from rig import node_settings, prometheus, workers
+from rig.controlplane import ControlPlane
+from rig.node import Node
+from rig.prometheus import Prometheus
+
+pytestmark = pytest.mark.e2e
+
+USAGE = {"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "64Mi"}
+
+
+@pytest.fixture(scope="session")
+def fake_prometheus(cluster: ControlPlane) -> Iterator[Prometheus]:
+    """A Prometheus of the cluster with the fake node."""
+    skip_without_prometheus()
+    with prometheus.running(cluster, prometheus.fake_usage(cluster)) as ready:
+        yield ready
+
+
+@pytest.fixture(scope="session")
+def node_prometheus(node_cluster: Node) -> Iterator[Prometheus]:
+    """A Prometheus of the cluster with the real node."""
+    skip_without_prometheus()
+    target = prometheus.cadvisor(f"{node_cluster.place.address}:{node_settings.PORT}")
+    with prometheus.running(node_cluster.plane, target) as ready:
+        yield ready
+
+
+def skip_without_prometheus() -> None:
+    reason = prometheus.why_not()
+    if reason:
+        pytest.skip(f"no Prometheus: {reason}")
+
+
+def test_the_usage_of_a_fake_pod_can_be_queried_as_annotated(
+    cluster: ControlPlane, namespace: str, fake_prometheus: Prometheus
+) -> None:
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "annotations": USAGE},
+        "spec": {"containers": [{"name": "app", "image": "none"}]},
+    }
+    cluster.create(f"/api/v1/namespaces/{namespace}/pods", manifest)
+    selected = f'{{namespace="{namespace}",container="app"}}'
+    (memory,) = fake_prometheus.wait_for(f"container_memory_working_set_bytes{selected}", bool)
+    (cpu,) = fake_prometheus.wait_for(
+        f"irate(container_cpu_usage_seconds_total{selected}[1m])",
+        lambda found: found and found[0].value > 0,
+    )
+
+    assert memory.value == 64 * 2**20
+    assert memory.labels["pod"] == "web"
+    assert memory.labels["job"] == "fake-usage"
+    # The difference of two readings, each of them late by as much as the machine is.
+    assert cpu.value == pytest.approx(0.25, rel=0.5)
+
+
+def test_the_figures_of_a_component_can_be_queried_while_it_is_scraped(
+    cluster: ControlPlane, fake_prometheus: Prometheus
+) -> None:
+    job = f"apiserver-{secrets.token_hex(2)}"
+    server = prometheus.Target(job, f"127.0.0.1:{cluster.port}", is_secure=True)
+    with fake_prometheus.scraping(server):
+        (found,) = fake_prometheus.wait_for(f'up{{job="{job}"}}', bool)
+        requests = fake_prometheus.query(f'sum(apiserver_request_total{{job="{job}"}})')
+
+    assert found.value == 1
+    assert requests[0].value > 0
+
+
+def test_the_usage_of_a_real_container_can_be_queried(
+    node_cluster: Node, node_namespace: str, node_prometheus: Prometheus
+) -> None:
+    busy = workers.pod("busy", workers.container("-cpu=200"))
+    node_cluster.plane.create(f"/api/v1/namespaces/{node_namespace}/pods", busy)
+    selected = f'{{namespace="{node_namespace}",pod="busy",container="app"}}'
+    (counted,) = node_prometheus.wait_for(
+        f"container_cpu_usage_seconds_total{selected}",
+        lambda found: found and found[0].value > 0,
+    )
+    (memory,) = node_prometheus.wait_for(f"container_memory_working_set_bytes{selected}", bool)
+
+    assert counted.labels["job"] == "kubernetes-cadvisor"
+    assert memory.value > 0

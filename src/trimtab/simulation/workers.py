@@ -152,7 +152,9 @@ class PodWorker:
         self._means.world.tell(ContainerKilled(now, self.pod, name, memory_bytes, limit))
         if self._restarts(slot):
             shown = self._means.draw(_TERMINATED_SHOWN)
-            slot.timer.set(shown, partial(self._wait, name, back_off - shown))
+            # A back-off alone would end just when the next turn is due, and be in vain.
+            down = back_off + self._means.draw(_RESTART)
+            slot.timer.set(shown, partial(self._wait, name, down - shown))
         elif self._is_all_over():
             self.end(PodPhase.FAILED, statuses.COMPLETED)
 

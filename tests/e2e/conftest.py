@@ -13,18 +13,33 @@ from rig.node import Node
 ROOT = Path(__file__).parents[2]
 
 Kubectl = Callable[..., str]
+Bring = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
-def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def bring(request: pytest.FixtureRequest) -> Bring:
+    """Brings programs; what is said while they are built is seen at once, as it takes minutes."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def run(*names: str) -> None:
+        with capture.global_and_fixture_disabled():
+            programs.find_all(names)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def control_plane(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server alone, where nothing happens but what a test does."""
+    bring(*controlplane.needed())
     with controlplane.running(logs=tmp_path_factory.mktemp("control-plane")) as plane:
         yield plane
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def cluster(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A whole cluster: workloads get pods, and these run on a large fake node."""
+    bring(*controlplane.needed(*Part))
     with controlplane.running(*Part, logs=tmp_path_factory.mktemp("cluster")) as plane:
         yield plane
 
@@ -37,12 +52,13 @@ def namespace(cluster: ControlPlane) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def node_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+def node_cluster(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A cluster whose one node is real; skips what needs it where there can be none."""
     reason = node.why_not()
     if reason:
         pytest.skip(f"no real node: {reason}")
-    parts = (Part.CONTROLLERS, Part.SCHEDULER)
+    parts = (Part.CONTROLLERS, Part.SCHEDULER, Part.METRICS)
+    bring(*controlplane.needed(*parts), "kubelet")
     logs = tmp_path_factory.mktemp("node-cluster")
     with controlplane.running(*parts, logs=logs) as plane, node.running(plane) as ready:
         yield ready
@@ -74,7 +90,8 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture(scope="session")
-def kubectl(control_plane: ControlPlane) -> Kubectl:
+def kubectl(bring: Bring, control_plane: ControlPlane) -> Kubectl:
+    bring("kubectl")
     program = programs.find("kubectl")
 
     def run(*arguments: str, given: str | None = None) -> str:

@@ -24,6 +24,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import BudgetError
 from trimtab.cluster.kubeconfig import load_kubeconfig
+from trimtab.cluster.usage import MetricsApi
 from trimtab.core.patch import resource_operations
 from trimtab.core.pods import Pod, ResizeState
 from trimtab.core.resources import Resource, Resources
@@ -39,13 +40,18 @@ SLOW_SECONDS = 90
 
 
 @pytest.fixture
-async def acts(node_cluster: Node) -> AsyncIterator[Acts]:
+async def client(node_cluster: Node) -> AsyncIterator[Client]:
     clock = RealClock()
     kubeconfig = node_cluster.plane.kubeconfig
     connection = load_kubeconfig([kubeconfig], environment={}, clock=clock)
     budget = RequestBudget(clock, rate=0, burst=0)
-    async with Client(connection, clock=clock, random=Random(1), budget=budget) as client:
-        yield Acts(client, Checkpoints())
+    async with Client(connection, clock=clock, random=Random(1), budget=budget) as opened:
+        yield opened
+
+
+@pytest.fixture
+def acts(client: Client) -> Acts:
+    return Acts(client, Checkpoints())
 
 
 class World:
@@ -359,3 +365,16 @@ def test_the_node_tells_about_the_usage_that_a_worker_is_told_to_have(world: Wor
     # A busy machine may give less, and the last debts of one reading are paid in the next.
     assert 0.1 < (last[1] - first[1]) / (last[0] - first[0]) < 0.6
     assert 60 * MIB <= memory < 90 * MIB
+
+
+async def test_our_source_of_usage_reads_the_same_from_metrics_server(
+    world: World, client: Client
+) -> None:
+    world.start(workers.pod("web", workers.container("-cpu=300", "-memory=60")))
+    path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{world.namespace}/pods"
+    world.plane.wait_for(path, lambda found: found["items"], patience_seconds=SLOW_SECONDS)
+    columns = await MetricsApi(client, world.namespace).fetch()
+
+    assert (columns.pods, columns.containers) == (("web",), ("app",))
+    assert 100 < columns.cpu_millicores[0] < 600
+    assert 60 * MIB <= columns.memory_bytes[0] < 90 * MIB

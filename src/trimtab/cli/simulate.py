@@ -1,0 +1,67 @@
+"""`trimtab simulate`: bad days for the real components, in a simulated cluster, from a seed."""
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from trimtab.cli.usage import UsageError
+from trimtab.simulation.fleet import run_many
+from trimtab.simulation.runs import Report, describe_run, run_seed
+from trimtab.simulation.scenarios import Size
+
+
+def simulate(
+    *,
+    seed: int = 1,
+    seeds: int = 1,
+    hours: int | None = None,
+    jobs: int | None = None,
+    quiet: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Whether the components did nothing wrong: 0 if so, else 1, with what they did.
+
+    Args:
+        seed: The first seed. One seed is one run, on any machine.
+        seeds: How many seeds to run, one after the other from the first.
+        hours: How many simulated hours faults come and go; drawn from the seed if not given.
+        jobs: How many runs at a time; as many as there are cores if not given.
+        quiet: Tell only the end.
+    """
+    _check(seeds=seeds, hours=hours, jobs=jobs)
+    size = Size() if hours is None else Size(disturbed_hours=(hours, hours))
+    run = partial(run_seed, size=size)
+    if seeds == 1:
+        sys.stdout.write("\n".join(describe_run(seed, size)) + "\n")
+        sys.stdout.flush()
+        report = run(seed)
+        sys.stdout.write("\n".join(report.lines()) + "\n")
+        return int(bool(report.violations))
+    reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
+    failed = list(_failures(reports, seeds, is_quiet=quiet))
+    for report in sorted(failed, key=lambda each: each.seed):
+        sys.stdout.write("\n".join(report.lines()) + "\n")
+    sys.stdout.write(f"{seeds - len(failed)} passed, {len(failed)} failed\n")
+    return int(bool(failed))
+
+
+def _failures(reports: Iterator[Report], total: int, *, is_quiet: bool) -> Iterator[Report]:
+    failed = 0
+    for count, report in enumerate(reports, start=1):
+        if report.violations:
+            failed += 1
+            yield report
+        if not is_quiet:
+            sys.stderr.write(f"\r{count} of {total} seeds, {failed} failed")
+            sys.stderr.flush()
+    if not is_quiet:
+        sys.stderr.write("\n")
+
+
+def _check(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and value < 1:
+            raise UsageError(f"--{name} must be at least 1, not {value}")

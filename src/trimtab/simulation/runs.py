@@ -1,0 +1,119 @@
+"""Runs: one seed, one scenario, the whole stack, and what the checkers say to it.
+
+A run has two parts. In the first one faults come and go; then everything works again, nobody's
+load changes any more, and the cluster has to come to rest.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.breaking import break_now
+from trimtab.simulation.checking import Inspector, Violation
+from trimtab.simulation.faults import Fault, draw_faults
+from trimtab.simulation.kubelet import KubeletSettings
+from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
+from trimtab.simulation.stack import REAL, Stack
+from trimtab.simulation.virtual_time import run_virtually
+
+STEP: Final = timedelta(minutes=1)
+"""How often everything is checked that shows only over time."""
+SETTLING: Final = timedelta(hours=2)
+"""How long the cluster may take to come to rest when all faults have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of a run."""
+
+    seed: int
+    digest: str
+    """The same for every run of the seed."""
+    simulated: timedelta
+    facts: Mapping[str, int]
+    """How often each kind of thing happened."""
+    violations: tuple[Violation, ...]
+
+    def lines(self) -> list[str]:
+        """The report in words."""
+        happened = ", ".join(f"{count} {kind}" for kind, count in sorted(self.facts.items()))
+        verdict = f"{len(self.violations)} violations" if self.violations else "all well"
+        digest = self.digest[:16]
+        return [
+            f"seed {self.seed}: {verdict} in {self.simulated}; {happened}; digest {digest}",
+            *(f"  {violation}" for violation in self.violations),
+        ]
+
+
+def run_seed(seed: int, size: Size, stack: Stack = REAL) -> Report:
+    """The report of one seed."""
+    scenario, faults = _draw(seed, size, stack)
+    return run_virtually(run_scenario(scenario, faults, stack))
+
+
+def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
+    """What is drawn from a seed, in words, before anything happens."""
+    scenario, faults = _draw(seed, size, stack)
+    modes = ", ".join(sorted({autoscaler.mode for autoscaler in scenario.autoscalers}))
+    drawn = (
+        f"seed {seed}: {len(scenario.nodes)} nodes, {len(scenario.workloads)} workloads, "
+        f"{len(scenario.autoscalers)} autoscalers ({modes}), {len(scenario.budgets)} budgets, "
+        f"{len(scenario.quotas)} quotas, {len(scenario.limit_ranges)} limit ranges; "
+        f"{len(faults)} faults in {scenario.disturbed}, then {scenario.quiet} of quiet"
+    )
+    return [drawn, *(f"  {fault}" for fault in faults)]
+
+
+async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack) -> Report:
+    """The report of one scenario with these faults."""
+    random = Random(scenario.seed)
+    kubelet = KubeletSettings(period=scenario.kubelet_period)
+    async with Simulation(random=random, kubelet=kubelet) as simulation:
+        inspector = Inspector(simulation.world)
+        simulation.furnish(scenario)
+        for name, component in stack.build(simulation).items():
+            simulation.add(name, component)
+        breaking = asyncio.create_task(_break_one_by_one(simulation, faults))
+        await _pass(simulation, inspector, scenario.disturbed + STEP)
+        await breaking
+        simulation.kubelet.hold_loads()
+        await _pass(simulation, inspector, SETTLING)
+        inspector.expect_quiet()
+        await _pass(simulation, inspector, scenario.quiet - SETTLING)
+        return Report(
+            scenario.seed,
+            simulation.journal.digest(),
+            simulation.clock.elapsed(),
+            simulation.journal.counts(),
+            inspector.violations(),
+        )
+
+
+def _draw(seed: int, size: Size, stack: Stack) -> tuple[Scenario, tuple[Fault, ...]]:
+    scenario = draw_scenario(seed, size)
+    return scenario, draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
+
+
+async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -> None:
+    """Let time pass, with a look at everything now and then."""
+    until = simulation.clock.elapsed() + span
+    while simulation.clock.elapsed() < until:
+        await simulation.clock.sleep(STEP)
+        inspector.inspect()
+
+
+async def _break_one_by_one(simulation: Simulation, faults: Sequence[Fault]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for fault in faults:
+            group.create_task(_break_for_a_while(simulation, fault))
+
+
+async def _break_for_a_while(simulation: Simulation, fault: Fault) -> None:
+    await simulation.clock.sleep(fault.begins)
+    mend = break_now(simulation, fault)
+    await simulation.clock.sleep(fault.lasts)
+    mend()

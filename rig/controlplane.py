@@ -202,13 +202,18 @@ class ControlPlane:
         return http.client.HTTPSConnection(LOOPBACK, port, context=trust, timeout=timeout_seconds)
 
 
+def needed(*parts: Part) -> tuple[str, ...]:
+    """The names of the programs that a control plane with those parts consists of."""
+    return ("etcd", "kube-apiserver", *parts)
+
+
 @contextmanager
 def running(*parts: Part, logs: Path | None = None) -> Iterator[ControlPlane]:
     """A control plane that is ready for use; programs that are missing are built first.
 
     Logs are in its folder, and go with it, unless another folder is given for them.
     """
-    found = programs.find_all(("etcd", "kube-apiserver", *parts))
+    found = programs.find_all(needed(*parts))
     with ExitStack() as stack:
         directory = stack.enter_context(_own_directory())
         plane = _prepare(directory, logs or directory, frozenset(parts))

@@ -54,7 +54,7 @@ class Kubelet:
     """The kubelets of all nodes."""
 
     def __init__(self, world: World, serving: Serving, settings: KubeletSettings) -> None:
-        self._world = world
+        self.world = world
         self._serving = serving
         self._settings = settings
         chance = np.random.Generator(np.random.PCG64(world.random.getrandbits(64)))
@@ -70,12 +70,12 @@ class Kubelet:
 
     def start(self) -> None:
         """Take care of all pods from now on."""
-        for node in self._world.nodes:
+        for node in self.world.nodes:
             self._know(node)
-        for pod in self._world.pods:
+        for pod in self.world.pods:
             self._consider(pod)
-        self._world.nodes.subscribe(self._notice_node)
-        self._world.pods.subscribe(self._notice_pod)
+        self.world.nodes.subscribe(self._notice_node)
+        self.world.pods.subscribe(self._notice_pod)
         self._next_turn = asyncio.get_running_loop().time()
         self._schedule_turn()
 
@@ -87,7 +87,7 @@ class Kubelet:
 
     def hold_loads(self) -> None:
         """Let every load stay as it is now, without any chance."""
-        self.running.demand.held_at = self._world.now()
+        self.running.demand.held_at = self.world.now()
 
     def readings(self) -> Readings | None:
         """What the last turn measured; None before the first."""
@@ -106,7 +106,7 @@ class Kubelet:
         if not machines:
             return
         excesses = self.running.measure(
-            self._world.now(),
+            self.world.now(),
             self._settings.period,
             is_reachable=np.array([machine.node.is_ready for machine in machines]),
             memory_factor=self.memory_factor,
@@ -129,12 +129,12 @@ class Kubelet:
                 self._press_out(worker)
 
     def _press_out(self, worker: PodWorker) -> None:
-        now = self._world.now()
+        now = self.world.now()
         blamed = pressure.blame(worker, now)
         pod = worker.end(PodPhase.FAILED, statuses.ERROR)
-        self._world.tell(PodPressedOut(now, pod))
+        self.world.tell(PodPressedOut(now, pod))
         for eviction in blamed:
-            self._world.evictions.append(eviction)
+            self.world.evictions.append(eviction)
 
     # Pods
 
@@ -157,10 +157,13 @@ class Kubelet:
             self._soon(partial(self._accept, pod))
 
     def _accept(self, seen: Pod) -> None:
-        pod = self._world.pods.find(seen.namespace, seen.name)
+        pod = self.world.pods.find(seen.namespace, seen.name)
         if pod is None or pod.uid != seen.uid or pod.is_deleting or pod.uid in self._workers:
             return
         machine = self._machines[pod.node_name]
+        if not machine.node.is_ready:
+            # Nobody is there to start it; it is considered again when the node is back.
+            return
         worker = PodWorker(self._means, pod, node=machine.number)
         self._workers[pod.uid] = machine.workers[pod.uid] = worker
         worker.accept()
@@ -182,6 +185,9 @@ class Kubelet:
         if worker.is_closed:
             return
         machine = self._machines[worker.pod.node_name]
+        if not machine.node.is_ready:
+            self._unsettled[worker.pod.uid] = worker
+            return
         neighbours = [each for each in machine.workers.values() if each is not worker]
         state = resizes.judge(worker, machine.node, neighbours)
         resizes.resize(self._means, worker, state)
@@ -200,9 +206,7 @@ class Kubelet:
         machine = self._machines.get(node.name)
         if machine is None:
             self._machines[node.name] = _Machine(len(self._machines), node)
-            for pod in self._world.pods:
-                if pod.node_name == node.name:
-                    self._consider(pod)
+            self._consider_all(node)
             return
         was_ready, machine.node = machine.node.is_ready, node
         if was_ready and not node.is_ready:
@@ -213,6 +217,12 @@ class Kubelet:
         elif node.is_ready and not was_ready:
             machine.unready.cancel()
             self._soon(partial(self._block_pods, machine))
+            self._consider_all(node)
+
+    def _consider_all(self, node: Node) -> None:
+        for pod in self.world.pods:
+            if pod.node_name == node.name and pod.uid not in self._workers:
+                self._consider(pod)
 
     def _block_pods(self, machine: _Machine) -> None:
         for worker in list(machine.workers.values()):

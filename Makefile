@@ -1,4 +1,5 @@
-# Every verb is one line that a person could type; the first one used makes .venv by itself.
+# Every verb is one line that a person could type; the first one used makes .venv by itself, and
+# verbs that need Go programs build them, with a toolchain of their own if there is none.
 PYTHON ?= python3
 BIN := .venv/bin
 COUNT ?= 200
@@ -20,25 +21,25 @@ check: .venv/ready ## format, lint, types, layers
 format: .venv/ready ## rewrite files as `check` wants them
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .
 
-golden: .venv/ready ## compute every recorded answer anew with the original (needs Go)
+golden: .venv/ready ## compute every recorded answer anew with the original
 	$(BIN)/python -m oracle --rewrite tests/golden
 
-parity: .venv/ready ## draw fresh cases, ask the original, check our answers (needs Go)
+parity: .venv/ready ## draw fresh cases, ask the original, check our answers
 	$(BIN)/python -m oracle --count $(COUNT) --seed $(SEED) --out .parity && $(BIN)/pytest tests/golden --golden-dir .parity
 
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml
 
-cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-C (needs Go, or one installed)
+cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-C
 	$(BIN)/python -m rig
 
 cluster-down: .venv/ready ## end the cluster that runs in another shell
 	$(BIN)/python -m rig down
 
-e2e: .venv/ready ## the tests that need a real control plane or the original (needs Go)
+e2e: .venv/ready ## the tests that need a real control plane or the original
 	$(BIN)/pytest -m e2e
 
-bench: .venv/ready ## measure stores, and the core beside the original as ratios (needs Go)
+bench: .venv/ready ## measure stores, and the core beside the original as ratios
 	$(BIN)/python -m bench.store && $(BIN)/python -m bench.core
 
 lock: .venv/ready ## pin every dependency anew, with hashes

@@ -44,7 +44,9 @@ class Admitting:
         if world.pods.find(namespace, name) is not None:
             raise conflict(request, "it exists already")
         world.templates[pod.uid] = template
-        stored = world.pods.put(replace(pod, created_at=world.now()))
+        # The wire has whole seconds.
+        created_at = world.now().replace(microsecond=0)
+        stored = world.pods.put(replace(pod, created_at=created_at))
         world.tell(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
 

@@ -183,6 +183,8 @@ _KINDS: Final[Mapping[str, _Reconcile]] = {
     "DaemonSet": reconcile_daemon_set,
     "Deployment": reconcile_deployment,
     "Job": reconcile_job,
+    # Nobody here knows it, but in the field it has ReplicaSets, too.
+    "Rollout": reconcile_deployment,
     "StatefulSet": reconcile_stateful_set,
 }
 """All other kinds make so many pods that are all alike."""

@@ -25,7 +25,7 @@ async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None
     upkeep.store(replace(workload, replicas=len(nodes)))
     by_node: dict[str, list[Pod]] = {node.name: [] for node in nodes}
     for pod in upkeep.pods(workload):
-        node_name = pod.node_name or world.templates[pod.uid].node_name
+        node_name = world.templates[pod.uid].node_name
         if node_name not in by_node or pod.phase in ENDED:
             upkeep.delete([pod])
         else:

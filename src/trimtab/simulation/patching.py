@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from trimtab.core.operations import Operation, Patch, Remove
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
@@ -10,6 +10,10 @@ from trimtab.core.quantities import format_amount, parse_amount
 from trimtab.core.resources import BOTH, Resources
 
 _Document: TypeAlias = "dict[str, _Document] | str"
+
+
+_SHORTEST_IN_SPEC: Final = 4
+"""In `/spec/containers/0/…` only what stands behind the position may be changed."""
 
 
 class PatchError(ValueError):
@@ -25,7 +29,10 @@ def apply_patch(pod: Pod, patch: Patch) -> Pod:
 
 
 def _apply(document: _Document, operation: Operation) -> None:
-    *path, last = [_unescape(key) for key in operation.path.split("/")[1:]]
+    keys = [_unescape(key) for key in operation.path.split("/")[1:]]
+    if len(keys) < (_SHORTEST_IN_SPEC if keys[:1] == ["spec"] else 1):
+        raise PatchError(operation.path)
+    *path, last = keys
     parent = document
     for key in path:
         if isinstance(parent, str) or key not in parent:
@@ -49,7 +56,9 @@ def _unescape(key: str) -> str:
 
 def _open(pod: Pod) -> _Document:
     """The pod as a document; lists are maps from positions, since nothing here changes them."""
-    metadata: dict[str, _Document] = {"labels": dict(pod.labels)}
+    metadata: dict[str, _Document] = {}
+    if pod.labels:
+        metadata["labels"] = dict(pod.labels)
     if pod.annotations or pod.has_empty_annotations:
         metadata["annotations"] = dict(pod.annotations)
     spec: dict[str, _Document] = {
@@ -68,7 +77,7 @@ def _open_container(container: Container) -> _Document:
     present: dict[str, _Document] = {
         name: _open_amounts(amounts) for name, amounts in maps.items() if amounts is not None
     }
-    return {"resources": present} if present else {}
+    return {"resources": present}
 
 
 def _open_amounts(amounts: Resources) -> _Document:
@@ -77,13 +86,14 @@ def _open_amounts(amounts: Resources) -> _Document:
 
 def _close(pod: Pod, document: _Document) -> Pod:
     metadata = _map(_map(document)["metadata"])
+    # The server leaves out maps that are empty.
     annotations = _texts(metadata.get("annotations"))
     spec = _map(_map(document)["spec"])
     return replace(
         pod,
         labels=_texts(metadata.get("labels")) or {},
         annotations=annotations or {},
-        has_empty_annotations=annotations == {},
+        has_empty_annotations=False,
         containers=tuple(_close_container(container, spec) for container in pod.containers),
     )
 
@@ -91,13 +101,16 @@ def _close(pod: Pod, document: _Document) -> Pod:
 def _close_container(container: Container, spec: Mapping[str, _Document]) -> Container:
     own = _map(_map(spec[container.kind])[str(container.index)])
     resources = _map(own.get("resources") or {})
-    allocation = Allocation(_amounts(resources.get("requests")), _amounts(resources.get("limits")))
+    allocation = Allocation(
+        _amounts(resources.get("requests"), container.spec.requests),
+        _amounts(resources.get("limits"), container.spec.limits),
+    )
     return container if allocation == container.spec else replace(container, spec=allocation)
 
 
-def _amounts(document: "_Document | None") -> Resources | None:
+def _amounts(document: "_Document | None", before: Resources | None) -> Resources | None:
     texts = _texts(document)
-    if texts is None:
+    if texts is None or (not texts and before != {}):
         return None
     return {kind: parse_amount(kind, texts[kind]) for kind in BOTH if kind in texts}
 

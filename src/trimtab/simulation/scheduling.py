@@ -127,7 +127,8 @@ class Scheduler:
     def _choose(self, pod: Pod) -> Node | None:
         """The node on which most is left, of those that have room."""
         wanted = {kind: reserved_total(pod, kind) for kind in BOTH}
-        only = self._world.templates[pod.uid].node_name
+        template = self._world.templates.get(pod.uid)
+        only = "" if template is None else template.node_name
         possible = [
             node
             for node in self._world.nodes

@@ -131,14 +131,14 @@ class Serving:
         before = world.autoscalers.find(autoscaler.namespace, autoscaler.name)
         if before is None:
             raise not_found(f"publish {autoscaler.namespace}/{autoscaler.name}")
-        after = world.autoscalers.put(
-            replace(
-                before,
-                recommendation=recommendation,
-                conditions=conditions,
-                observed_generation=autoscaler.generation,
-            )
+        after = replace(
+            before,
+            recommendation=recommendation,
+            conditions=_written(conditions),
+            observed_generation=autoscaler.generation or None,
         )
+        if after != before:
+            after = world.autoscalers.put(after)
         world.tell(StatusPublished(world.now(), actor, before, after))
 
     def publish_conditions(
@@ -152,14 +152,18 @@ class Serving:
             raise not_found(request)
         if before.resource_version != autoscaler.resource_version:
             raise conflict(request)
-        after = world.autoscalers.put(replace(before, conditions=conditions))
+        after = replace(before, conditions=_written(conditions))
+        if after != before:
+            after = world.autoscalers.put(after)
         world.tell(StatusPublished(world.now(), actor, before, after))
 
     def save_checkpoint(self, actor: str, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, new or not."""
         world, name = self._world, checkpoint.written_name
         before = world.checkpoints.find(checkpoint.namespace, name)
-        after = world.checkpoints.put(replace(checkpoint, name=name))
+        after = replace(checkpoint, name=name)
+        if after != before:
+            after = world.checkpoints.put(after)
         world.tell(CheckpointSaved(world.now(), actor, before, after))
 
     def delete_checkpoint(self, actor: str, namespace: str, name: str) -> None:
@@ -173,16 +177,15 @@ class Serving:
     # All else
 
     def write_lease(self, actor: str, lease: Lease) -> Lease:
-        """Create a lease, or replace the version that it names."""
+        """Create a lease, or replace the version that it names; one that is gone comes back."""
         world = self._world
-        request = f"write_lease {lease.namespace}/{lease.name}"
         current = world.leases.find(lease.namespace, lease.name)
-        if lease.resource_version and current is None:
-            raise not_found(request)
         if current is not None and current.resource_version != lease.resource_version:
-            raise conflict(request)
-        created = world.now() if current is None else current.created_at
-        stored = world.leases.put(replace(lease, created_at=created))
+            raise conflict(f"write_lease {lease.namespace}/{lease.name}")
+        created = world.now().replace(microsecond=0) if current is None else current.created_at
+        stored = replace(lease, created_at=created)
+        if stored != current:
+            stored = world.leases.put(stored)
         world.tell(LeaseWritten(world.now(), actor, stored))
         return stored
 
@@ -223,3 +226,13 @@ def _patched(request: str, current: Pod, seen: Pod, patch: Patch) -> Pod:
         return apply_patch(current, patch)
     except PatchError as error:
         raise conflict(request, f"the patch does not apply: {error}") from error
+
+
+def _written(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """The conditions as they come back: the wire has whole seconds."""
+    return tuple(
+        replace(each, last_transition_time=each.last_transition_time.replace(microsecond=0))
+        if each.last_transition_time is not None
+        else each
+        for each in conditions
+    )

@@ -1,16 +1,17 @@
 """A small simulated cluster for tests: its machinery, makers of objects, and a quick kubelet."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import wraps
 from random import Random
-from typing import TypeVar
+from typing import ParamSpec
 
-from makers import MIB, amounts
+from makers import MIB, NOW, a_container, a_pod, amounts
 
-from trimtab.core.pods import Allocation, Pod, PodPhase
+from trimtab.core.pods import Allocation, Container, Pod, PodPhase
 from trimtab.core.selectors import Selector, equality
 from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.controllers import Controllers
@@ -21,7 +22,7 @@ from trimtab.simulation.tables import Change
 from trimtab.simulation.virtual_time import VirtualClock, run_virtually
 from trimtab.simulation.world import World
 
-_T = TypeVar("_T")
+P = ParamSpec("P")
 
 START_SECONDS = 2.0
 
@@ -34,6 +35,7 @@ class SmallCluster:
     serving: Serving
     admitting: Admitting
     scheduler: Scheduler
+    kubelet: "QuickKubelet"
 
     def pods(self, app: str) -> list[Pod]:
         """The pods of an app that neither have ended nor are about to, by name."""
@@ -59,26 +61,15 @@ async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[SmallClus
     for number in range(nodes):
         world.nodes.put(a_node(f"node-{number}"))
     scheduler.start()
-    QuickKubelet(world).start()
+    kubelet = QuickKubelet(world)
+    kubelet.start()
     controllers = asyncio.create_task(Controllers(world, serving, admitting).run())
     try:
-        yield SmallCluster(world, serving, admitting, scheduler)
+        yield SmallCluster(world, serving, admitting, scheduler, kubelet)
     finally:
         controllers.cancel()
         with suppress(asyncio.CancelledError):
             await controllers
-
-
-def in_a_cluster(
-    play: Callable[[SmallCluster], Awaitable[_T]], *, nodes: int = 3, seed: int = 1
-) -> _T:
-    """What the play returns, after it was played in a cluster of its own."""
-
-    async def run() -> _T:
-        async with a_cluster(nodes=nodes, seed=seed) as cluster:
-            return await play(cluster)
-
-    return run_virtually(run())
 
 
 async def passing(**span: float) -> None:
@@ -86,12 +77,25 @@ async def passing(**span: float) -> None:
     await asyncio.sleep(timedelta(**span).total_seconds())
 
 
+def virtually(
+    test: Callable[P, Coroutine[object, object, None]],
+) -> Callable[P, None]:
+    """The test, played in virtual time."""
+
+    @wraps(test)
+    def play(*args: P.args, **kwargs: P.kwargs) -> None:
+        run_virtually(test(*args, **kwargs))
+
+    return play
+
+
 class QuickKubelet:
     """Starts every pod that has a node, a little later; a job's pod succeeds in its time."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.never_ready: set[str] = set()
+        self.broken: set[str] = set()
+        """Apps whose pods never get ready."""
 
     def start(self) -> None:
         self._world.pods.subscribe(self._notice)
@@ -116,12 +120,15 @@ class QuickKubelet:
             phase=PodPhase.RUNNING,
             containers=containers,
             started_at=now,
-            ready_since=None if current.is_deleting else now,
+            ready_since=now if self._gets_ready(current) else None,
         )
         self._world.pods.put(running)
         runs_for = self._world.templates[pod.uid].runs_for
         if runs_for is not None:
             asyncio.get_running_loop().call_later(runs_for.total_seconds(), self._finish, pod)
+
+    def _gets_ready(self, pod: Pod) -> bool:
+        return not pod.is_deleting and pod.labels.get("app") not in self.broken
 
     def _finish(self, pod: Pod) -> None:
         current = self._world.pods.find(pod.namespace, pod.name)
@@ -157,3 +164,16 @@ def a_workload(
 
 def _is_live(pod: Pod) -> bool:
     return not pod.is_deleting and pod.phase in (PodPhase.PENDING, PodPhase.RUNNING)
+
+
+def a_world(*, seed: int = 1) -> World:
+    """A world in which nothing happens by itself."""
+    return World(clock=VirtualClock(), random=Random(seed))
+
+
+def a_placed_pod(*containers: Container, name: str = "web-0", **fields: object) -> Pod:
+    """A pod that runs on a node, as its kubelet reports it."""
+    made = containers or (a_container(requests=amounts(100, 100 * MIB)),)
+    running = [replace(each, status=each.status or each.spec, is_running=True) for each in made]
+    usual: dict[str, object] = {"node_name": "node-0", "ready_since": NOW, "owner": None}
+    return a_pod(*running, name=name, **(usual | fields))  # type: ignore[arg-type]

@@ -217,8 +217,9 @@ def _start_containerd(node: Node, found: Programs, start: _Start) -> None:
         return subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode == 0
 
     start(found.containerd, [f"--config={node.place.directory / 'containerd.toml'}"], answers)
+    unpacking = ("images", "import", "--snapshotter", node_settings.SNAPSHOTTER)
     for archive in node_images.build(node.place.directory):
-        _run([*ctr, "images", "import", str(archive)])
+        _run([*ctr, *unpacking, str(archive)])
 
 
 def _start_kubelet(node: Node, found: Programs, start: _Start) -> None:

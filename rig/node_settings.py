@@ -15,6 +15,8 @@ from rig.fake_node import Json
 
 PORT: Final = 10250
 HIGHEST_NUMBER: Final = 255
+SNAPSHOTTER: Final = "native"
+"""Copies images, which are small: layers could not be mounted on every file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ state = "{place.directory}/containerd-state"
     bin_dir = "{found.plugins}"
     conf_dir = "{place.directory}/cni"
   [{cri}.containerd]
+    snapshotter = "{SNAPSHOTTER}"
     default_runtime_name = "runc"
     [{cri}.containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"

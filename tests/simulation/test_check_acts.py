@@ -7,6 +7,7 @@ import pytest
 from makers import MIB, a_recommendation, amounts
 from simulation.toys import (
     SELECTOR,
+    USUAL,
     ActWhenElected,
     EvictEverything,
     PublishTo,
@@ -17,16 +18,22 @@ from simulation.toys import (
     set_amounts,
 )
 
+from trimtab.api.leases import Lease
 from trimtab.core.autoscalers import ContainerPolicy, ControlledValues, UpdateMode
 from trimtab.core.boost import annotation_name
-from trimtab.core.pods import Allocation, Container
+from trimtab.core.pods import Allocation, Container, ResizeState
+from trimtab.simulation.check_admission import AdmissionAlive
+from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
+from trimtab.simulation.check_cool_down import CoolDown
+from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
+from trimtab.simulation.check_futility import Futility
 from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
-from trimtab.simulation.facts import PodCreated, PodEvicted
+from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, ProcessStarted
 from trimtab.simulation.objects import DisruptionBudget
 from trimtab.simulation.rules import Checker
 
@@ -48,7 +55,7 @@ def resized(
     async def scene(stage: Stage) -> None:
         stage.put_pods(1, **pod)
         stage.put_autoscaler(LARGER, mode=mode, policies=(policy,))
-        await stage.play(ResizeEverything(amounts(*requests)))
+        await stage.play(ResizeEverything((amounts(*requests),)))
 
     return scene
 
@@ -61,7 +68,7 @@ def resized_after_an_edit(minutes_later: int) -> Scene:
         stricter = replace(POLICY, max_allowed=amounts(150))
         stage.world.change_autoscaler(replace(before, policies=(stricter,)))
         await stage.wait(timedelta(minutes=minutes_later))
-        await stage.play(ResizeEverything(amounts(200)))
+        await stage.play(ResizeEverything((amounts(200),)))
 
     return scene
 
@@ -85,6 +92,95 @@ def evicted(mode: UpdateMode | None, recommendation: object = LARGER) -> Scene:
         if mode is not None:
             stage.put_autoscaler(recommendation, mode=mode)  # type: ignore[arg-type]
         await stage.play(EvictEverything())
+
+    return scene
+
+
+def evicted_at_once(
+    count: int, *, of: int, successor: str = "", min_replicas: int | None = None, **pod: object
+) -> Scene:
+    """Some pods of a group are evicted, perhaps with a successor after the first eviction."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_pods(of, **pod)
+        stage.put_autoscaler(LARGER, min_replicas=min_replicas)
+        await stage.play(EvictEverything(most=1 if successor else count))
+        await stage.wait(timedelta(minutes=1))
+        if successor:
+            ready_since = stage.world.now() if successor == "ready" else None
+            stage.put_pod("successor", ready_since=ready_since)
+            await stage.play(EvictEverything(most=1))
+
+    return scene
+
+
+def restarted(*, restarts: bool) -> Scene:
+    async def scene(stage: Stage) -> None:
+        container = Container("app", spec=Allocation(USUAL), restarts_on_resize=restarts)
+        stage.put_pods(2, containers=(container,))
+        stage.put_autoscaler(LARGER)
+        await stage.play(ResizeEverything((amounts(200),)))
+
+    return scene
+
+
+def evicted_after_the_lease(silence: timedelta | None, fault: str = "") -> Scene:
+    """A pod is evicted so long after admission last said that it lives."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_pods(2)
+        if fault:
+            stage.tell(FaultBegan(stage.world.now(), fault))
+        if silence is not None:
+            lease = Lease("kube-system", "vpa-admission-controller", holder="admission")
+            stage.serving.write_lease("admission", lease)
+            await stage.wait(silence)
+        await stage.play(EvictEverything(most=1))
+
+    return scene
+
+
+def resized_again(after: timedelta, **pod: object) -> Scene:
+    async def scene(stage: Stage) -> None:
+        stage.put_pods(1, **pod)
+        await stage.play(ResizeEverything((amounts(150), amounts(200)), after))
+
+    return scene
+
+
+def evicted_while_it_goes(*, goes: bool) -> Scene:
+    async def scene(stage: Stage) -> None:
+        pod = stage.put_pods(1, is_deleting=goes)[0]
+        stage.tell(PodEvicted(stage.world.now(), "updater", pod))
+
+    return scene
+
+
+def evicted_in_vain(times: int, *, successor: int, last_after: timedelta) -> Scene:
+    """Each successor comes in with so many millicores; then one more pod is evicted."""
+
+    async def scene(stage: Stage) -> None:
+        pod = stage.put_pods(1)[0]
+        for number in range(times):
+            stage.tell(PodEvicted(stage.world.now(), "updater", pod))
+            made = Container("app", spec=Allocation(amounts(successor, 100 * MIB)))
+            after = stage.put_pod(f"successor-{number}", containers=(made,))
+            stage.tell(PodCreated(stage.world.now(), pod, after, (), webhook_answered=True))
+        await stage.wait(last_after)
+        stage.tell(PodEvicted(stage.world.now(), "updater", pod))
+
+    return scene
+
+
+def boosted_for(span: timedelta, *, fault: str = "", **pod: object) -> Scene:
+    """A pod is boosted all the time while an updater runs that does nothing about it."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_pods(1, annotations=BOOSTED, **pod)
+        stage.tell(ProcessStarted(stage.world.now(), "updater"))
+        if fault:
+            stage.tell(FaultBegan(stage.world.now(), fault))
+        await stage.wait(span)
 
     return scene
 
@@ -250,6 +346,102 @@ SINS = [
         two_terms(first_acts_until=30),
         two_terms(first_acts_until=20),
         id="the old leader goes on when there is a new one",
+    ),
+    pytest.param(
+        Disruption, evicted_at_once(3, of=4), evicted_at_once(2, of=4), id="three of four"
+    ),
+    pytest.param(
+        Disruption,
+        evicted_at_once(2, of=2, successor="starting"),
+        evicted_at_once(2, of=2, successor="ready"),
+        id="before the successor is ready",
+    ),
+    pytest.param(
+        Disruption,
+        evicted_at_once(1, of=1),
+        evicted_at_once(1, of=1, min_replicas=1),
+        id="the only replica",
+    ),
+    pytest.param(
+        Disruption,
+        evicted_at_once(1, of=2, owner=None),
+        evicted_at_once(1, of=2),
+        id="a pod that nobody owns",
+    ),
+    pytest.param(
+        Disruption, restarted(restarts=True), restarted(restarts=False), id="all restarted"
+    ),
+    pytest.param(
+        AdmissionAlive,
+        evicted_after_the_lease(None),
+        evicted_after_the_lease(timedelta()),
+        id="nobody admits pods",
+    ),
+    pytest.param(
+        AdmissionAlive,
+        evicted_after_the_lease(timedelta(minutes=5)),
+        evicted_after_the_lease(timedelta(minutes=2)),
+        id="admission is away",
+    ),
+    pytest.param(
+        AdmissionAlive,
+        evicted_after_the_lease(timedelta(minutes=5)),
+        evicted_after_the_lease(timedelta(minutes=5), "clock skew updater at 1:00:00"),
+        id="admission is away by everybody's clock",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_again(timedelta(minutes=4)),
+        resized_again(timedelta(minutes=5)),
+        id="resized twice",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_again(timedelta(minutes=1)),
+        resized_again(timedelta(minutes=1), resize=ResizeState.DEFERRED),
+        id="resized twice though the first one was done",
+    ),
+    pytest.param(
+        CoolDown,
+        evicted_while_it_goes(goes=True),
+        evicted_while_it_goes(goes=False),
+        id="evicted twice",
+    ),
+    pytest.param(
+        Futility,
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11)),
+        evicted_in_vain(3, successor=200, last_after=timedelta(minutes=11)),
+        id="no successor gets its size",
+    ),
+    pytest.param(
+        Futility,
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11)),
+        evicted_in_vain(2, successor=100, last_after=timedelta(minutes=11)),
+        id="after three misses",
+    ),
+    pytest.param(
+        Boosts,
+        resized((50, None), annotations=BOOSTED, ready_since=None),
+        resized((50, None), annotations=BOOSTED),
+        id="a boosted pod resized before it is ready",
+    ),
+    pytest.param(
+        Boosts,
+        evicted_at_once(1, of=2, annotations=BOOSTED),
+        evicted_at_once(1, of=2),
+        id="a boosted pod evicted",
+    ),
+    pytest.param(
+        Boosts,
+        boosted_for(timedelta(minutes=41)),
+        boosted_for(timedelta(minutes=39)),
+        id="a boost that never ends",
+    ),
+    pytest.param(
+        Boosts,
+        boosted_for(timedelta(hours=2)),
+        boosted_for(timedelta(hours=2), fault="cut off updater"),
+        id="a boost that never ends though nothing is broken",
     ),
     pytest.param(
         Quiet,

@@ -11,7 +11,9 @@ from simulation.toys import EvictEverything, Stage
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event, EventReason, about_pod
+from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
+from trimtab.api.metrics import UsageColumns
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.operations import Add, Remove
 from trimtab.simulation.facts import (
@@ -32,6 +34,7 @@ from trimtab.simulation.facts import (
     ProcessCrashed,
     ProcessStarted,
     StatusPublished,
+    UsageTold,
 )
 from trimtab.simulation.journal import Journal, encode_fact
 from trimtab.simulation.virtual_time import START, run_virtually
@@ -48,7 +51,8 @@ FACTS: tuple[Fact, ...] = (
     PodPatched(START, "updater", POD, POD),
     PodGone(START, POD),
     ContainerKilled(START, POD, "app", 200 * MIB, 100 * MIB),
-    PodPressedOut(START, POD),
+    PodPressedOut(START, POD, (MemoryEviction("default", "web-0", "app", 200 * MIB, START),)),
+    UsageTold(START, "recommender", UsageColumns(("default",), ("web-0",), ("app",), (0.1,))),
     StatusPublished(START, "recommender", an_autoscaler(), an_autoscaler()),
     CheckpointSaved(START, "recommender", None, CHECKPOINT),
     CheckpointSaved(START, "recommender", CHECKPOINT, CHECKPOINT),

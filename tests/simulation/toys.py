@@ -13,10 +13,12 @@ from random import Random
 
 from makers import MIB, a_recommendation, amounts, an_autoscaler
 
+from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.leases import Lease
 from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.operations import Add, Patch
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
 from trimtab.core.quantities import format_amount
@@ -154,18 +156,18 @@ class EvictEverything:
 
 @dataclass(frozen=True)
 class ResizeEverything:
-    """An updater that gives every pod the same resources."""
+    """An updater that gives every pod the same resources, one after the other."""
 
-    requests: Resources
-    limits: Resources | None = None
+    requests: tuple[Resources, ...]
+    pause: timedelta = timedelta()
 
     async def __call__(self, surroundings: Surroundings) -> None:
         cluster = surroundings.cluster
         await cluster.synced()
-        for pod in cluster.pods:
-            await cluster.resize(pod, set_amounts(pod, "requests", self.requests))
-            if self.limits is not None:
-                await cluster.resize(pod, set_amounts(pod, "limits", self.limits))
+        for wanted in self.requests:
+            for pod in cluster.pods:
+                await cluster.resize(pod, set_amounts(pod, "requests", wanted))
+            await surroundings.clock.sleep(self.pause)
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,37 @@ class ActWhenElected:
             await clock.sleep(moment - clock.elapsed())
             target = amounts(int(moment.total_seconds()))
             await PublishTo((a_recommendation(target=target),))(surroundings)
+
+
+@dataclass(frozen=True)
+class SaveCheckpoints:
+    """A recommender that saves what it is told to, one after the other."""
+
+    aggregates: tuple[AggregateCheckpoint, ...]
+
+    async def __call__(self, surroundings: Surroundings) -> None:
+        cluster = surroundings.cluster
+        for aggregate in self.aggregates:
+            await cluster.save_checkpoint(Checkpoint("default", "web", "app", aggregate))
+
+
+async def halve_checkpoints(surroundings: Surroundings) -> None:
+    """A recommender that loses half of what it reads."""
+    cluster = surroundings.cluster
+    await cluster.synced()
+    for checkpoint in cluster.checkpoints:
+        histogram = checkpoint.aggregate.cpu_histogram
+        halved = replace(histogram, total_weight=histogram.total_weight / 2)
+        aggregate = replace(checkpoint.aggregate, cpu_histogram=halved)
+        await cluster.save_checkpoint(replace(checkpoint, aggregate=aggregate))
+
+
+async def delete_checkpoints(surroundings: Surroundings) -> None:
+    """A recommender that takes every checkpoint for an orphan."""
+    cluster = surroundings.cluster
+    await cluster.synced()
+    for checkpoint in cluster.checkpoints:
+        await cluster.delete_checkpoint(checkpoint.namespace, checkpoint.name)
 
 
 def set_amounts(pod: Pod, which: str, wanted: Resources) -> Patch:

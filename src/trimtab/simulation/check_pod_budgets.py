@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trimtab.core.pods import Pod, PodPhase
 from trimtab.simulation.facts import Fact, PodEvicted
-from trimtab.simulation.objects import DisruptionBudget
+from trimtab.simulation.objects import DisruptionBudget, WorkloadObject
 from trimtab.simulation.rules import Checker
 
 
@@ -13,9 +13,11 @@ class PodBudgets(Checker):
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """The budgets that an eviction overdraws."""
-        if not isinstance(fact, PodEvicted) or fact.pod.phase is PodPhase.PENDING:
+        if not isinstance(fact, PodEvicted):
             return
         pod = fact.pod
+        if pod.is_deleting or pod.phase is not PodPhase.RUNNING:
+            return
         for budget in self.world.budgets:
             if _covers(budget, pod) and self._allowed(budget) < _needs(pod):
                 yield f"{fact.actor} evicted {pod.namespace}/{pod.name} past {budget.name}"
@@ -29,10 +31,18 @@ class PodBudgets(Checker):
         return healthy - (self._expected(covered) - (budget.max_unavailable or 0))
 
     def _expected(self, covered: list[Pod]) -> int:
-        """How many pods there should be, by the word of their owners."""
-        owners = {(pod.namespace, pod.owner) for pod in covered if pod.owner is not None}
-        found = [self.world.find_owner(namespace, owner) for namespace, owner in owners]
-        return sum(owner.replicas or 0 for owner in found if owner is not None)
+        """How many pods there should be, by the word of those who scale them."""
+        scaled = {
+            owner.uid: owner.replicas or 0
+            for owner in map(self._find_scaled, covered)
+            if owner is not None
+        }
+        return sum(scaled.values())
+
+    def _find_scaled(self, pod: Pod) -> WorkloadObject | None:
+        owner = self.world.find_owner(pod.namespace, pod.owner)
+        above = None if owner is None else self.world.find_owner(owner.namespace, owner.owner)
+        return above if above is not None and above.kind == "Deployment" else owner
 
 
 def _covers(budget: DisruptionBudget, pod: Pod) -> bool:

@@ -4,23 +4,44 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from trimtab.simulation.check_admission import AdmissionAlive
+from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
+from trimtab.simulation.check_cool_down import CoolDown
+from trimtab.simulation.check_counting import SamplesCountedOnce
+from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
+from trimtab.simulation.check_futility import Futility
+from trimtab.simulation.check_histories import Histories, KeptCheckpoints
+from trimtab.simulation.check_kills import KillsCountedOnce
 from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
+from trimtab.simulation.check_recommendations import SoundRecommendations
+from trimtab.simulation.check_restarts import SteadyRestarts
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
 
 ALL: Final[tuple[type[Checker], ...]] = (
-    RequestBounds,
-    Modes,
+    Disruption,
     PodBudgets,
     EvictionRate,
+    AdmissionAlive,
+    Futility,
+    CoolDown,
+    Modes,
+    RequestBounds,
+    Boosts,
     Leaders,
+    Histories,
+    KeptCheckpoints,
+    SamplesCountedOnce,
+    KillsCountedOnce,
+    SoundRecommendations,
+    SteadyRestarts,
     Quiet,
 )
 """Every checker that there is."""

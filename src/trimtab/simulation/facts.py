@@ -6,7 +6,9 @@ from typing import TypeAlias
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
+from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
+from trimtab.api.metrics import UsageColumns
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
@@ -79,6 +81,17 @@ class PodPressedOut:
 
     at: datetime
     pod: Pod
+    blamed: tuple[MemoryEviction, ...] = ()
+    """What it tells of the containers that used too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTold:
+    """The metrics server told a component what containers use."""
+
+    at: datetime
+    actor: str
+    usage: UsageColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +183,7 @@ Fact: TypeAlias = (
     | PodGone
     | ContainerKilled
     | PodPressedOut
+    | UsageTold
     | StatusPublished
     | CheckpointSaved
     | CheckpointDeleted

@@ -19,6 +19,7 @@ from trimtab.core.matching import (
 )
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.selectors import Selector
+from trimtab.simulation.calm import Calm
 from trimtab.simulation.tables import Change
 from trimtab.simulation.world import World
 
@@ -65,17 +66,20 @@ class Hindsight:
     """Which autoscalers may govern a pod in the eyes of a component that is a little behind."""
 
     def __init__(self, world: World, span: timedelta) -> None:
+        self.calm = Calm(world)
         self._world = world
         self._span = span
         self._autoscalers: dict[AutoscalerName, Timeline[Autoscaler | None]] = {}
         self._by_target: dict[WorkloadName, dict[AutoscalerName, None]] = {}
         self._labels: dict[str, Timeline[Mapping[str, str]]] = {}
         self._workloads: dict[str, WorkloadName] = {}
+        self._workloads_by_name: dict[tuple[str, str], WorkloadName] = {}
         self._selectors: dict[WorkloadName, Selector] = {}
         for autoscaler in world.autoscalers:
             self._note_autoscaler(autoscaler.identity, None, autoscaler)
         for pod in world.pods:
             self._note_pod(None, pod)
+        self._relabelled: dict[WorkloadName, datetime] = {}
         world.autoscalers.subscribe(self._follow_autoscaler)
         world.pods.subscribe(self._follow_pod)
 
@@ -105,6 +109,28 @@ class Hindsight:
         """The workload at the top of the pod's owners, which may be gone by now."""
         return self._workloads.get(pod.uid) or find_topmost(self._world, pod)
 
+    def workload_named(self, namespace: str, pod_name: str) -> WorkloadName | None:
+        """The workload of the last pod that had this name."""
+        return self._workloads_by_name.get((namespace, pod_name))
+
+    def target_of(self, namespace: str, autoscaler_name: str) -> WorkloadName | None:
+        """The workload that an autoscaler is for now, if it is there and says so."""
+        found = self._world.autoscalers.find(namespace, autoscaler_name)
+        if found is None or found.target is None:
+            return None
+        return WorkloadName(namespace, found.target.kind, found.target.name)
+
+    def relabelled_at(self, workload: WorkloadName) -> datetime | None:
+        """When labels of any of its pods were last changed, if they ever were."""
+        return self._relabelled.get(workload)
+
+    def selector_of(self, workload: WorkloadName) -> Selector | None:
+        """Which pods are the workload's, which may be gone by now."""
+        found = self._world.find_workload(workload)
+        if found is not None:
+            self._selectors[workload] = found.selector
+        return self._selectors.get(workload)
+
     def limit_ranges(self, namespace: str) -> list[LimitRangeItem]:
         """The items of all limit ranges of a namespace."""
         found = [each for each in self._world.limit_ranges if each.namespace == namespace]
@@ -117,14 +143,8 @@ class Hindsight:
         workload: WorkloadName,
     ) -> list[ObservedAutoscaler]:
         versions = [timeline.at(moment) for timeline in timelines]
-        selector = self._selector_of(workload)
+        selector = self.selector_of(workload)
         return [ObservedAutoscaler(each, selector) for each in versions if each is not None]
-
-    def _selector_of(self, workload: WorkloadName) -> Selector | None:
-        found = self._world.find_workload(workload)
-        if found is not None:
-            self._selectors[workload] = found.selector
-        return self._selectors.get(workload)
 
     def _labels_of(self, pod: Pod, now: datetime) -> list[Mapping[str, str]]:
         timeline = self._labels.get(pod.uid)
@@ -156,11 +176,14 @@ class Hindsight:
         if before is None or before.uid != after.uid or before.labels != after.labels:
             timeline = self._labels.setdefault(after.uid, Timeline(self._span))
             timeline.put(self._world.now(), after.labels)
+            if before is not None and before.uid in self._workloads:
+                self._relabelled[self._workloads[before.uid]] = self._world.now()
         if after.uid not in self._workloads:
             workload = find_topmost(self._world, after)
             if workload is not None:
                 self._workloads[after.uid] = workload
-                self._selector_of(workload)
+                self._workloads_by_name[after.namespace, after.name] = workload
+                self.selector_of(workload)
 
 
 def find_topmost(world: World, pod: Pod) -> WorkloadName | None:

@@ -30,12 +30,15 @@ class Rules:
     """How long a pod that was changed is left alone."""
     max_misses: int = 3
     """So many changes may have no effect on a workload, before it is left alone (F16)."""
-    status_lease: tuple[str, str] = ("kube-system", "vpa-admission-controller")
-    """Namespace and name of the lease with which admission says that it lives."""
+    status_lease: tuple[str, str] | None = ("kube-system", "vpa-admission-controller")
+    """Namespace and name of the lease with which admission says that it lives; None if nobody
+    asks for it."""
+    carried_out_within: timedelta = timedelta(minutes=2)
+    """How long a plan takes to be carried out."""
     lease_timeout: timedelta = timedelta(minutes=1)
     """How long after it was renewed that lease is believed."""
     clock_skew: timedelta = timedelta(minutes=4)
-    """By how much the clocks of two components may differ."""
+    """By how much the clocks of two components may differ when clocks are set."""
     usage: UsageSettings = field(default_factory=UsageSettings)
     target_percentile: float = 0.9
     safety_margin: float = 0.15
@@ -59,6 +62,11 @@ class Checker:
         self.world = world
         self.past = past
         self.rules = rules
+
+    def clock_doubt(self, now: datetime) -> timedelta:
+        """By how much the clocks of components may differ now."""
+        doubtful = self.past.calm.clocks_are_doubtful(now, self.rules.staleness)
+        return self.rules.clock_skew if doubtful else timedelta()
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """What is wrong with what has just happened."""

@@ -1,0 +1,158 @@
+"""Checks that components leave enough pods of every owner alone.
+
+The budget is the updater's own, by its arithmetic (`core/disruption.py`): a share of the pods that
+an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.boost import boosted_containers
+from trimtab.core.disruption import ReplicaGroup, count_groups, owner_of
+from trimtab.core.matching import acts_on_running_pods
+from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.simulation.facts import Fact, PodEvicted, PodResized
+from trimtab.simulation.hindsight import Hindsight, Timeline
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.tables import Change
+from trimtab.simulation.world import World
+
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_PUT_OFF: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.ERROR)
+_RESTART_TAKES: Final = timedelta(minutes=5)
+"""A restart that takes longer than this is no longer held against the resize."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Disruption:
+    """A pod that a component took away, or whose containers it made restart."""
+
+    at: datetime
+    uid: str
+    is_eviction: bool
+
+
+class Disruption(Checker):
+    """Of one owner's pods never are more down by what components did than its budget allows.
+
+    A pod that is evicted is down until a pod that was made later is ready in its place. A group
+    below its minimum of replicas is left alone, and so is a pod that nobody owns.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._open: dict[WorkloadName, list[_Disruption]] = {}
+        self._groups: dict[WorkloadName, Timeline[ReplicaGroup]] = {}
+        world.pods.subscribe(self._follow)
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A disruption too many."""
+        match fact:
+            case PodEvicted(actor=actor, pod=pod):
+                yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
+            case PodResized(actor=actor, before=before, after=after):
+                if not boosted_containers(before) and _restarts(before, after):
+                    yield from self._judge(before, f"{actor} restarted", is_eviction=False)
+            case _:
+                return
+
+    def _judge(self, pod: Pod, what: str, *, is_eviction: bool) -> Iterator[str]:
+        owner = owner_of(pod)
+        if owner is None:
+            yield f"{what} {pod.namespace}/{pod.name}, which nobody owns"
+            return
+        groups = self._timeline(owner).seen(self.world.now())
+        if not self._has_enough_replicas(pod, groups):
+            yield f"{what} {pod.namespace}/{pod.name} of too few replicas"
+        if pod.ready_since is None or pod.is_deleting:
+            # It is down already, whoever did that.
+            return
+        most = max((_most(group, self.rules) for group in groups), default=0)
+        down = self._count_open(owner)
+        if down >= most:
+            yield f"{what} {pod.namespace}/{pod.name} with {down} others down, {most} may be"
+        disruption = _Disruption(self.world.now(), pod.uid, is_eviction)
+        self._open.setdefault(owner, []).append(disruption)
+
+    def _has_enough_replicas(self, pod: Pod, groups: list[ReplicaGroup]) -> bool:
+        governors = self.past.governors(pod, acts_on_running_pods)
+        own = [each.min_replicas for each in governors] or [None]
+        usual = self.rules.disruption.min_replicas
+        required = min(usual if each is None else each for each in own)
+        return max((group.live for group in groups), default=0) >= required
+
+    def _count_open(self, owner: WorkloadName) -> int:
+        """How many pods are still down; of evicted ones no more than there are pods missing."""
+        still = [each for each in self._open.get(owner, ()) if self._is_down(each)]
+        self._open[owner] = still
+        evicted = sum(each.is_eviction for each in still)
+        ready = sum(each.ready_since is not None for each in self._live(owner))
+        missing = max(0, (self._count(owner).configured or 0) - ready)
+        return len(still) - evicted + min(evicted, missing)
+
+    def _is_down(self, disruption: _Disruption) -> bool:
+        if disruption.is_eviction:
+            return True
+        found = [pod for pod in self.world.pods if pod.uid == disruption.uid]
+        if not found or self.world.now() - disruption.at > _RESTART_TAKES:
+            return False
+        pod = found[0]
+        is_back = pod.ready_since is not None and pod.ready_since > disruption.at
+        return not is_back and pod.resize not in _PUT_OFF
+
+    def _follow(self, change: Change[Pod]) -> None:
+        pod = change.after or change.before
+        owner = None if pod is None else owner_of(pod)
+        if owner is None or _shape(change.before) == _shape(change.after):
+            return
+        self._timeline(owner).put(self.world.now(), self._count(owner))
+        became_ready = change.after is not None and change.after.ready_since is not None
+        was_ready = change.before is not None and change.before.ready_since is not None
+        if became_ready and not was_ready and change.after is not None:
+            self._replace(owner, change.after)
+
+    def _replace(self, owner: WorkloadName, successor: Pod) -> None:
+        """Let a pod that became ready take the place of the first one that it can."""
+        waiting = self._open.get(owner, [])
+        made_at = successor.created_at
+        for disruption in waiting:
+            if disruption.is_eviction and made_at is not None and made_at >= disruption.at:
+                waiting.remove(disruption)
+                return
+
+    def _timeline(self, owner: WorkloadName) -> Timeline[ReplicaGroup]:
+        if owner not in self._groups:
+            self._groups[owner] = Timeline(self.rules.staleness)
+            self._groups[owner].put(self.world.now(), self._count(owner))
+        return self._groups[owner]
+
+    def _live(self, owner: WorkloadName) -> list[Pod]:
+        found = self.world.find_workload(owner)
+        pods = [] if found is None else self.world.pods_by_owner.under(found.uid)
+        return [pod for pod in pods if not pod.is_deleting and pod.phase not in _ENDED]
+
+    def _count(self, owner: WorkloadName) -> ReplicaGroup:
+        found = self.world.find_workload(owner)
+        wanted = None if found is None else found.replicas
+        known = {} if wanted is None else {owner: wanted}
+        counted = count_groups(self._live(owner), known)
+        return counted.get(owner, ReplicaGroup(0, 0, wanted))
+
+
+def _most(group: ReplicaGroup, rules: Rules) -> int:
+    """How many pods of a complete group may be down at once."""
+    return max(1, int((group.configured or 0) * rules.disruption.tolerance))
+
+
+def _restarts(before: Pod, after: Pod) -> bool:
+    pairs = zip(before.containers, after.containers, strict=True)
+    return any(old.restarts_on_resize and old.spec != new.spec for old, new in pairs)
+
+
+def _shape(pod: Pod | None) -> tuple[object, ...] | None:
+    """What of a pod matters here."""
+    if pod is None:
+        return None
+    return pod.uid, pod.phase, pod.is_deleting, pod.ready_since is None

@@ -1,0 +1,136 @@
+"""Checks that what was learned is not lost: checkpoints, as they are written one after another."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.watch_events import ObjectName
+from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.saving import is_about_pods_of
+from trimtab.simulation.facts import CheckpointDeleted, CheckpointSaved, Fact
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.world import World
+
+_Subject: TypeAlias = tuple[object, ...]
+"""Which pods a checkpoint is about, as its autoscaler says."""
+
+_ROUNDING: Final = 1e-6
+"""By which part sums of floats may differ that were added in another order."""
+
+
+class Histories(Checker):
+    """The weight of a saved histogram falls only by decay, and its counts never fall.
+
+    A checkpoint is written without the peaks of windows that are still open. They come in when they
+    close, so its weight only grows; where a pod's labels changed while its window was open, or the
+    clock was set back, memory is not judged. When an autoscaler means other pods than before, or
+    was made anew, its history is another one.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._subjects: dict[ObjectName, _Subject] = {}
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """What was lost."""
+        match fact:
+            case CheckpointSaved(actor=actor, before=before, after=after):
+                subject = self._subject(after)
+                known = self._subjects.get(_name(after), subject)
+                self._subjects[_name(after)] = subject
+                if before is not None and known == subject:
+                    for loss in self._find_losses(before, after):
+                        yield f"{actor} saved {after.namespace}/{after.name} with {loss}"
+            case _:
+                return
+
+    def _find_losses(self, before: Checkpoint, after: Checkpoint) -> Iterator[str]:
+        old, new = before.aggregate, after.aggregate
+        usage = self.rules.usage
+        if new.total_samples_count < old.total_samples_count:
+            yield f"{new.total_samples_count} samples instead of {old.total_samples_count}"
+        if _is_later(old.last_sample_start, new.last_sample_start):
+            yield f"its last sample at {new.last_sample_start}, before {old.last_sample_start}"
+        if _is_later(new.first_sample_start, old.first_sample_start):
+            yield f"its first sample at {new.first_sample_start}, after {old.first_sample_start}"
+        lost = _lost_part(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
+        if lost > _ROUNDING:
+            yield f"{lost:.4%} of its CPU weight lost"
+        lost = _lost_part(old.memory_histogram, new.memory_histogram, usage.memory_half_life)
+        if lost > _ROUNDING and self._is_memory_clear(after):
+            yield f"{lost:.4%} of its memory weight lost"
+
+    def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
+        """Whether no window that was closed, or lay elsewhere, may be open again."""
+        now = self.world.now()
+        target = self.past.target_of(checkpoint.namespace, checkpoint.autoscaler_name)
+        relabelled = None if target is None else self.past.relabelled_at(target)
+        moved = relabelled is not None and now - relabelled <= self.rules.usage.memory_interval
+        return not moved and not self.clock_doubt(now)
+
+    def _subject(self, checkpoint: Checkpoint) -> _Subject:
+        found = self.world.autoscalers.find(checkpoint.namespace, checkpoint.autoscaler_name)
+        target = self.past.target_of(checkpoint.namespace, checkpoint.autoscaler_name)
+        selector = None if target is None else self.past.selector_of(target)
+        own = () if found is None else (found.uid, found.selector)
+        return (*own, target, selector, checkpoint.fingerprint)
+
+
+class KeptCheckpoints(Checker):
+    """No checkpoint of an autoscaler that is there is deleted, whether it can be read or not.
+
+    One that describes other pods than the autoscaler's may go, and so may one that nothing was
+    added to for as long as histories are kept.
+    """
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """A checkpoint that is still needed."""
+        if not isinstance(fact, CheckpointDeleted):
+            return
+        checkpoint = fact.checkpoint
+        place = ObjectName(checkpoint.namespace, checkpoint.autoscaler_name)
+        is_unreadable = place in self.world.autoscalers.unreadable
+        if is_unreadable or (self._is_needed(checkpoint) and not self._is_old(fact)):
+            yield f"{fact.actor} deleted {checkpoint.namespace}/{checkpoint.name}"
+
+    def _is_needed(self, checkpoint: Checkpoint) -> bool:
+        found = self.world.autoscalers.find(checkpoint.namespace, checkpoint.autoscaler_name)
+        if found is None or found.created_at is None:
+            return False
+        # Whoever is behind may not have seen yet that there is one again.
+        is_new = self.world.now() - found.created_at <= self.rules.staleness
+        return not is_new and is_about_pods_of(found.selector, checkpoint.fingerprint)
+
+    def _is_old(self, fact: CheckpointDeleted) -> bool:
+        usage = self.rules.usage
+        last = fact.checkpoint.aggregate.last_sample_start
+        kept = usage.memory_interval * usage.memory_interval_count
+        return last is not None and fact.at - last > kept
+
+
+def _name(checkpoint: Checkpoint) -> ObjectName:
+    return ObjectName(checkpoint.namespace, checkpoint.written_name)
+
+
+def _is_later(one: datetime | None, other: datetime | None) -> bool:
+    """Whether a moment is later than another, or the other one is not known any more."""
+    return one is not None and (other is None or one > other)
+
+
+def _lost_part(
+    before: HistogramCheckpoint, after: HistogramCheckpoint, half_life: timedelta
+) -> float:
+    """Which part of the weight is gone, decay apart; less than nothing if it has grown.
+
+    A sample weighs the less the later the reference is; as seen from one reference, what is there
+    stays as heavy as it is.
+    """
+    if before.reference_time is None or before.total_weight <= 0:
+        return 0.0
+    if after.reference_time is None:
+        return 1.0
+    shift: float = (after.reference_time - before.reference_time) / half_life
+    return 1.0 - after.total_weight * math.exp2(shift) / before.total_weight

@@ -1,0 +1,329 @@
+"""Every checker of what is learned objects to its sin, and has nothing against the honest twin."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from makers import MIB, a_recommendation, amounts
+from simulation.toys import (
+    PublishTo,
+    SaveCheckpoints,
+    Scene,
+    Stage,
+    Toy,
+    delete_checkpoints,
+    halve_checkpoints,
+    judge,
+)
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import Unreadable
+from trimtab.api.metrics import UsageColumns
+from trimtab.core.aggregates import CPU_WEIGHT
+from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.histogram import HistogramBank
+from trimtab.core.resources import Resources
+from trimtab.simulation.check_counting import SamplesCountedOnce
+from trimtab.simulation.check_histories import Histories, KeptCheckpoints
+from trimtab.simulation.check_kills import KillsCountedOnce
+from trimtab.simulation.check_recommendations import SoundRecommendations
+from trimtab.simulation.check_restarts import SteadyRestarts
+from trimtab.simulation.facts import ContainerKilled, UsageTold
+from trimtab.simulation.rules import Checker
+from trimtab.simulation.virtual_time import START
+
+DAY = timedelta(days=1)
+
+
+def histogram(cores: float = 0.2, *, weight: float = 10.0) -> HistogramCheckpoint:
+    """CPU samples at the beginning of time, as they are saved."""
+    bank = HistogramBank(CPU_BUCKETS, DAY, (0.9,))
+    row = int(bank.allocate(1)[0])
+    bank.add([row], [cores], weight, START.timestamp())
+    return bank.encode(row)
+
+
+def memory_histogram(used: int) -> HistogramCheckpoint:
+    bank = HistogramBank(MEMORY_BUCKETS, DAY, (0.9,))
+    row = int(bank.allocate(1)[0])
+    bank.add([row], [float(used)], 1.0, START.timestamp())
+    return bank.encode(row)
+
+
+WHOLE = AggregateCheckpoint(
+    histogram(),
+    memory_histogram(100 * MIB),
+    first_sample_start=START,
+    last_sample_start=START + DAY,
+    total_samples_count=100,
+)
+
+
+def after_decay(aggregate: AggregateCheckpoint) -> AggregateCheckpoint:
+    """The same history, as it is told a half-life later."""
+    cpu = aggregate.cpu_histogram
+    assert cpu.reference_time is not None
+    later = HistogramCheckpoint(cpu.reference_time + DAY, cpu.bucket_weights, cpu.total_weight / 2)
+    return replace(aggregate, cpu_histogram=later)
+
+
+def saved(*aggregates: AggregateCheckpoint) -> Scene:
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        await stage.play(SaveCheckpoints(aggregates))
+
+    return scene
+
+
+def saved_for_another_target(*aggregates: AggregateCheckpoint) -> Scene:
+    async def scene(stage: Stage) -> None:
+        for number, aggregate in enumerate(aggregates):
+            stage.put_autoscaler(uid=f"uid-{number}")
+            await stage.play(SaveCheckpoints((aggregate,)))
+
+    return scene
+
+
+def restarted_as(recommender: Toy) -> Scene:
+    """A recommender starts on what another one has saved."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        await stage.play(SaveCheckpoints((WHOLE,)))
+        await stage.play(recommender, "recommender")
+
+    return scene
+
+
+def relabelled(*, relabel: bool) -> Scene:
+    """The memory weight falls after a pod has got other labels, or for no reason."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        pod = stage.put_pods(1)[0]
+        less = replace(WHOLE.memory_histogram, total_weight=0.5)
+        await stage.play(SaveCheckpoints((WHOLE,)))
+        if relabel:
+            stage.world.pods.put(replace(pod, labels={**pod.labels, "role": "leader"}))
+        await stage.play(SaveCheckpoints((replace(WHOLE, memory_histogram=less),)))
+
+    return scene
+
+
+def collected(*, autoscaler: str) -> Scene:
+    """All checkpoints are deleted while their autoscaler is there, unreadable, new or gone."""
+
+    async def scene(stage: Stage) -> None:
+        found = stage.put_autoscaler(created_at=START)
+        await stage.play(SaveCheckpoints((WHOLE,)))
+        await stage.wait(timedelta(hours=1))
+        match autoscaler:
+            case "unreadable":
+                error = DecodeError("spec", "bad")
+                stage.world.autoscalers.spoil(Unreadable("default", "web", error))
+            case "gone":
+                stage.world.autoscalers.delete("default", "web")
+            case "new":
+                stage.world.autoscalers.put(replace(found, created_at=stage.world.now()))
+            case _:
+                pass
+        await stage.play(delete_checkpoints)
+
+    return scene
+
+
+def counted(samples: int, *, weight: float = 0.0, told: int = 10) -> Scene:
+    """So many samples are saved of those that were told, each reading twice."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        stage.put_pods(1)
+        for number in range(told):
+            usage = reading(START + timedelta(minutes=number))
+            stage.tell(UsageTold(stage.world.now(), "recommender", usage))
+            stage.tell(UsageTold(stage.world.now(), "other", usage))
+        cpu = histogram(weight=weight or samples * CPU_WEIGHT)
+        aggregate = AggregateCheckpoint(cpu, total_samples_count=samples)
+        await stage.play(SaveCheckpoints((aggregate,)))
+
+    return scene
+
+
+def reading(at: datetime, memory: int = 100 * MIB) -> UsageColumns:
+    return UsageColumns(
+        ("default",), ("web-1-0",), ("app",), (at.timestamp(),), (100,), (memory,), (True,), (True,)
+    )
+
+
+def killed(*, target: int) -> Scene:
+    """A container that requests 200Mi is killed once, and a target follows."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        pod = stage.put_pods(1)[0]
+        spec = replace(pod.containers[0].spec, requests=amounts(100, 200 * MIB))
+        pod = replace(pod, containers=(replace(pod.containers[0], spec=spec),))
+        now = stage.world.now()
+        stage.tell(UsageTold(now, "recommender", reading(now)))
+        stage.tell(ContainerKilled(now, pod, "app", 300 * MIB, 200 * MIB))
+        await stage.play(PublishTo((a_recommendation(target=amounts(100, target)),)))
+
+    return scene
+
+
+def published(
+    target: Resources, lower: Resources | None = None, upper: Resources | None = None
+) -> Scene:
+    async def scene(stage: Stage) -> None:
+        policy = ContainerPolicy("*", min_allowed=amounts(50), max_allowed=amounts(400))
+        stage.put_autoscaler(policies=(policy,))
+        entry = a_recommendation(target=target, lower=lower, upper=upper)
+        await stage.play(PublishTo((entry,)))
+
+    return scene
+
+
+def said_after_a_start(
+    *entries: ContainerRecommendation, max_millicores: int | None = None, known: bool = True
+) -> Scene:
+    """A recommender starts, with a target of 230m and a checkpoint that explains it."""
+
+    async def scene(stage: Stage) -> None:
+        policies = (ContainerPolicy("*", max_allowed=amounts(max_millicores)),)
+        said = a_recommendation(target=amounts(230, 800 * MIB))
+        stage.put_autoscaler(said, policies=policies)
+        if known:
+            stage.world.checkpoints.put(Checkpoint("default", "web", "app", WHOLE, name="web-app"))
+        await stage.play(PublishTo(entries), "recommender")
+
+    return scene
+
+
+HALF_THE_SAMPLES = replace(WHOLE, total_samples_count=50)
+FORGETFUL = replace(WHOLE, last_sample_start=START)
+EMPTY = AggregateCheckpoint(total_samples_count=100)
+
+SINS = [
+    pytest.param(
+        Histories,
+        restarted_as(halve_checkpoints),
+        restarted_as(SaveCheckpoints((WHOLE,))),
+        id="f1 half of the weight is lost in a restart",
+    ),
+    pytest.param(
+        Histories,
+        saved(WHOLE, replace(after_decay(WHOLE), cpu_histogram=histogram(weight=5.0))),
+        saved(WHOLE, after_decay(WHOLE), after_decay(after_decay(WHOLE))),
+        id="weight is lost without decay",
+    ),
+    pytest.param(
+        Histories,
+        saved(WHOLE, replace(WHOLE, cpu_histogram=HistogramCheckpoint())),
+        saved(replace(WHOLE, cpu_histogram=HistogramCheckpoint()), WHOLE),
+        id="f1 a checkpoint is wiped",
+    ),
+    pytest.param(
+        Histories, saved(WHOLE, HALF_THE_SAMPLES), saved(HALF_THE_SAMPLES, WHOLE), id="samples lost"
+    ),
+    pytest.param(
+        Histories, saved(WHOLE, FORGETFUL), saved(FORGETFUL, WHOLE), id="the last sample is lost"
+    ),
+    pytest.param(
+        Histories,
+        saved(WHOLE, EMPTY),
+        saved_for_another_target(WHOLE, EMPTY),
+        id="a history lost though its subject is the same",
+    ),
+    pytest.param(
+        Histories,
+        relabelled(relabel=False),
+        relabelled(relabel=True),
+        id="memory weight lost though no window moved",
+    ),
+    pytest.param(
+        KeptCheckpoints,
+        collected(autoscaler="there"),
+        collected(autoscaler="gone"),
+        id="f1 a checkpoint of a living autoscaler is deleted",
+    ),
+    pytest.param(
+        KeptCheckpoints,
+        collected(autoscaler="unreadable"),
+        collected(autoscaler="new"),
+        id="f28 a checkpoint of an unreadable autoscaler is deleted",
+    ),
+    pytest.param(SamplesCountedOnce, counted(20), counted(10), id="every sample is counted twice"),
+    pytest.param(SamplesCountedOnce, counted(11), counted(10), id="one sample is counted twice"),
+    pytest.param(
+        SamplesCountedOnce,
+        counted(10, weight=20 * CPU_WEIGHT),
+        counted(10, weight=10 * CPU_WEIGHT),
+        id="every sample weighs twice",
+    ),
+    pytest.param(
+        KillsCountedOnce,
+        killed(target=int(400 * MIB * 1.15)),
+        killed(target=int(300 * MIB * 1.15)),
+        id="a kill is counted twice",
+    ),
+    pytest.param(
+        SoundRecommendations, published(amounts(0)), published(amounts(50)), id="f4 a target of 0"
+    ),
+    pytest.param(
+        SoundRecommendations,
+        published(amounts(100), lower=amounts(150)),
+        published(amounts(100), lower=amounts(100)),
+        id="a lower bound above the target",
+    ),
+    pytest.param(
+        SoundRecommendations,
+        published(amounts(100), upper=amounts(50)),
+        published(amounts(100), upper=amounts(100)),
+        id="an upper bound below the target",
+    ),
+    pytest.param(
+        SoundRecommendations,
+        published(amounts(500)),
+        published(amounts(400)),
+        id="a target above maxAllowed",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(225, 400 * MIB))),
+        id="f1 CPU falls after a start",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(230, 50 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(230, 115 * MIB))),
+        id="memory falls below what was saved",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB)), max_millicores=100),
+        id="CPU falls though the policy allows it",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(),
+        said_after_a_start(known=False),
+        id="nothing is recommended though a history was saved",
+    ),
+]
+
+
+@pytest.mark.parametrize(("checker", "sin", "_"), SINS)
+def test_each_checker_objects_to_its_sin(checker: type[Checker], sin: Scene, _: Scene) -> None:
+    assert judge(checker, sin)
+
+
+@pytest.mark.parametrize(("checker", "_", "twin"), SINS)
+def test_each_checker_has_nothing_against_the_honest_twin(
+    checker: type[Checker], _: Scene, twin: Scene
+) -> None:
+    assert judge(checker, twin) == []

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
-from trimtab.api.autoscaler_status import encode_status_patch
+from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
 from trimtab.api.evictions import MemoryEviction
@@ -23,12 +23,27 @@ from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.workloads import Workload
 from trimtab.simulation.lines import Line
 from trimtab.simulation.objects import WorkloadObject
-from trimtab.simulation.requests import Act, Request
+from trimtab.simulation.requests import (
+    AUTOSCALERS,
+    CHECKPOINTS,
+    EVENTS,
+    EVICTIONS,
+    LEASES,
+    LIMIT_RANGES,
+    PODS,
+    RESIZES,
+    STATUSES,
+    Act,
+    Kind,
+    Request,
+    workloads,
+)
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.tables import Named, Table
 from trimtab.simulation.views import View
 from trimtab.simulation.world import WELL_KNOWN, World
 
+P = ParamSpec("P")
 _T = TypeVar("_T")
 RecordT = TypeVar("RecordT", bound=Named)
 
@@ -52,8 +67,8 @@ class _Scales:
         self._line = line
 
     async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:
-        del api_version
-        request = Request(Act.FETCH_SCALE, f"{name.namespace}/{name.name}")
+        kind = Kind(f"{name.kind.lower()}s/scale", api_version.partition("/")[0])
+        request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
         await self._line.send(request)
         found = self._world.find_workload(name)
         await self._line.receive(request)
@@ -77,19 +92,20 @@ class SimulatedCluster:
         self._ages: list[Callable[[], timedelta | None]] = []
         self._synced: list[Callable[[], Awaitable[None]]] = []
         watch = partial(self._watch, clock)
-        self.pods = watch(world.pods, Act.WATCH_PODS)
-        self.autoscalers = watch(world.autoscalers, Act.WATCH_AUTOSCALERS)
-        self.checkpoints = watch(world.checkpoints, Act.WATCH_CHECKPOINTS)
-        self._limit_ranges = watch(world.limit_ranges, Act.WATCH_LIMIT_RANGES)
-        workloads = {
-            kind: _KnownWorkloads(watch(world.workloads[kind], Act.WATCH_WORKLOADS))
+        self.pods = watch(world.pods, PODS)
+        self.autoscalers = watch(world.autoscalers, AUTOSCALERS)
+        self.checkpoints = watch(world.checkpoints, CHECKPOINTS)
+        self._limit_ranges = watch(world.limit_ranges, LIMIT_RANGES)
+        self._evictions = watch(world.evictions, EVENTS)
+        known = {
+            kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))
             for kind in WELL_KNOWN
         }
-        self.owners = WatchedOwners(workloads, _Scales(world, line))
+        self.owners = WatchedOwners(known, _Scales(world, line))
 
-    def _watch(self, clock: Clock, table: Table[RecordT], act: Act) -> Reader[RecordT]:
-        view = View(table, self._line, Request(act), clock=clock, versions=self._world.versions)
-        self._problems.append(lambda: (act, view.problem))
+    def _watch(self, clock: Clock, table: Table[RecordT], kind: Kind) -> Reader[RecordT]:
+        view = View(table, self._line, kind, clock=clock, versions=self._world.versions)
+        self._problems.append(lambda: (f"watch {kind.resource}", view.problem))
         self._ages.append(view.reader.age)
         self._synced.append(view.reader.synced)
         return view.reader
@@ -101,9 +117,18 @@ class SimulatedCluster:
         found = self._limit_ranges.in_namespace(namespace)
         return [item for each in found for item in each.items]
 
-    def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
+    async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
         """Containers evicted for want of memory, each once: those known, then as they come."""
-        return self._world.evictions.read()
+        changes = self._evictions.changes()
+        await self._evictions.synced()
+        told = set()
+        for notice in self._evictions:
+            told.add(notice.name)
+            yield notice.eviction
+        async for notice in changes:
+            if notice.name not in told:
+                told.add(notice.name)
+                yield notice.eviction
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before everything has been listed once."""
@@ -132,72 +157,83 @@ class SimulatedCluster:
     ) -> None:
         """Write an autoscaler's status, if it differs from what is there."""
         if _differs(autoscaler, recommendation, conditions):
-            status = tuple(recommendation), tuple(conditions)
-            act = partial(self._serving.publish_status, self._line.actor, autoscaler, *status)
-            await self._ask(
-                Request(Act.PUBLISH_STATUS, f"{autoscaler.namespace}/{autoscaler.name}"), act
-            )
+            status = autoscaler, tuple(recommendation), tuple(conditions)
+            request = _about_status(autoscaler)
+            await self._ask(request, self._serving.publish_status, *status)
 
     async def publish_conditions(
         self, autoscaler: Autoscaler, conditions: Sequence[Condition]
     ) -> None:
         """Write all conditions and nothing else; ConflictError if it is not the one seen."""
-        act = partial(
-            self._serving.publish_conditions, self._line.actor, autoscaler, tuple(conditions)
-        )
-        await self._ask(
-            Request(Act.PUBLISH_STATUS, f"{autoscaler.namespace}/{autoscaler.name}"), act
-        )
+        wanted = encode_conditions_patch(autoscaler, conditions)
+        if wanted != encode_conditions_patch(autoscaler, autoscaler.conditions):
+            request = _about_status(autoscaler)
+            await self._ask(
+                request, self._serving.publish_conditions, autoscaler, tuple(conditions)
+            )
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
-        act = partial(self._serving.save_checkpoint, self._line.actor, checkpoint)
-        await self._ask(
-            Request(Act.SAVE_CHECKPOINT, f"{checkpoint.namespace}/{checkpoint.written_name}"), act
-        )
+        place = checkpoint.namespace, checkpoint.written_name
+        verb = "create" if self.checkpoints.find(*place) is None else "patch"
+        right = CHECKPOINTS.right(verb, checkpoint.namespace)
+        request = Request(Act.SAVE_CHECKPOINT, right, checkpoint.written_name)
+        await self._ask(request, self._serving.save_checkpoint, checkpoint)
 
     async def delete_checkpoint(self, namespace: str, name: str) -> None:
         """Delete a checkpoint; one that is gone already is no error."""
-        act = partial(self._serving.delete_checkpoint, self._line.actor, namespace, name)
-        await self._ask(Request(Act.DELETE_CHECKPOINT, f"{namespace}/{name}"), act)
+        request = Request(Act.DELETE_CHECKPOINT, CHECKPOINTS.right("delete", namespace), name)
+        await self._ask(request, self._serving.delete_checkpoint, namespace, name)
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is still the one that was seen and its budgets allow it."""
-        act = partial(self._serving.evict, self._line.actor, pod)
-        await self._ask(Request(Act.EVICT, f"{pod.namespace}/{pod.name}"), act)
+        request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
+        await self._ask(request, self._serving.evict, pod)
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it is still the one that was seen."""
-        act = partial(self._serving.resize, self._line.actor, pod, patch)
-        await self._ask(Request(Act.RESIZE, f"{pod.namespace}/{pod.name}"), act)
+        request = Request(Act.RESIZE, RESIZES.right("patch", pod.namespace), pod.name)
+        await self._ask(request, self._serving.resize, pod, patch)
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's metadata, if it is still the one that was seen."""
-        act = partial(self._serving.patch_pod, self._line.actor, pod, patch)
-        await self._ask(Request(Act.PATCH_POD, f"{pod.namespace}/{pod.name}"), act)
+        request = Request(Act.PATCH_POD, PODS.right("patch", pod.namespace), pod.name)
+        await self._ask(request, self._serving.patch_pod, pod, patch)
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         """The lease as it is on the server, if there is one."""
-        act = partial(self._world.leases.find, namespace, name)
-        return await self._ask(Request(Act.FETCH_LEASE, f"{namespace}/{name}"), act)
+        request = Request(Act.FETCH_LEASE, LEASES.right("get", namespace), name)
+        return await self._ask(request, self._serving.find_lease, namespace, name)
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
-        act = partial(self._serving.write_lease, self._line.actor, lease)
-        return await self._ask(Request(Act.WRITE_LEASE, f"{lease.namespace}/{lease.name}"), act)
+        verb = "update" if lease.resource_version else "create"
+        request = Request(Act.WRITE_LEASE, LEASES.right(verb, lease.namespace), lease.name)
+        return await self._ask(request, self._serving.write_lease, lease)
 
     async def emit(self, event: Event) -> None:
         """Tell what happened; a failure is nobody's problem."""
-        act = partial(self._serving.emit, self._line.actor, event)
+        right = EVENTS.right("create", event.about.namespace)
         with suppress(ClusterError):
-            await self._ask(Request(Act.EMIT, f"{event.about.namespace}/{event.about.name}"), act)
+            await self._ask(Request(Act.EMIT, right, event.about.name), self._serving.emit, event)
 
-    async def _ask(self, request: Request, act: Callable[[], _T]) -> _T:
+    async def _ask(
+        self,
+        request: Request,
+        act: Callable[Concatenate[str, P], _T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> _T:
         with self._rights.noted(request.act):
             await self._line.send(request)
-        answer = act()
+        answer = act(self._line.actor, *args, **kwargs)
         await self._line.receive(request)
         return answer
+
+
+def _about_status(autoscaler: Autoscaler) -> Request:
+    right = STATUSES.right("patch", autoscaler.namespace)
+    return Request(Act.PUBLISH_STATUS, right, autoscaler.name)
 
 
 def _differs(

@@ -88,10 +88,15 @@ class Admitting:
 def check_limits(request: str, container: Container) -> None:
     """InvalidError if a container asks for more than it may have."""
     requests, limits = container.spec.requests or {}, container.spec.limits or {}
+    place = f"spec.{container.kind}[{container.index}].resources"
     for resource in BOTH:
+        if requests.get(resource, 0) < 0:
+            field = f"{place}.requests[{resource}]"
+            raise invalid(request, field, "must be greater than or equal to 0")
         if resource in limits and requests.get(resource, 0) > limits[resource]:
-            field = f"spec.{container.kind}[{container.index}].resources.requests"
-            raise invalid(request, field, f"must be no more than the {resource} limit")
+            raise invalid(
+                request, f"{place}.requests", f"must be no more than the {resource} limit"
+            )
 
 
 def _as_asked(pod: Pod) -> Pod:

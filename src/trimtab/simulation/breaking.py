@@ -18,14 +18,14 @@ from trimtab.simulation.faults import Fault, FaultKind
 from trimtab.simulation.lines import Disturbance, Line, Trouble
 from trimtab.simulation.objects import Quota
 from trimtab.simulation.processes import Process
-from trimtab.simulation.requests import WATCHES, Request
+from trimtab.simulation.requests import VIEWS, Request
 from trimtab.simulation.totals import resource_total
 from trimtab.simulation.usage import MetricsFault
 
 Undo: TypeAlias = Callable[[], None]
 
 _NO_WATCHES: Final = Disturbance(
-    trouble=Trouble(1.0, partial(UnreachableError, problem="the watch is lost"), only=WATCHES)
+    trouble=Trouble(1.0, partial(UnreachableError, problem="the watch is lost"), only=VIEWS)
 )
 _TICK: Final = timedelta(seconds=30)
 """How often what flaps does so."""

@@ -146,9 +146,11 @@ class Controllers:
             self._failures.pop(key, None)
         finally:
             self._busy.discard(key)
-            self._woken.set()
         if again is not None:
             self._note(key, again)
+        if key in self._due:
+            # It became due while it was busy, and nobody was woken for that.
+            self._woken.set()
 
     async def _step(self, key: _Key) -> timedelta | None:
         owner = OwnerReference(key.kind, key.name, uid=key.uid)

@@ -1,33 +1,31 @@
-"""What kubelets tell of pods that they evicted for want of memory, for any number of readers."""
+"""What kubelets tell of pods that they evicted for want of memory: events of an API server.
 
-import asyncio
-from collections.abc import AsyncIterator
+They are objects like all others, so that whoever loses the connection finds them again.
+"""
+
+from dataclasses import dataclass
 
 from trimtab.api.evictions import MemoryEviction
+from trimtab.simulation.tables import Table, Versions
 
 
-class EvictionLog:
-    """Evictions in the order in which they happened."""
+@dataclass(frozen=True, slots=True)
+class EvictionNotice:
+    """One event."""
 
-    def __init__(self) -> None:
-        self._told: list[MemoryEviction] = []
-        self._grown = asyncio.Event()
+    namespace: str
+    name: str
+    eviction: MemoryEviction
 
-    def __len__(self) -> int:
-        return len(self._told)
+
+class EvictionLog(Table[EvictionNotice]):
+    """All events about evictions."""
+
+    def __init__(self, versions: Versions) -> None:
+        super().__init__(versions)
+        self._count = 0
 
     def append(self, eviction: MemoryEviction) -> None:
         """Tell of one more."""
-        self._told.append(eviction)
-        self._grown.set()
-        # Whoever waits has been woken; the next one waits for the next eviction.
-        self._grown = asyncio.Event()
-
-    async def read(self) -> AsyncIterator[MemoryEviction]:
-        """Each of them once: those that were told before, then as they come."""
-        position = 0
-        while True:
-            while position == len(self._told):
-                await self._grown.wait()
-            yield self._told[position]
-            position += 1
+        self._count += 1
+        self.put(EvictionNotice(eviction.namespace, f"{eviction.pod}.{self._count}", eviction))

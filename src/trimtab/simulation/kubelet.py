@@ -19,6 +19,7 @@ from trimtab.core.resources import Resource
 from trimtab.simulation import pressure, resizes, statuses
 from trimtab.simulation.demand import Demand
 from trimtab.simulation.facts import PodPressedOut
+from trimtab.simulation.loads import Load
 from trimtab.simulation.objects import Node
 from trimtab.simulation.running import Readings, Running
 from trimtab.simulation.serving import Serving
@@ -62,6 +63,8 @@ class Kubelet:
         self.memory_factor = 1.0
         """By how much every container wants more memory than its load says."""
         self._means = Means(world, self.running, Random(world.random.getrandbits(64)))
+        self.resize_faults: dict[str, ResizeState] = {}
+        """What becomes of the resizes of some pods, by their uid, whatever room there is."""
         self._machines: dict[str, _Machine] = {}
         self._workers: dict[str, PodWorker] = {}
         self._unsettled: dict[str, PodWorker] = {}
@@ -84,6 +87,10 @@ class Kubelet:
         worker = self._workers.get(pod.uid)
         if worker is not None and not worker.is_closed:
             worker.block(Block.PROBE, is_blocked=not is_ready)
+
+    def set_load(self, pod: Pod, container_name: str, load: Load) -> None:
+        """Let a container that runs do something else from now on."""
+        self._workers[pod.uid].set_load(container_name, load)
 
     def hold_loads(self) -> None:
         """Let every load stay as it is now, without any chance."""
@@ -132,7 +139,7 @@ class Kubelet:
         now = self.world.now()
         blamed = pressure.blame(worker, now)
         pod = worker.end(PodPhase.FAILED, statuses.ERROR)
-        self.world.tell(PodPressedOut(now, pod))
+        self.world.tell(PodPressedOut(now, pod, tuple(blamed)))
         for eviction in blamed:
             self.world.evictions.append(eviction)
 
@@ -190,6 +197,8 @@ class Kubelet:
             return
         neighbours = [each for each in machine.workers.values() if each is not worker]
         state = resizes.judge(worker, machine.node, neighbours)
+        if state is not None:
+            state = self.resize_faults.get(worker.pod.uid, state)
         resizes.resize(self._means, worker, state)
         if state not in (None, ResizeState.IN_PROGRESS):
             self._unsettled[worker.pod.uid] = worker

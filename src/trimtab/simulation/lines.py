@@ -6,7 +6,7 @@ that has crashed: nothing that it still tries ever arrives.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import Final, NoReturn
@@ -61,7 +61,7 @@ class Line:
     disturbances: list[Disturbance] = field(default_factory=list)
     """What faults do to it now."""
     lacks: Right | None = None
-    """A right that the component's role does not give it."""
+    """A right that the component's role does not give it, in any namespace."""
     breaks: int = 0
     """How often all of its connections were broken; a watch that is older has to be made anew."""
     before_request: Callable[[Request], None] | None = None
@@ -111,8 +111,8 @@ class Line:
         """What a request that is made now gets instead of an effect; None if it has one."""
         if self.is_cut:
             return UnreachableError(str(request), "no route to the server", was_sent=False)
-        if self.lacks == request.act.right:
-            return refusals.lacks_right(str(request), request.act.right)
+        if self.lacks is not None and self.lacks == replace(request.right, namespace=""):
+            return refusals.lacks_right(str(request), request.right)
         for trouble in self._troubles(request, after_effect=False):
             return trouble.refusal(str(request))
         return None

@@ -1,6 +1,5 @@
 """Requests: what a component asks of the simulated API server, and the right that it takes."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,11 +10,8 @@ from trimtab.cluster.errors import Right
 class Act(StrEnum):
     """A kind of request; the value is what it is called in reports."""
 
-    WATCH_PODS = "watch pods"
-    WATCH_AUTOSCALERS = "watch autoscalers"
-    WATCH_CHECKPOINTS = "watch checkpoints"
-    WATCH_LIMIT_RANGES = "watch limit ranges"
-    WATCH_WORKLOADS = "watch workloads"
+    LIST = "list"
+    WATCH = "watch"
     FETCH_USAGE = "fetch usage"
     FETCH_SCALE = "fetch scale"
     FETCH_LEASE = "fetch lease"
@@ -28,22 +24,9 @@ class Act(StrEnum):
     PATCH_POD = "patch pod"
     EMIT = "emit event"
 
-    @property
-    def right(self) -> Right:
-        """What a role has to allow for it."""
-        return _RIGHTS[self]
 
-
-WATCHES: Final = frozenset(
-    {
-        Act.WATCH_PODS,
-        Act.WATCH_AUTOSCALERS,
-        Act.WATCH_CHECKPOINTS,
-        Act.WATCH_LIMIT_RANGES,
-        Act.WATCH_WORKLOADS,
-    }
-)
-"""The acts that open a watch."""
+VIEWS: Final = frozenset({Act.LIST, Act.WATCH})
+"""The acts that fill a store."""
 
 WRITES: Final = frozenset(
     {
@@ -59,25 +42,36 @@ WRITES: Final = frozenset(
 )
 """The acts that change something."""
 
-_AUTOSCALING: Final = "autoscaling.k8s.io"
-_RIGHTS: Final[Mapping[Act, Right]] = {
-    Act.WATCH_PODS: Right("list", "pods"),
-    Act.WATCH_AUTOSCALERS: Right("list", "verticalpodautoscalers", _AUTOSCALING),
-    Act.WATCH_CHECKPOINTS: Right("list", "verticalpodautoscalercheckpoints", _AUTOSCALING),
-    Act.WATCH_LIMIT_RANGES: Right("list", "limitranges"),
-    Act.WATCH_WORKLOADS: Right("list", "deployments", "apps"),
-    Act.FETCH_USAGE: Right("list", "pods", "metrics.k8s.io"),
-    Act.FETCH_SCALE: Right("get", "rollouts/scale", "example.com"),
-    Act.FETCH_LEASE: Right("get", "leases", "coordination.k8s.io"),
-    Act.WRITE_LEASE: Right("update", "leases", "coordination.k8s.io"),
-    Act.PUBLISH_STATUS: Right("patch", "verticalpodautoscalers/status", _AUTOSCALING),
-    Act.SAVE_CHECKPOINT: Right("patch", "verticalpodautoscalercheckpoints", _AUTOSCALING),
-    Act.DELETE_CHECKPOINT: Right("delete", "verticalpodautoscalercheckpoints", _AUTOSCALING),
-    Act.EVICT: Right("create", "pods/eviction"),
-    Act.RESIZE: Right("patch", "pods/resize"),
-    Act.PATCH_POD: Right("patch", "pods"),
-    Act.EMIT: Right("create", "events"),
-}
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects, as roles name it."""
+
+    resource: str
+    group: str = ""
+
+    def right(self, verb: str, namespace: str = "") -> Right:
+        """What a role has to allow, in one namespace or in all."""
+        return Right(verb, self.resource, self.group, namespace)
+
+
+PODS: Final = Kind("pods")
+EVICTIONS: Final = Kind("pods/eviction")
+RESIZES: Final = Kind("pods/resize")
+EVENTS: Final = Kind("events")
+LIMIT_RANGES: Final = Kind("limitranges")
+AUTOSCALERS: Final = Kind("verticalpodautoscalers", "autoscaling.k8s.io")
+STATUSES: Final = Kind("verticalpodautoscalers/status", "autoscaling.k8s.io")
+CHECKPOINTS: Final = Kind("verticalpodautoscalercheckpoints", "autoscaling.k8s.io")
+LEASES: Final = Kind("leases", "coordination.k8s.io")
+USAGE: Final = Kind("pods", "metrics.k8s.io")
+
+_GROUPS: Final = {"CronJob": "batch", "Job": "batch", "ReplicationController": ""}
+
+
+def workloads(kind: str) -> Kind:
+    """The workloads of a well-known kind."""
+    return Kind(f"{kind.lower()}s", _GROUPS.get(kind, "apps"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +79,10 @@ class Request:
     """One request."""
 
     act: Act
-    about: str = ""
-    """The object, as namespace/name."""
+    right: Right
+    """What it takes."""
+    name: str = ""
+    """The object that it is about, if it is about one."""
 
     def __str__(self) -> str:
-        return f"{self.act} {self.about}".rstrip()
+        return f"{self.act} {self.right.namespace}/{self.name}" if self.name else f"{self.right}"

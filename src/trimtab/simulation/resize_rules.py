@@ -71,6 +71,9 @@ def _find_container_flaws(
     if _lacks(limits, before.spec.limits):
         yield Cause("FieldValueForbidden", "resource limits cannot be removed", f"{path}.limits")
     for kind in BOTH:
+        if requests.get(kind, 0) < 0:
+            message = "must be greater than or equal to 0"
+            yield Cause("FieldValueInvalid", message, f"{path}.requests[{kind}]")
         if kind in limits and requests.get(kind, 0) > limits[kind]:
             message = f"must be less than or equal to {kind} limit"
             yield Cause("FieldValueInvalid", message, f"{path}.requests")

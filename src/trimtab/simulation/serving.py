@@ -176,6 +176,11 @@ class Serving:
 
     # All else
 
+    def find_lease(self, actor: str, namespace: str, name: str) -> Lease | None:
+        """The lease of that name, if there is one."""
+        del actor
+        return self._world.leases.find(namespace, name)
+
     def write_lease(self, actor: str, lease: Lease) -> Lease:
         """Create a lease, or replace the version that it names; one that is gone comes back."""
         world = self._world

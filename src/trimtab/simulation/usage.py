@@ -1,22 +1,25 @@
 """Usage as components see it: the readings of the kubelet's last turn, and what may spoil them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 from random import Random
 from typing import Final
 
+import numpy as np
+
 from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.ports import UsageSource
 from trimtab.core.resources import MAX_AMOUNT
+from trimtab.simulation.facts import UsageTold
 from trimtab.simulation.kubelet import Kubelet
 from trimtab.simulation.lines import Line
 from trimtab.simulation.refusals import refuse
-from trimtab.simulation.requests import Act, Request
-from trimtab.simulation.running import Running
+from trimtab.simulation.requests import USAGE, Act, Request
+from trimtab.simulation.running import ContainerName, Running
 
-_REQUEST: Final = Request(Act.FETCH_USAGE)
+_REQUEST: Final = Request(Act.FETCH_USAGE, USAGE.right("list"))
 _SHARE_GIVEN: Final = 0.5
 _ABSURD: Final = (MAX_AMOUNT, 2**53 + 1, 0, -1, -MAX_AMOUNT)
 """What can stand on the wire: whole numbers of any sign, but no NaN and nothing infinite."""
@@ -35,11 +38,36 @@ class MetricsFault(StrEnum):
     """Some readings are huge, negative or zero, or have no value at all."""
 
 
+class _Roll:
+    """The names of the containers that are told, kept for as long as these are the same."""
+
+    def __init__(self) -> None:
+        self._runs = np.zeros(0, np.int64)
+        self._blank = UsageColumns()
+
+    def columns(self, running: Running) -> UsageColumns:
+        """The readings of containers that are still in the run in which they were measured."""
+        readings = running.readings
+        if readings is None:
+            return UsageColumns()
+        places = running.places_of(readings)
+        if not np.array_equal(readings.runs[places], self._runs):
+            self._runs = readings.runs[places]
+            self._blank = _blank(running.names_of(readings.rows[places]))
+        return replace(
+            self._blank,
+            times=(readings.at.timestamp(),) * len(places),
+            cpu_millicores=tuple(readings.cpu_millicores[places].tolist()),
+            memory_bytes=tuple(readings.memory_bytes[places].tolist()),
+        )
+
+
 class Metrics:
     """The metrics server."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
+        self._roll = _Roll()
         self._told = UsageColumns()
         self.faults: list[MetricsFault] = []
         """What is wrong for everybody now."""
@@ -55,12 +83,14 @@ class Metrics:
         if MetricsFault.GONE in faults:
             raise refuse(str(_REQUEST), HTTPStatus.SERVICE_UNAVAILABLE)
         if MetricsFault.STALE not in faults:
-            self._told = _columns(self._kubelet.running)
+            self._told = self._roll.columns(self._kubelet.running)
         told = self._told
         if MetricsFault.HALF in faults:
             told = _half(told, line.random)
         if MetricsFault.ABSURD in faults:
             told = _absurd(told, line.random)
+        world = self._kubelet.world
+        world.tell(UsageTold(world.now(), line.actor, told))
         return told
 
 
@@ -79,22 +109,14 @@ class _Source:
         return told
 
 
-def _columns(running: Running) -> UsageColumns:
-    """The readings of containers that are still in the run in which they were measured."""
-    readings = running.readings
-    if readings is None:
-        return UsageColumns()
-    places, names = running.names_of(readings)
-    count = len(names)
+def _blank(names: Sequence[ContainerName]) -> UsageColumns:
+    """Columns for these containers that say nothing of them yet."""
     return UsageColumns(
         namespaces=tuple(name.namespace for name in names),
         pods=tuple(name.pod for name in names),
         containers=tuple(name.container for name in names),
-        times=(readings.at.timestamp(),) * count,
-        cpu_millicores=tuple(readings.cpu_millicores[places].tolist()),
-        memory_bytes=tuple(readings.memory_bytes[places].tolist()),
-        has_cpu=(True,) * count,
-        has_memory=(True,) * count,
+        has_cpu=(True,) * len(names),
+        has_memory=(True,) * len(names),
     )
 
 

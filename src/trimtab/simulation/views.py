@@ -13,7 +13,7 @@ from trimtab.cluster.errors import ClusterError, UnreachableError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.simulation.lines import Line
-from trimtab.simulation.requests import Request
+from trimtab.simulation.requests import Act, Kind, Request
 from trimtab.simulation.tables import Change, Named, Table, Versions
 
 RecordT = TypeVar("RecordT", bound=Named)
@@ -32,14 +32,14 @@ class View(Generic[RecordT]):
         self,
         table: Table[RecordT],
         line: Line,
-        request: Request,
+        kind: Kind,
         *,
         clock: Clock,
         versions: Versions,
     ) -> None:
         self._table = table
         self._line = line
-        self._request = request
+        self._kind = kind
         self._versions = versions
         self._position = -1
         self._connection = _NOT_CONNECTED
@@ -80,26 +80,35 @@ class View(Generic[RecordT]):
         if line.is_silent:
             if not is_connected:
                 # A watch that is there just hears nothing; one that is not cannot be made.
-                self.problem = UnreachableError(str(self._request), "no answer in time")
+                self.problem = UnreachableError(str(self._ask(Act.WATCH)), "no answer in time")
             return False
-        if not is_connected:
-            self._connection = _NOT_CONNECTED
-            self.problem = line.refusal(self._request)
-            if self.problem is not None:
-                return False
-            self._connection = line.breaks
-        if self._position < self._table.forgotten:
-            self._list()
-        else:
-            self._read_log()
-        self._position = self._versions.latest
+        if self._position < self._table.forgotten and not self._list():
+            return False
+        if not is_connected and not self._connect():
+            return False
+        self._read_log()
         return True
 
-    def _list(self) -> None:
+    def _connect(self) -> bool:
+        self._connection = _NOT_CONNECTED
+        self.problem = self._line.refusal(self._ask(Act.WATCH))
+        if self.problem is None:
+            self._connection = self._line.breaks
+        return self.problem is None
+
+    def _list(self) -> bool:
+        self.problem = self._line.refusal(self._ask(Act.LIST))
+        if self.problem is not None:
+            return False
         entries = [
             Entry(ObjectName(record.namespace, record.name), record) for record in self._table
         ]
         self._writer.replace(entries, self._table.unreadable.values())
+        self._position = self._versions.latest
+        return True
+
+    def _ask(self, act: Act) -> Request:
+        return Request(act, self._kind.right(act))
 
     def _read_log(self) -> None:
         self._writer.confirm()
@@ -110,3 +119,4 @@ class View(Generic[RecordT]):
                 self._writer.drop(change.name)
             else:
                 self._writer.put(Entry(change.name, change.after))
+        self._position = self._versions.latest

@@ -16,7 +16,7 @@ from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, PodPhas
 from trimtab.core.resources import Resource
 from trimtab.simulation import statuses
 from trimtab.simulation.facts import ContainerKilled
-from trimtab.simulation.loads import load_of_role
+from trimtab.simulation.loads import Load, load_of_role
 from trimtab.simulation.objects import ContainerTemplate, PodTemplate, RestartPolicy
 from trimtab.simulation.running import ContainerName, Running
 from trimtab.simulation.starting import Start, limit_of
@@ -168,6 +168,10 @@ class PodWorker:
     def memory_of(self, name: str) -> int:
         """What a container used when it was last measured in this run."""
         return self._means.running.memory_of(self._slots[name].row)
+
+    def set_load(self, name: str, load: Load) -> None:
+        """Let a container do something else from now on."""
+        self._means.running.demand.replace(self._slots[name].row, load)
 
     def allocate(self) -> None:
         """Set aside what the spec asks for."""

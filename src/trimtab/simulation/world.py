@@ -70,7 +70,7 @@ class World:
         self.scalers: Table[HorizontalScaler] = Table(self.versions)
         self.templates: dict[str, PodTemplate] = {}
         """What each pod was made from, by its uid: how it behaves is known to nobody else."""
-        self.evictions = EvictionLog()
+        self.evictions = EvictionLog(self.versions)
         """What kubelets told of pods that they evicted for want of memory."""
         self._listeners: list[Callable[[Fact], None]] = []
 

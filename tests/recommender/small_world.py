@@ -4,6 +4,7 @@ It shows at once what is written to it, unless a test holds that back, and fails
 so. Objects take the way over the wire where they are kept: what does not survive that is lost.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,6 +57,22 @@ class Load:
     memory: float = 300 * MIB
 
 
+class TellingClock(StillClock):
+    """A clock that tells when somebody went to sleep for a minute: a tick is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tick_done = asyncio.Event()
+
+    async def sleep(self, span: timedelta) -> None:
+        if span == timedelta(minutes=1):
+            self.tick_done.set()
+            await super().sleep(span)
+        else:
+            # Listeners that wait to listen again do not move the time.
+            await asyncio.Event().wait()
+
+
 class SmallWorld:
     """The cluster, its owners, and the source of its usage, in one."""
 
@@ -65,7 +82,7 @@ class SmallWorld:
     owners: Owners
 
     def __init__(self) -> None:
-        self.clock = StillClock()
+        self.clock = TellingClock()
         self.owners = self
         self.pod_writer: Writer[Pod]
         self.autoscaler_writer: Writer[Autoscaler]
@@ -85,6 +102,8 @@ class SmallWorld:
         self.failing: set[str] = set()
         """Acts that fail now: a method's name, or a method's name, a space and an object's."""
         self.acts: Counter[str] = Counter()
+        self.readings: set[datetime] = set()
+        """When usage was read."""
         self.evictions: list[MemoryEviction] = []
         self.is_listed = True
         self._versions = 0
@@ -196,6 +215,11 @@ class SmallWorld:
         given = RecommenderSettings(**settings)  # type: ignore[arg-type]
         return Recommender(self, self, settings=given, clock=self.clock)
 
+    async def tick_done(self) -> None:
+        """Return when the next tick of a recommender that runs is over."""
+        self.clock.tick_done.clear()
+        await self.clock.tick_done.wait()
+
     def wait(self, span: timedelta = timedelta(minutes=1)) -> None:
         self.clock.moment += span
 
@@ -203,6 +227,7 @@ class SmallWorld:
 
     async def fetch(self) -> UsageColumns:
         self._act("fetch")
+        self.readings.add(self.read_at or self.clock.now())
         rows = list(self._read_usage())
         return UsageColumns(*zip(*rows, strict=True)) if rows else UsageColumns()
 

@@ -14,12 +14,15 @@ import msgspec
 from trimtab.api.decoding import Int64, Wire, decode
 from trimtab.api.encoding import Written, encode
 from trimtab.api.metadata import NO_METADATA, Metadata, text_map
+from trimtab.api.supplements import SUPPLEMENT, decode_supplement
 from trimtab.api.times import ZERO_TIME, decode_time, format_time
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.supplements import Supplement
 
 FINGERPRINT: Final = "trimtab/selector-fingerprint"
 """The annotation with the fingerprint of the selector whose pods a checkpoint describes (S27)."""
 
+_OURS: Final = (FINGERPRINT, SUPPLEMENT)
 _API_VERSION: Final = "autoscaling.k8s.io/v1"
 _KIND: Final = "VerticalPodAutoscalerCheckpoint"
 
@@ -86,7 +89,12 @@ class _WrittenCheckpoint(Written, frozen=True, kw_only=True):
     status: _WrittenStatus
 
 
+class _Annotated(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+
+
 _DECODER: Final = msgspec.json.Decoder(_Checkpoint)
+_METADATA_DECODER: Final = msgspec.json.Decoder(_Annotated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +119,11 @@ class Checkpoint:
         """The fingerprint of the selector whose pods it describes; None for all of the target."""
         return self.annotations.get(FINGERPRINT)
 
+    @property
+    def supplement(self) -> Supplement | None:
+        """What was stored beside it, as far as it is still true; None if there is nothing."""
+        return decode_supplement(self.annotations, self.aggregate.last_update_time)
+
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """The checkpoint in the JSON of one VerticalPodAutoscalerCheckpoint, of whatever version."""
@@ -125,6 +138,12 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         annotations=text_map(metadata.annotations),
         name=metadata.name or "",
     )
+
+
+def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
+    """The annotations in the JSON of a checkpoint, whatever is wrong with the rest of it."""
+    metadata = decode(_METADATA_DECODER, data).metadata or NO_METADATA
+    return text_map(metadata.annotations)
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
@@ -150,19 +169,19 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 def encode_checkpoint_patch(checkpoint: Checkpoint, *, stored: Mapping[str, str]) -> bytes:
     """The JSON Patch that overwrites a checkpoint, given the annotations that it has by now.
 
-    The fingerprint is touched only where it differs, and other annotations never.
+    Our own are touched only where they differ, and other annotations never.
     """
     status = _write_status(checkpoint.aggregate)
-    operations: list[dict[str, object]] = [{"op": "replace", "path": "/status", "value": status}]
-    if stored.get(FINGERPRINT) != checkpoint.fingerprint:
-        annotations = _replace_fingerprint(stored, checkpoint.fingerprint)
+    operations: list[dict[str, object]] = [{"op": "add", "path": "/status", "value": status}]
+    annotations = _replace_ours(stored, checkpoint.annotations)
+    if annotations != stored:
         operations.append({"op": "add", "path": "/metadata/annotations", "value": annotations})
     return encode(operations)
 
 
-def _replace_fingerprint(stored: Mapping[str, str], wanted: str | None) -> dict[str, str]:
-    others = {key: value for key, value in stored.items() if key != FINGERPRINT}
-    return others if wanted is None else {**others, FINGERPRINT: wanted}
+def _replace_ours(stored: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    others = {key: value for key, value in stored.items() if key not in _OURS}
+    return others | {key: wanted[key] for key in _OURS if key in wanted}
 
 
 def _convert_status(source: _Status) -> AggregateCheckpoint:

@@ -17,8 +17,9 @@ import numpy as np
 from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
 from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError, check_version
+from trimtab.core.containers import ContainerMemory
 from trimtab.core.histogram import HistogramBank
-from trimtab.core.oom_ledger import OomLedger
+from trimtab.core.oom_ledger import OomLedger, OomLevel
 from trimtab.core.peaks import Booleans, Peaks
 from trimtab.core.recommendation import MIB, RecommendationSettings
 from trimtab.core.resources import Resource
@@ -199,6 +200,14 @@ class Aggregates:
         self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
         self._rows.data["fed"][owners[peaks.window]] = True
 
+    def book_open_window(self, row: int, memory: ContainerMemory) -> None:
+        """Add the peak of a window that was left out of a checkpoint because it was open."""
+        peak = max(memory.usage_peak, memory.oom_peak)
+        if memory.window_end is not None and peak > 0:
+            booked = Peaks(np.array([0]), np.array([peak]), np.array([memory.window_end]))
+            self.book_peaks(np.array([row]), booked)
+        self.note_memory(np.array([row]), np.array([memory.last_memory]))
+
     def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:
         """Subtract memory peaks that larger ones replace."""
         rows = self._rows.data["memory_row"][owners[peaks.window]]
@@ -209,6 +218,12 @@ class Aggregates:
         if self._settings.keeps_oom_ledger:
             self.oom_ledger.remember(owners, needed, times)
             self._rows.data["fed"][owners] = True
+
+    def restore_kills(self, row: int, levels: Iterable[OomLevel]) -> None:
+        """Remember what was known of OOM kills before a restart."""
+        if self._settings.keeps_oom_ledger:
+            self.oom_ledger.put(row, levels)
+            self._rows.data["fed"][row] = True
 
     def forget_kills(self, now: float) -> None:
         """Forget the OOM kills that are as old as the histories are long."""

@@ -6,6 +6,7 @@ leaves behind is parked, and goes on if the pod comes back to those labels: a pe
 where it was booked.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,6 +35,19 @@ class PodName:
 
     namespace: str
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerMemory:
+    """What is remembered of one container, as it outlives a restart; times are seconds."""
+
+    last_cpu: float = -math.inf
+    """When its last samples were taken; -inf where there was none."""
+    last_memory: float = -math.inf
+    window_end: float | None = None
+    """The end of its current window; None before the first reading."""
+    usage_peak: float = 0.0
+    oom_peak: float = 0.0
 
 
 class Containers:
@@ -70,6 +84,27 @@ class Containers:
             parked[int(self.aggregate[row])] = left
         self.aggregate[row] = aggregate
         self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
+
+    def recall(self, row: int, now: float) -> ContainerMemory:
+        """What is remembered of a container, with the peaks of its window while that is open."""
+        record = self._rows.data[row]
+        is_open = record["window_end"] > now
+        return ContainerMemory(
+            float(record["last_cpu"]),
+            float(record["last_memory"]),
+            None if np.isnan(record["window_end"]) else float(record["window_end"]),
+            float(record["usage_peak"]) if is_open else 0.0,
+            float(record["oom_peak"]) if is_open else 0.0,
+        )
+
+    def resume(self, row: int, memory: ContainerMemory) -> None:
+        """Let a new container go on from what is remembered of it."""
+        record = self._rows.data[row]
+        record["last_cpu"] = memory.last_cpu
+        record["last_memory"] = memory.last_memory
+        record["window_end"] = np.nan if memory.window_end is None else memory.window_end
+        record["usage_peak"] = memory.usage_peak
+        record["oom_peak"] = memory.oom_peak
 
     def remove(self, row: int) -> None:
         """Forget a container."""

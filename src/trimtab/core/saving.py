@@ -15,8 +15,14 @@ import numpy as np
 
 from trimtab.core.aggregates import MEMORY_WEIGHT, UsageSettings, from_seconds, to_seconds
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.buckets import Ints
-from trimtab.core.checkpoint import VERSION, AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Ints
+from trimtab.core.checkpoint import (
+    AggregateCheckpoint,
+    CheckpointError,
+    HistogramCheckpoint,
+    check_version,
+    decode_histogram,
+)
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector, fingerprint
@@ -79,15 +85,25 @@ def is_lighter(
 
     A stored one that nobody can read holds nothing.
     """
-    if stored.version != VERSION:
-        return False
-    cpu = _log_weight(stored.cpu_histogram, settings.cpu_half_life)
-    memory = _log_weight(stored.memory_histogram, settings.memory_half_life)
-    return (
-        _log_weight(checkpoint.cpu_histogram, settings.cpu_half_life) < cpu - _NOTICEABLE
-        or _log_weight(checkpoint.memory_histogram, settings.memory_half_life)
-        < memory - _NOTICEABLE
+    half_lives = (settings.cpu_half_life, settings.memory_half_life)
+    pairs = (
+        (checkpoint.cpu_histogram, stored.cpu_histogram),
+        (checkpoint.memory_histogram, stored.memory_histogram),
     )
+    return any(
+        _log_weight(ours, half_life) < _log_weight(theirs, half_life) - _NOTICEABLE
+        for (ours, theirs), half_life in zip(pairs, half_lives, strict=True)
+    ) and _is_readable(stored)
+
+
+def _is_readable(checkpoint: AggregateCheckpoint) -> bool:
+    try:
+        check_version(checkpoint)
+        decode_histogram(checkpoint.cpu_histogram, CPU_BUCKETS.count)
+        decode_histogram(checkpoint.memory_histogram, MEMORY_BUCKETS.count)
+    except CheckpointError:
+        return False
+    return True
 
 
 def _log_weight(histogram: HistogramCheckpoint, half_life: timedelta) -> float:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -22,14 +22,17 @@ from trimtab.core.aggregates import (
     UsageSettings,
     to_seconds,
 )
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for
 from trimtab.core.buckets import Ints
 from trimtab.core.checkpoint import AggregateCheckpoint
-from trimtab.core.containers import Containers, PodName
+from trimtab.core.containers import ContainerMemory, Containers, PodName
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.links import Learner, Links
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.selectors import Selector
+
+Place: TypeAlias = tuple[str, str, str]
+"""The namespace, the pod and the name of a container."""
 
 _NO_CONTAINERS: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -50,7 +53,8 @@ class Usage:
         self.containers = Containers()
         self.links = Links()
         self._pods: dict[PodName, _Tracked] = {}
-        self._places: dict[tuple[str, str, str], int] = {}
+        self._places: dict[Place, int] = {}
+        self._expected: dict[Place, ContainerMemory] = {}
 
     # Pods
 
@@ -69,6 +73,7 @@ class Usage:
             tracked.containers[name] = row
             self._places[pod.namespace, pod.name, name] = row
             self._feed(aggregate, 1, now)
+            self._resume(row, (pod.namespace, pod.name, name))
         if tracked.labels != label_set:
             self._relabel(pod, replace(tracked, labels=label_set), now)
         self._pods[pod] = replace(tracked, labels=label_set)
@@ -92,6 +97,23 @@ class Usage:
         places = zip(namespaces, pods, names, strict=True)
         found = map(self._places.get, places, repeat(-1))
         return np.fromiter(found, np.int64, len(names))
+
+    def list_containers(self) -> dict[int, Place]:
+        """Which container each row is."""
+        return {row: place for place, row in self._places.items()}
+
+    def is_tracked(self, place: Place) -> bool:
+        """Whether a container is among those that feed aggregates."""
+        return place in self._places
+
+    def expect(self, place: Place, memory: ContainerMemory) -> None:
+        """Let a container go on from what is remembered of it, once it is tracked."""
+        self._expected[place] = memory
+
+    def drain_expected(self) -> dict[Place, ContainerMemory]:
+        """The containers that were expected and did not come."""
+        expected, self._expected = self._expected, {}
+        return expected
 
     def count_feeders(self, pods: Iterable[PodName]) -> Ints:
         """How many containers of some pods feed each aggregate."""
@@ -136,6 +158,7 @@ class Usage:
         else:
             return
         self._override(self.links.linked_rows(autoscaler.identity))
+        self._override_restored(self.links.learners[autoscaler.identity])
 
     def _reselect(self, known: Learner, autoscaler: Autoscaler, selector: Selector | None) -> None:
         rows = self.links.linked_rows(known.name)
@@ -170,6 +193,7 @@ class Usage:
         row = self.aggregates.restore(checkpoint)
         self.drop_restored(name, container_name)
         self.links.put_restored(name, container_name, row)
+        self._override_restored(self.links.learners[name])
 
     def drop_restored(self, name: AutoscalerName, container_name: str) -> None:
         """Forget what was restored of one container."""
@@ -211,6 +235,17 @@ class Usage:
         for row in rows:
             policies = self.links.policies(row, self.aggregates.key(row).container_name)
             self.aggregates.override(row, policies)
+
+    def _override_restored(self, learner: Learner) -> None:
+        for container_name, row in learner.restored.items():
+            policy = policy_for(learner.autoscaler.policies, container_name)
+            self.aggregates.override(row, () if policy is None else (policy,))
+
+    def _resume(self, row: int, place: Place) -> None:
+        memory = self._expected.pop(place, None)
+        if memory is not None:
+            self.containers.resume(row, memory)
+            self.aggregates.book_open_window(int(self.containers.aggregate[row]), memory)
 
     def _relabel(self, pod: PodName, tracked: _Tracked, now: datetime) -> None:
         for name, row in tracked.containers.items():

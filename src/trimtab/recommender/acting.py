@@ -29,7 +29,8 @@ class Writers:
         """What was written, in no order, and what went wrong; items come with their names."""
         written: list[ItemT] = []
         problems: list[Problem] = []
-        waiting = iter(items)
+        given = list(items)
+        waiting = iter(given)
 
         async def work() -> None:
             for name, item in self._before_it_is_late(waiting):
@@ -41,7 +42,7 @@ class Writers:
                     written.append(item)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._count):
+            for _ in range(min(self._count, len(given))):
                 group.create_task(work())
         return written, problems
 

@@ -6,14 +6,16 @@ written, and one that cannot be read is left to be learned anew.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
+from trimtab.api.supplements import SUPPLEMENT, encode_supplement
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.checkpoint import CheckpointError
+from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError
 from trimtab.core.conditions import ConditionType
+from trimtab.core.relearning import find_lost, list_explained
 from trimtab.core.rotation import Turn, find_orphans, list_due
 from trimtab.core.saving import (
     CheckpointKey,
@@ -23,12 +25,14 @@ from trimtab.core.saving import (
     is_lighter,
 )
 from trimtab.core.selectors import fingerprint
+from trimtab.core.supplements import collect_supplements, restore_supplement
 from trimtab.recommender.acting import Writers
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 
 _STEP = Step.MAINTAIN_CHECKPOINTS
+_NOTHING = AggregateCheckpoint()
 
 
 @dataclass(slots=True)
@@ -39,15 +43,39 @@ class CheckpointKeeper:
     settings: RecommenderSettings
     _orphans: frozenset[AutoscalerName] = field(default=frozenset(), init=False)
     """Those that had no autoscaler when it was last looked for them."""
+    _start_from: list[Checkpoint] | None = field(default=None, init=False)
+    """What is restored instead of what is stored."""
 
-    def restore(self, knowledge: Knowledge, subjects: Iterable[Subject]) -> TickReport:
+    def restore(self, knowledge: Knowledge) -> TickReport:
         """Let autoscalers that are new to us know what their checkpoints hold."""
-        new = {subject.autoscaler.identity: subject for subject in subjects}
         report = TickReport()
-        for owner, stored in self._by_owner().items() if new else ():
-            for checkpoint in stored if owner in new else ():
-                report += self._restore_one(knowledge, new[owner], checkpoint)
+        new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
+        start_from = self.cluster.checkpoints if self._start_from is None else self._start_from
+        stored = _by_owner(start_from) if new else {}
+        for subject in new:
+            report += self._restore_all(knowledge, subject, stored.get(subject.name, ()))
+            subject.is_restored = True
+        self._start_from = None
         return report
+
+    def take_up_again(self, knowledge: Knowledge, now: datetime) -> bool:
+        """Whether to start anew, because others have learned more than we know.
+
+        While we did not lead somebody else may have: then the stored checkpoints hold what we
+        knew and more. Of each container the one is restored that holds more, ours or the stored.
+        """
+        served = knowledge.served
+        stored = {_key(each): each for each in self.cluster.checkpoints if _owner(each) in served}
+        ours = {_key(draft): draft for draft in draft_checkpoints(knowledge, served, now)}
+        known = encode_histories(knowledge.usage, served)
+        richer = {
+            key: each
+            for key, each in stored.items()
+            if not served[key[0]].is_about_others
+            and is_lighter(known.get(key, _NOTHING), each.aggregate, self.settings.usage)
+        }
+        self._start_from = list((stored | ours | richer).values()) if richer else None
+        return bool(richer)
 
     async def save_due(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
         """Write the checkpoints of those whose turn it is."""
@@ -65,6 +93,8 @@ class CheckpointKeeper:
     ) -> TickReport:
         """Write the checkpoints of some autoscalers, as far as they hold anything new."""
         chosen = [name for name in names if not _fetches_history(knowledge.subjects[name])]
+        if not chosen:
+            return TickReport()
         drafts = self._changed_drafts(knowledge, chosen, now)
         refused = self._poorer(knowledge, drafts)
         named = [
@@ -73,13 +103,10 @@ class CheckpointKeeper:
             if _key(draft) not in refused
         ]
         written, problems = await writers.write(_STEP, named, self.cluster.save_checkpoint)
-        unsaved = {_owner(draft) for _, draft in named} - {_owner(draft) for draft in written}
-        failed = {problem.about for problem in problems}
-        unsaved |= {_owner(draft) for name, draft in named if name in failed}
-        for name in chosen:
-            if name not in unsaved and name in knowledge.subjects:
-                knowledge.subjects[name].turn = Turn(now, is_saved=True)
-                knowledge.subjects[name].is_about_others = False
+        missed = {_key(draft) for _, draft in named} - {_key(draft) for draft in written}
+        for name in set(chosen) - {name for name, _ in missed}:
+            knowledge.subjects[name].turn = Turn(now, is_saved=True)
+            knowledge.subjects[name].is_about_others = False
         return TickReport(
             checkpoints_written=len(written),
             checkpoints_refused=len(refused),
@@ -103,7 +130,7 @@ class CheckpointKeeper:
         """
         stored = {
             owner: checkpoints
-            for owner, checkpoints in self._by_owner().items()
+            for owner, checkpoints in _by_owner(self.cluster.checkpoints).items()
             if self.settings.covers(owner.namespace)
         }
         autoscalers = self.cluster.autoscalers
@@ -125,36 +152,55 @@ class CheckpointKeeper:
         deleted, problems = await writers.write(_STEP, named, delete)
         return TickReport(checkpoints_deleted=len(deleted), problems=tuple(problems))
 
-    def _by_owner(self) -> Mapping[AutoscalerName, list[Checkpoint]]:
-        by_owner: defaultdict[AutoscalerName, list[Checkpoint]] = defaultdict(list)
-        for checkpoint in self.cluster.checkpoints:
-            by_owner[_owner(checkpoint)].append(checkpoint)
-        return by_owner
-
-    def _restore_one(
-        self, knowledge: Knowledge, subject: Subject, checkpoint: Checkpoint
+    def _restore_all(
+        self, knowledge: Knowledge, subject: Subject, stored: Iterable[Checkpoint]
     ) -> TickReport:
-        if not is_about_pods_of(subject.autoscaler.selector, checkpoint.fingerprint):
-            subject.is_about_others = True
-            return TickReport()
-        try:
-            knowledge.usage.restore(
-                subject.autoscaler.identity, checkpoint.container_name, checkpoint.aggregate
-            )
-        except CheckpointError as error:
-            name = f"{checkpoint.namespace}/{checkpoint.written_name}"
-            return TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
+        report = TickReport()
+        explained = {}
+        relearning: set[str] = set()
+        for checkpoint in stored:
+            if not is_about_pods_of(subject.autoscaler.selector, checkpoint.fingerprint):
+                subject.is_about_others = True
+                continue
+            try:
+                self._restore_one(knowledge, subject, checkpoint)
+            except CheckpointError as error:
+                name = f"{checkpoint.namespace}/{checkpoint.written_name}"
+                report += TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
+                continue
+            container, supplement = checkpoint.container_name, checkpoint.supplement
+            explained[container] = list_explained(checkpoint.aggregate, supplement)
+            if supplement is not None and supplement.is_relearning:
+                relearning.add(container)
+        if not subject.is_about_others:
+            subject.relearning = find_lost(subject.autoscaler, explained) | relearning
+        return report + TickReport(restored=len(explained))
+
+    def _restore_one(self, knowledge: Knowledge, subject: Subject, checkpoint: Checkpoint) -> None:
+        key = _key(checkpoint)
+        known = encode_histories(knowledge.usage, [subject.name]).get(key)
+        if known and not is_lighter(known, checkpoint.aggregate, self.settings.usage):
+            # We saw its pods all the time, and have learned as much already.
+            return
+        knowledge.usage.restore(*key, checkpoint.aggregate)
         subject.turn = Turn(subject.turn.since, is_saved=True)
-        return TickReport(restored=1)
+        times = [
+            one for one in (subject.counted_until, checkpoint.aggregate.last_update_time) if one
+        ]
+        subject.counted_until = max(times, default=None)
+        supplement = checkpoint.supplement
+        if supplement is not None:
+            restore_supplement(knowledge.usage, key, supplement)
+            for pod, remembered in supplement.containers.items():
+                place = (checkpoint.namespace, pod, checkpoint.container_name)
+                knowledge.pods.expected[place] = key
+                knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)
 
     def _changed_drafts(
         self, knowledge: Knowledge, names: Iterable[AutoscalerName], now: datetime
     ) -> list[Checkpoint]:
         drafts = []
-        for (name, container), aggregate in encode_checkpoints(knowledge.usage, names, now).items():
-            digest = fingerprint(knowledge.subjects[name].autoscaler.selector)
-            annotations = {} if digest is None else {FINGERPRINT: digest}
-            draft = Checkpoint(name.namespace, name.name, container, aggregate, annotations)
+        for draft in draft_checkpoints(knowledge, names, now):
             stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
             if stored is None or not _is_same(draft, stored):
                 drafts.append(draft)
@@ -175,8 +221,36 @@ class CheckpointKeeper:
         return {key for key in stored if is_lighter(known[key], stored[key], self.settings.usage)}
 
 
+def draft_checkpoints(
+    knowledge: Knowledge, names: Iterable[AutoscalerName], now: datetime
+) -> list[Checkpoint]:
+    """The checkpoints of some autoscalers, as they would be written now."""
+    aggregates = encode_checkpoints(knowledge.usage, names, now)
+    supplements = collect_supplements(
+        knowledge.usage, aggregates, knowledge.pods.counted_kills, now
+    )
+    drafts = []
+    for (name, container), aggregate in aggregates.items():
+        subject = knowledge.subjects[name]
+        supplement = replace(
+            supplements[name, container], is_relearning=container in subject.relearning
+        )
+        annotations = {SUPPLEMENT: encode_supplement(supplement, now)}
+        if digest := fingerprint(subject.autoscaler.selector):
+            annotations[FINGERPRINT] = digest
+        drafts.append(Checkpoint(name.namespace, name.name, container, aggregate, annotations))
+    return drafts
+
+
 def _key(checkpoint: Checkpoint) -> CheckpointKey:
     return _owner(checkpoint), checkpoint.container_name
+
+
+def _by_owner(checkpoints: Iterable[Checkpoint]) -> Mapping[AutoscalerName, list[Checkpoint]]:
+    by_owner: defaultdict[AutoscalerName, list[Checkpoint]] = defaultdict(list)
+    for checkpoint in checkpoints:
+        by_owner[_owner(checkpoint)].append(checkpoint)
+    return by_owner
 
 
 def _owner(checkpoint: Checkpoint) -> AutoscalerName:
@@ -196,6 +270,7 @@ def _is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
     ours, theirs = draft.aggregate, stored.aggregate
     return (
         draft.fingerprint == stored.fingerprint
+        and draft.supplement == stored.supplement
         and ours.version == theirs.version
         and ours.total_samples_count == theirs.total_samples_count
         and ours.cpu_histogram == theirs.cpu_histogram

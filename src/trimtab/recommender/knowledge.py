@@ -11,8 +11,9 @@ from trimtab.core.publications import Publications
 from trimtab.core.publishing import Status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.rotation import Turn
+from trimtab.core.saving import CheckpointKey
 from trimtab.core.selectors import Selector
-from trimtab.core.usage import Usage
+from trimtab.core.usage import Place, Usage
 from trimtab.recommender.oom_watch import OomWatch, PodKey
 from trimtab.recommender.settings import RecommenderSettings
 
@@ -39,12 +40,23 @@ class Subject:
     decided_at: datetime
     """When its status was last written, or first seen."""
     is_ours: bool = True
+    is_restored: bool = False
+    """Whether its checkpoints were looked for."""
     is_about_others: bool = False
     """Whether what is stored of it describes other pods than it is for now."""
+    counted_until: datetime | None = None
+    """Up to then OOM kills are in what was restored."""
+    relearning: frozenset[str] = frozenset()
+    """Containers whose history was lost and is still too short to be believed."""
     recommendation: Recommendation = field(default_factory=Recommendation)
     settled: tuple[Findings, Autoscaler] | None = None
     """From what and for which version it was last found that nothing is to be written."""
     written: Written | None = None
+
+    @property
+    def name(self) -> AutoscalerName:
+        """The autoscaler's identity."""
+        return self.autoscaler.identity
 
     @property
     def unsupported(self) -> Unsupported | None:
@@ -63,6 +75,13 @@ class PodView:
     """Those among the tracked that succeeded or failed."""
     leaving: set[PodName] = field(default_factory=set)
     """Those that are tracked only until the kills seen of them are counted."""
+    counted_kills: dict[Place, datetime | None] = field(default_factory=dict)
+    """The last kill of each container that was counted, by us or before a restart.
+
+    None of one that was remembered over a restart and never killed.
+    """
+    expected: dict[Place, CheckpointKey] = field(default_factory=dict)
+    """Containers that were remembered over a restart and not seen yet."""
 
 
 class Knowledge:

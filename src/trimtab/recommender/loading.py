@@ -19,6 +19,7 @@ from trimtab.core.containers import PodName
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.rotation import Turn, find_orphans
 from trimtab.core.selectors import Selector
+from trimtab.core.supplements import settle_expected
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.oom_watch import PodKey
 from trimtab.recommender.reports import Problem, Step, TickReport
@@ -37,9 +38,9 @@ class AutoscalerLoader:
         self._owners = owners
         self._settings = settings
 
-    async def load(self, knowledge: Knowledge, now: datetime) -> tuple[list[Subject], TickReport]:
-        """The autoscalers that are new to us, all others being up to date."""
-        existing, new, problems = set(), [], []
+    async def load(self, knowledge: Knowledge, now: datetime) -> TickReport:
+        """Learn for every autoscaler that is ours, or was."""
+        existing, problems = set(), []
         for autoscaler in self._autoscalers:
             name = autoscaler.identity
             existing.add(name)
@@ -51,13 +52,11 @@ class AutoscalerLoader:
             problems += [] if problem is None else [problem]
             if subject is None:
                 subject = _meet(knowledge, autoscaler, verdict, now)
-                new.append(subject)
             else:
                 _renew(knowledge, subject, autoscaler, verdict)
             subject.is_ours = is_ours
         _forget_deleted(knowledge, existing, self._autoscalers.unreadable)
-        report = TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
-        return new, report
+        return TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
 
     async def _judge(self, autoscaler: Autoscaler) -> tuple[Selector | Unsupported, Problem | None]:
         try:
@@ -96,6 +95,8 @@ def load_pods(
     view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
     knowledge.oom_watch.forget(knowledge.oom_watch.gone(present), now)
     knowledge.selection_changed = False
+    settle_expected(knowledge.usage, knowledge.pods.expected)
+    knowledge.pods.expected.clear()
     return TickReport(pods=len(view.tracked) - len(gone))
 
 
@@ -104,7 +105,9 @@ def delete_removed_pods(knowledge: Knowledge) -> None:
     view = knowledge.pods
     for name in view.leaving:
         knowledge.usage.forget(name)
-        view.tracked.pop((name.namespace, name.name), None)
+        pod = view.tracked.pop((name.namespace, name.name), None)
+        for container in () if pod is None else pod.containers:
+            knowledge.pods.counted_kills.pop((name.namespace, name.name, container.name), None)
     view.ended -= view.leaving
     view.leaving = set()
 
@@ -181,6 +184,9 @@ def _forget_deleted(
     knowledge: Knowledge, existing: set[AutoscalerName], unreadable: Sequence[Unreadable]
 ) -> None:
     hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
+    for name in knowledge.subjects.keys() - existing:
+        # Nobody writes to what cannot be read, but what was learned of it stays.
+        knowledge.subjects[name].is_ours = False
     for name in find_orphans(knowledge.subjects, existing, hidden):
         del knowledge.subjects[name]
         knowledge.usage.unlearn(name)

@@ -60,6 +60,7 @@ class Recommender:
 
     async def run(self) -> None:
         """Tick until cancelled, and listen for OOM kills all the time."""
+        self._take_up_again()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
             group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
@@ -84,6 +85,13 @@ class Recommender:
         return await self._checkpoints.save(
             self._knowledge, list(self._knowledge.served), writers, self._clock.now()
         )
+
+    def _take_up_again(self) -> None:
+        before = self._knowledge
+        if self._checkpoints.take_up_again(before, self._clock.now()):
+            self._knowledge = Knowledge(self._settings)
+            # Kills that were seen before are no news.
+            self._knowledge.oom_watch = before.oom_watch
 
     async def _tick_on(self) -> None:
         while True:
@@ -111,8 +119,8 @@ class Recommender:
         return report + TickReport(spans=((step, self._clock.now() - begin),))
 
     async def _load_autoscalers(self) -> TickReport:
-        new, report = await self._loader.load(self._knowledge, self._clock.now())
-        return report + self._checkpoints.restore(self._knowledge, new)
+        report = await self._loader.load(self._knowledge, self._clock.now())
+        return report + self._checkpoints.restore(self._knowledge)
 
     async def _load_pods(self) -> TickReport:
         return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())

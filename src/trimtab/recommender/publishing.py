@@ -12,6 +12,7 @@ from trimtab.core.freshness import find_stale
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
 from trimtab.core.recommendation import Recommendation
+from trimtab.core.relearning import has_learned_enough, keep_up
 from trimtab.core.selectors import Selector
 from trimtab.recommender.acting import Writers
 from trimtab.recommender.knowledge import Knowledge, Subject, Written
@@ -62,7 +63,7 @@ def _draft(
         if not subject.is_ours:
             continue
         findings = Findings(
-            _recommended(subject),
+            _recommended(knowledge, subject, settings),
             matches_pods=knowledge.usage.has_pods(name),
             unsupported=subject.unsupported,
             conflicts=conflicts.get(name, ()),
@@ -96,7 +97,9 @@ def _decide(
     return wanted, find_change(stored, wanted, settings.publishing.bound_move_fraction)
 
 
-def _recommended(subject: Subject) -> Recommendation:
+def _recommended(
+    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings
+) -> Recommendation:
     """What an autoscaler should say; what it says already where there is nothing better.
 
     Without a target, or without anything known, an answer from before is the best there is.
@@ -104,7 +107,20 @@ def _recommended(subject: Subject) -> Recommendation:
     known, said = subject.recommendation, subject.autoscaler.recommendation
     if said and (subject.unsupported is not None or not known.containers):
         return Recommendation(said, known.without_samples)
-    return known
+    if subject.relearning:
+        _end_relearning(knowledge, subject, settings)
+    most = settings.recommendations.max_allowed
+    return keep_up(known, subject.autoscaler, subject.relearning, most)
+
+
+def _end_relearning(knowledge: Knowledge, subject: Subject, settings: RecommenderSettings) -> None:
+    enough = settings.recommendations.cpu.confidence_interval
+    name = subject.autoscaler.identity
+    subject.relearning = frozenset(
+        container
+        for container in subject.relearning
+        if not has_learned_enough(knowledge.usage, (name, container), enough)
+    )
 
 
 def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Conflict]]:

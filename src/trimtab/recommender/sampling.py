@@ -41,13 +41,15 @@ def count_oom_kills(
     now: datetime,
 ) -> TickReport:
     """Add the kills that were seen, of pods that are gone again too."""
-    usage, unplaced = knowledge.usage, 0
-    rows, values, times = [], [], []
+    unplaced, rows, values, times = 0, [], [], []
     for sighting in sightings:
-        kill = sighting.kill
+        kill, pod = sighting.kill, sighting.pod
         row = _place(knowledge, sighting, settings, now)
-        unplaced += row is None
-        if row is not None:
+        if row is None:
+            unplaced += 1
+        elif not _is_counted(knowledge, sighting, row):
+            place = (pod.namespace, pod.name, kill.container_name)
+            knowledge.pods.counted_kills[place] = kill.time
             rows.append(row)
             values.append(kill.memory_bytes)
             times.append(to_seconds(kill.time, missing=0.0))
@@ -55,8 +57,22 @@ def count_oom_kills(
         np.array(rows, np.int64), np.array(values, np.float64), np.array(times, np.float64)
     )
     seconds = to_seconds(now, missing=0.0)
-    intake = usage.add_oom_kills(kills, seconds, settings.oom_ceiling_bytes)
+    intake = knowledge.usage.add_oom_kills(kills, seconds, settings.oom_ceiling_bytes)
+    knowledge.usage.forget_kills(now)
     return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced)
+
+
+def _is_counted(knowledge: Knowledge, sighting: Sighting, row: int) -> bool:
+    """Whether a kill was counted already, by us or by whoever wrote the checkpoints."""
+    kill, pod = sighting.kill, sighting.pod
+    place = (pod.namespace, pod.name, kill.container_name)
+    if place in knowledge.pods.counted_kills:
+        last = knowledge.pods.counted_kills[place]
+        return last is not None and kill.time <= last
+    aggregate = int(knowledge.usage.containers.aggregate[row])
+    learners = knowledge.usage.links.learners_of(aggregate)
+    known = [knowledge.subjects[name].counted_until for name in learners]
+    return any(until is not None and kill.time <= until for until in known)
 
 
 def _place(

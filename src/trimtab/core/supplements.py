@@ -1,0 +1,123 @@
+"""Supplements: what outlives a restart and has no place in the original's checkpoints.
+
+That is the OOM ledger, and what is remembered of each running container: when it was last read,
+and the peak of its open window, which a checkpoint leaves out. With it a restart is as if it had
+never been: no sample counts twice, and no peak is lost.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.aggregates import to_seconds
+from trimtab.core.containers import ContainerMemory
+from trimtab.core.oom_ledger import OomLevel
+from trimtab.core.saving import CheckpointKey
+from trimtab.core.usage import Place, Usage
+
+MOST_CONTAINERS: Final = 100
+"""So many containers are remembered in one checkpoint, those with the highest peaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """One running container as a supplement holds it."""
+
+    memory: ContainerMemory
+    last_kill: datetime | None = None
+    """When it was last killed for want of memory, as far as that was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supplement:
+    """What is stored beside the checkpoint of one container of one autoscaler."""
+
+    oom_levels: tuple[OomLevel, ...] = ()
+    containers: Mapping[str, Remembered] = field(default_factory=dict)
+    """By the names of their pods."""
+    is_relearning: bool = False
+    """Whether the history was lost and is still too short to be believed."""
+
+    @property
+    def knows_memory(self) -> bool:
+        """Whether it holds any need of memory."""
+        peaks = [max(_peaks(one.memory)) for one in self.containers.values()]
+        return bool(self.oom_levels) or max(peaks, default=0.0) > 0
+
+
+def collect_supplements(
+    usage: Usage,
+    keys: Iterable[CheckpointKey],
+    kills: Mapping[Place, datetime | None],
+    now: datetime,
+) -> dict[CheckpointKey, Supplement]:
+    """What is to be stored beside some checkpoints, given the last kill of each container."""
+    learners = usage.links.learners
+    rows_by_key = {key: learners[key[0]].rows(key[1]) for key in keys}
+    containers = _containers_by_aggregate(
+        usage, {row for rows in rows_by_key.values() for row in rows}
+    )
+    places = usage.list_containers() if containers else {}
+    seconds = to_seconds(now, missing=0.0)
+    return {
+        key: Supplement(
+            usage.aggregates.oom_ledger.levels(rows),
+            _most_telling(
+                {
+                    places[one][1]: Remembered(
+                        usage.containers.recall(one, seconds), kills.get(places[one])
+                    )
+                    for row in rows
+                    for one in containers.get(row, ())
+                }
+            ),
+        )
+        for key, rows in rows_by_key.items()
+    }
+
+
+def restore_supplement(usage: Usage, key: CheckpointKey, supplement: Supplement) -> None:
+    """Let an autoscaler know what was stored beside a checkpoint that was restored before."""
+    name, container_name = key
+    row = usage.links.learners[name].restored[container_name]
+    usage.aggregates.restore_kills(row, supplement.oom_levels)
+    for pod, remembered in supplement.containers.items():
+        place = (name.namespace, pod, container_name)
+        if not usage.is_tracked(place):
+            usage.expect(place, remembered.memory)
+
+
+def settle_expected(usage: Usage, owners: Mapping[Place, CheckpointKey]) -> None:
+    """Book the open windows of containers that are gone into what their autoscalers restored."""
+    for place, memory in usage.drain_expected().items():
+        name, container_name = owners[place]
+        learner = usage.links.learners.get(name)
+        row = None if learner is None else learner.restored.get(container_name)
+        if row is not None:
+            usage.aggregates.book_open_window(row, memory)
+
+
+def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, list[int]]:
+    owners = usage.containers.aggregate
+    wanted = np.fromiter(aggregates, np.int64, len(aggregates))
+    found: defaultdict[int, list[int]] = defaultdict(list)
+    told = np.isfinite(usage.containers.floats("last_cpu"))
+    told |= np.isfinite(usage.containers.floats("last_memory"))
+    for row in np.flatnonzero(told & np.isin(owners, wanted)).tolist():
+        found[int(owners[row])].append(row)
+    return found
+
+
+def _most_telling(containers: dict[str, Remembered]) -> dict[str, Remembered]:
+    if len(containers) <= MOST_CONTAINERS:
+        return containers
+    order = sorted(containers, key=lambda pod: max(_peaks(containers[pod].memory)), reverse=True)
+    return {pod: containers[pod] for pod in order[:MOST_CONTAINERS]}
+
+
+def _peaks(memory: ContainerMemory) -> tuple[float, float]:
+    return memory.usage_peak, memory.oom_peak

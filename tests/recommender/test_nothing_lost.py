@@ -1,0 +1,357 @@
+"""Restarts, lost leases, missing targets, broken checkpoints: no recommendation falls by them."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import Unreadable
+from trimtab.api.supplements import SUPPLEMENT
+from trimtab.core.autoscalers import Condition
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.resources import Resource
+from trimtab.recommender.loop import Recommender
+
+DAY = timedelta(days=1)
+
+
+def a_world(*, replicas: int = 2) -> SmallWorld:
+    world = SmallWorld()
+    world.deploy(replicas=replicas)
+    world.autoscale()
+    return world
+
+
+async def work(
+    world: SmallWorld, recommender: Recommender, ticks: int = 1, step: timedelta = minutes(1)
+) -> None:
+    for _ in range(ticks):
+        await recommender.tick()
+        world.wait(step)
+
+
+async def a_busy_day(world: SmallWorld) -> Recommender:
+    """A day of work under load, after which hardly anything is used any more."""
+    recommender = world.recommender()
+    world.loads[""] = Load(cpu=800, memory=2000 * MIB)
+    await work(world, recommender, 60, minutes(30))
+    world.loads[""] = Load(cpu=10, memory=50 * MIB)
+    await work(world, recommender)
+    return recommender
+
+
+def weight(histogram: HistogramCheckpoint) -> float:
+    """The total weight of a histogram as it counted at one moment."""
+    days = ((histogram.reference_time or NOW) - NOW) / DAY
+    return histogram.total_weight * math.pow(2, days)
+
+
+def targets(world: SmallWorld) -> tuple[int, int]:
+    target = world.target()
+    return target[Resource.CPU], target[Resource.MEMORY]
+
+
+async def test_f1_ten_restarts_lose_no_weight_and_count_no_sample_twice() -> None:
+    world = a_world()
+    samples, before = 0, 0.0
+    for _ in range(10):
+        recommender = world.recommender()
+        for _ in range(7):
+            samples += (await recommender.tick()).cpu.accepted
+            world.wait(minutes(1))
+        await recommender.save_all()
+        world.read_at = world.clock.now() - minutes(1)
+        stored = world.checkpoint().aggregate
+
+        assert stored.total_samples_count == samples
+        assert weight(stored.cpu_histogram) > before
+        before = weight(stored.cpu_histogram)
+        again = await world.recommender().tick()
+        assert again.cpu.accepted == 0
+        world.read_at = None
+
+
+async def test_f1_a_restart_in_the_middle_of_a_memory_window_keeps_its_peak() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    world.loads[""] = Load(memory=2000 * MIB)
+    await work(world, recommender, 3)
+    world.loads[""] = Load(memory=300 * MIB)
+    await work(world, recommender, 3)
+    before = targets(world)
+    await recommender.save_all()
+    await work(world, world.recommender(), 3)
+
+    assert targets(world) == before
+
+
+async def test_f1_a_pod_that_dies_with_the_process_takes_no_peak_with_it() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    world.loads[""] = Load(memory=2000 * MIB)
+    await work(world, recommender, 3)
+    before = targets(world)
+    await recommender.save_all()
+    world.end("web-0")
+    world.end("web-1")
+    world.start("web-2")
+    world.loads[""] = Load(memory=300 * MIB)
+    await work(world, world.recommender(), 3)
+
+    assert targets(world)[1] >= before[1]
+
+
+async def test_f1_a_process_that_dies_without_a_word_loses_ten_minutes_at_most() -> None:
+    world = a_world()
+    await work(world, world.recommender(), 61)
+
+    assert world.checkpoint().aggregate.total_samples_count >= 2 * 51
+
+
+async def test_f2_a_target_that_is_gone_during_the_start_costs_nothing() -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    before = targets(world)
+    await recommender.save_all()
+    (workload,) = world.workloads
+    gone = world.workloads.pop(workload)
+    restarted = world.recommender()
+    await work(world, restarted, 3)
+    condition = world.condition("ConfigUnsupported")
+
+    assert condition is not None
+    assert condition.reason == "TargetUnreadable"
+    assert targets(world) == before
+    world.workloads[workload] = gone
+    await work(world, restarted, 30)
+    assert world.condition("ConfigUnsupported") is None
+    assert targets(world) == before
+    assert weight(world.checkpoint().aggregate.cpu_histogram) > 0
+
+
+async def test_f2_a_target_that_is_gone_while_running_still_has_its_pods() -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    before = targets(world)
+    world.workloads.clear()
+    report = await recommender.tick()
+
+    assert report.cpu.accepted == 2
+    assert targets(world) == before
+    assert world.condition("NoPodsMatched") is None
+
+
+async def test_f3_buckets_survive_when_another_recommender_is_named_for_a_while() -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    before, published = targets(world), world.acts["publish_status"]
+    world.autoscale(recommenders=("other",))
+    await work(world, recommender, 30)
+
+    assert world.acts["publish_status"] == published
+    world.autoscale(recommenders=())
+    await work(world, recommender)
+    assert world.acts["publish_status"] == published + 1
+    assert targets(world) == before
+
+
+async def test_f3_a_recommender_named_later_learns_from_the_checkpoint() -> None:
+    world = a_world()
+    world.autoscale(recommenders=("other",))
+    other = world.recommender(name="other")
+    world.loads[""] = Load(cpu=800, memory=2000 * MIB)
+    await work(world, other, 60, minutes(30))
+    await other.save_all()
+    before = targets(world)
+    world.loads[""] = Load(cpu=10, memory=50 * MIB)
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    world.autoscale(recommenders=("default",))
+    await work(world, recommender, 3)
+
+    assert targets(world) == before
+
+
+def without_weight(checkpoint: Checkpoint) -> Checkpoint:
+    return replace(checkpoint, aggregate=AggregateCheckpoint(last_update_time=NOW))
+
+
+def all_zero(checkpoint: Checkpoint) -> Checkpoint:
+    zeros = HistogramCheckpoint(NOW, {8: 0, 9: 0}, 0.0)
+    return replace(checkpoint, aggregate=AggregateCheckpoint(zeros, zeros, last_update_time=NOW))
+
+
+def of_another_version(checkpoint: Checkpoint) -> Checkpoint:
+    return replace(checkpoint, aggregate=replace(checkpoint.aggregate, version="v2"))
+
+
+def with_a_bucket_too_high(checkpoint: Checkpoint) -> Checkpoint:
+    broken = HistogramCheckpoint(NOW, {900: 10000}, 1.0)
+    return replace(checkpoint, aggregate=replace(checkpoint.aggregate, memory_histogram=broken))
+
+
+DAMAGES: list[Callable[[Checkpoint], Checkpoint]] = [
+    without_weight,
+    all_zero,
+    of_another_version,
+    with_a_bucket_too_high,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+async def test_f4_a_damaged_checkpoint_lowers_nothing_until_a_day_is_learned_anew(
+    damage: Callable[[Checkpoint], Checkpoint],
+) -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    before = targets(world)
+    await recommender.save_all()
+    world.store_checkpoint(damage(world.checkpoint()))
+    restarted = world.recommender()
+    await work(world, restarted, 24, minutes(30))
+
+    assert targets(world) == before
+    await restarted.save_all()
+    await work(world, world.recommender(), 22, minutes(30))
+    assert targets(world) == before
+    await work(world, world.recommender(), 6, minutes(30))
+    assert targets(world)[0] < before[0]
+
+
+@pytest.mark.parametrize("damage", DAMAGES[:2], ids=lambda damage: damage.__name__)
+async def test_f4_nothing_is_recommended_rather_than_zero(
+    damage: Callable[[Checkpoint], Checkpoint],
+) -> None:
+    world = a_world()
+    checkpoint = Checkpoint("default", "web", "app", AggregateCheckpoint())
+    world.store_checkpoint(damage(checkpoint))
+    world.silent |= {"web-0", "web-1"}
+    await work(world, world.recommender(), 3)
+
+    assert world.autoscaler().recommendation == ()
+    condition = world.condition("RecommendationProvided")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "NoSamples")
+
+
+async def test_f4_no_checkpoint_at_all_lowers_nothing_either() -> None:
+    world = a_world()
+    await a_busy_day(world)
+    before = targets(world)
+    for checkpoint in list(world.checkpoints):
+        await world.delete_checkpoint(checkpoint.namespace, checkpoint.name)
+    await work(world, world.recommender(), 3)
+
+    assert targets(world) == before
+
+
+async def test_a_lighter_histogram_never_overwrites_a_heavier_one() -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    await recommender.save_all()
+    heavy = world.checkpoint()
+    world.checkpoint_writer.replace([])
+    forgetful = world.recommender()
+    await work(world, forgetful, 2)
+    world.store_checkpoint(heavy)
+    report = await forgetful.save_all()
+
+    assert (report.checkpoints_written, report.checkpoints_refused) == (0, 1)
+    assert world.checkpoint() == heavy
+
+
+async def test_f41_a_lost_lease_is_no_restart_and_what_the_other_leader_learned_is_taken_over() -> (
+    None
+):
+    world = a_world()
+    first, second = world.recommender(), world.recommender()
+    await work(world, first, 20)
+    await first.save_all()
+    world.loads[""] = Load(cpu=800, memory=2000 * MIB)
+    await work(world, second, 48, minutes(30))
+    await second.save_all()
+    learned = world.checkpoint().aggregate
+    before = targets(world)
+    world.loads[""] = Load(cpu=10, memory=50 * MIB)
+    world.readings.clear()
+    await run_for(world, first, ticks=2)
+    await first.save_all()
+
+    assert targets(world) == before
+    count = world.checkpoint().aggregate.total_samples_count
+    assert count == learned.total_samples_count + 2 * len(world.readings)
+
+
+async def test_f41_a_lease_that_nobody_else_held_changes_nothing() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await run_for(world, recommender, ticks=5)
+    await run_for(world, recommender, ticks=5)
+    await recommender.save_all()
+
+    assert len(world.readings) >= 10
+    assert world.checkpoint().aggregate.total_samples_count == 2 * len(world.readings)
+
+
+async def run_for(world: SmallWorld, recommender: Recommender, ticks: int) -> None:
+    """Let a recommender run for so many ticks, then take the lease away."""
+    running = asyncio.create_task(recommender.run())
+    for _ in range(ticks):
+        await world.tick_done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_an_autoscaler_that_cannot_be_read_is_not_deleted() -> None:
+    world = a_world()
+    recommender = await a_busy_day(world)
+    await recommender.save_all()
+    before, autoscaler = targets(world), world.autoscaler()
+    world.autoscaler_writer.spoil(Unreadable("default", "web", DecodeError("spec", "odd")))
+    await work(world, recommender, 60)
+
+    assert world.acts["delete_checkpoint"] == 0
+    world._put_autoscaler(autoscaler)
+    await work(world, recommender)
+    assert targets(world) == before
+
+
+async def test_the_original_may_write_between_without_a_window_counting_twice() -> None:
+    world = a_world(replicas=1)
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    await recommender.save_all()
+    ours = world.checkpoint()
+    assert SUPPLEMENT in ours.annotations
+    later = replace(ours.aggregate, last_update_time=world.clock.now() + minutes(5))
+    world.store_checkpoint(replace(ours, aggregate=later))
+    supplement = world.checkpoint().supplement
+
+    assert supplement is not None
+    assert supplement.containers == {}
+
+
+async def test_conditions_of_others_are_left_in_place() -> None:
+    world = a_world()
+    world.autoscale(conditions=(Condition("Theirs", "True"),))
+    await work(world, world.recommender())
+
+    assert world.condition("Theirs") is not None
+
+
+async def test_checkpoints_are_not_written_while_somebody_fetches_history() -> None:
+    world = a_world()
+    world.autoscale(conditions=(Condition("FetchingHistory", "True"),))
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    report = await recommender.save_all()
+
+    assert report.checkpoints_written == 0
+    assert world.condition("FetchingHistory") is not None

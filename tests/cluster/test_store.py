@@ -220,6 +220,23 @@ async def test_each_reader_is_told_everything() -> None:
     assert await drain(other) == [1]
 
 
+async def test_those_who_wait_are_woken_in_the_order_in_which_they_came() -> None:
+    writer, reader, _ = a_store()
+    woken: list[int] = []
+
+    async def wait(number: int) -> None:
+        await anext(reader.changes())
+        woken.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(50):
+            group.create_task(wait(number))
+        await asyncio.sleep(0)
+        writer.put(a_thing("a", 1))
+
+    assert woken == list(range(50))
+
+
 async def test_changes_that_nobody_holds_any_more_are_not_kept() -> None:
     writer, reader, _ = a_store()
     changes = reader.changes()

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from trimtab.api.lists import Unreadable
 from trimtab.api.watch_events import Entry, ObjectName
@@ -56,7 +56,8 @@ class _Contents(Generic[RecordT]):
         self.unreadable: dict[ObjectName, Unreadable] = {}
         self.current_at: datetime | None = None
         self.synced = asyncio.Event()
-        self.readers: WeakSet[Changes[RecordT]] = WeakSet()
+        # Unlike a set, this is told in the order in which they came, in every run.
+        self.readers: WeakKeyDictionary[Changes[RecordT], None] = WeakKeyDictionary()
 
     def find(self, name: ObjectName) -> RecordT | None:
         return self.by_namespace.get(name.namespace, {}).get(name.name)
@@ -102,7 +103,7 @@ class Reader(Generic[RecordT]):
     def changes(self) -> Changes[RecordT]:
         """Objects as they appear or change from now on; one that changes twice may come once."""
         changes: Changes[RecordT] = Changes()
-        self._contents.readers.add(changes)
+        self._contents.readers[changes] = None
         return changes
 
     @property

@@ -162,7 +162,11 @@ class Running:
         used = data["memory"] * (data["run"] != _NOT_RUNNING)
         return np.bincount(data["node"], weights=used, minlength=nodes).astype(np.float64)
 
-    def names_of(self, readings: Readings) -> tuple[NDArray[np.int64], list[ContainerName]]:
-        """Which readings are about a run that still goes on, and of which containers."""
+    def places_of(self, readings: Readings) -> NDArray[np.int64]:
+        """Which readings are about a run that still goes on."""
         (places,) = np.nonzero(self._data["run"][readings.rows] == readings.runs)
-        return places, [self._names[row] for row in readings.rows[places].tolist()]
+        return places
+
+    def names_of(self, rows: NDArray[np.int64]) -> list[ContainerName]:
+        """Which containers these rows are about."""
+        return [self._names[row] for row in rows.tolist()]

@@ -171,7 +171,7 @@ def test_a_patch_touches_the_fingerprint_only_where_it_differs(
     patch = encode_checkpoint_patch(replace(EMPTY, annotations=ours), stored=stored)
     status, *others = json.loads(patch)
 
-    assert (status["op"], status["path"]) == ("replace", "/status")
+    assert (status["op"], status["path"]) == ("add", "/status")
     assert status["value"]["version"] == "v3"
     expected = {"op": "add", "path": "/metadata/annotations", "value": annotations}
     assert others == ([] if annotations is None else [expected])

@@ -1,7 +1,9 @@
 """How a test of the contract is played in each world, and how it waits there."""
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeAlias
@@ -30,6 +32,18 @@ def in_every_world(
     first, *others = inspect.signature(body).parameters.values()
     test.__signature__ = inspect.Signature([first.replace(name="play"), *others])  # type: ignore[attr-defined]
     return test
+
+
+@asynccontextmanager
+async def meanwhile(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Let the work go on while the block lasts; what it fails with, the block fails with."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def eventually(

@@ -85,7 +85,8 @@ class World(Protocol):
         """A workload whose pods, labelled `app=<name>`, run and are ready when this returns.
 
         A Deployment owns them through a ReplicaSet, a CronJob through a Job, one of the custom kind
-        through a ReplicaSet; a DaemonSet has one for each of the world's nodes.
+        through a ReplicaSet; a DaemonSet has one for each of the world's nodes. Those of a Job may
+        have succeeded by then.
         """
 
     async def create_autoscaler(self, name: str, target: WorkloadName) -> None: ...

@@ -7,7 +7,7 @@ from typing import Final
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
 from trimtab.api.checkpoints import (
     Checkpoint,
-    decode_checkpoint,
+    decode_checkpoint_annotations,
     encode_checkpoint,
     encode_checkpoint_patch,
 )
@@ -71,7 +71,8 @@ class Acts:
         patch = encode_conditions_patch(autoscaler, conditions)
         if patch != encode_conditions_patch(autoscaler, autoscaler.conditions):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
-            await self._patch_if_it_applies(path, patch)
+            with self._rights.noted("publish status"):
+                await self._patch_if_it_applies(path, patch)
 
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
@@ -133,21 +134,23 @@ class Acts:
         try:
             await self._client.post(path, encode_checkpoint(checkpoint))
         except ConflictError:
-            # It exists, and only the store does not know it yet.
+            # It exists, and the store does not know it yet, or cannot read it.
             found = await self._client.fetch(paths.item(path, checkpoint.written_name))
-            await self._patch_checkpoint(checkpoint, decode_checkpoint(found))
+            await self._patch_checkpoint(checkpoint, decode_checkpoint_annotations(found))
 
     async def _overwrite_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
         try:
-            await self._patch_checkpoint(checkpoint, stored)
+            await self._patch_checkpoint(checkpoint, stored.annotations)
         except NotFoundError:
             # The store does not know yet that somebody has deleted it.
             path = paths.checkpoints(checkpoint.namespace)
             await self._client.post(path, encode_checkpoint(checkpoint))
 
-    async def _patch_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
+    async def _patch_checkpoint(
+        self, checkpoint: Checkpoint, annotations: Mapping[str, str]
+    ) -> None:
         path = paths.item(paths.checkpoints(checkpoint.namespace), checkpoint.written_name)
-        body = encode_checkpoint_patch(checkpoint, stored=stored.annotations)
+        body = encode_checkpoint_patch(checkpoint, stored=annotations)
         await self._client.patch(path, body)
 
     async def _patch_seen(self, pod: Pod, patch: Patch, subresource: str = "") -> None:

@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -91,11 +91,20 @@ async def create(client: Client, path: str, version: str, kind: str, manifest: J
     return created
 
 
+async def a_node(client: Client, name: str) -> str:
+    """The name of a node that nobody runs; since 1.36 only pods of a known node are resized."""
+    room = {"cpu": "8", "memory": "8Gi"}
+    manifest = {"metadata": {"name": name}, "status": {"allocatable": room, "capacity": room}}
+    with suppress(ConflictError):
+        await create(client, "/api/v1/nodes", "v1", "Node", manifest)
+    return name
+
+
 async def a_running_pod(client: Client, namespace: str, name: str = "web-0") -> Pod:
     resources = {"requests": {"cpu": "100m", "memory": "100Mi"}}
     spec = {
         "automountServiceAccountToken": False,
-        "nodeName": "some-node",
+        "nodeName": await a_node(client, "some-node"),
         "containers": [{"name": "app", "image": "app", "resources": resources}],
     }
     metadata = {"name": name, "namespace": namespace, "labels": {"app": "web"}}

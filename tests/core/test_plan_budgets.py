@@ -78,7 +78,7 @@ def test_groups_of_one_autoscaler_have_their_own_budgets() -> None:
         *several(2),
         *(replace(pod, owner=old, name=f"old-{pod.name}") for pod in several(2)),
     ]
-    counts = {REPLICA_SET: 2, replace(REPLICA_SET, name="web-0"): 2}
+    counts = {REPLICA_SET: 2, REPLICA_SET._replace(name="web-0"): 2}
 
     outcomes = planned(snapshot_of(pods, an_autoscaler(UP), configured_replicas=counts))
 

@@ -44,7 +44,7 @@ def test_both_selectors_together_say_which_pods_are_meant(
         ),
         pytest.param(
             WORKLOAD,
-            replace(WEB, kind="Rollout"),
+            WEB._replace(kind="Rollout"),
             UnsupportedReason.TARGET_NOT_TOPMOST,
             id="somebody owns the target",
         ),

@@ -15,7 +15,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_
 from trimtab.core.limits import proportional_limits
 from trimtab.core.notes import Note
 from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.policy import cap_for_pod
+from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.resources import Resources
 
 
@@ -29,15 +29,20 @@ class Allotment:
 
 
 def recommended_for_pod(
-    pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem] = ()
+    pod: Pod,
+    autoscaler: Autoscaler,
+    limit_ranges: Sequence[LimitRangeItem] = (),
+    capped: Capped | None = None,
 ) -> Mapping[str, Allotment]:
     """By container what the autoscaler's recommendation comes to; nothing in mode Off.
 
-    A container in mode Off gets nothing either: what is recommended for it dates from before.
+    A container in mode Off gets nothing either: what is recommended for it dates from before. Who
+    has `capped` the recommendation for the pod already may bring it along.
     """
     if autoscaler.mode is UpdateMode.OFF or autoscaler.recommendation is None:
         return {}
-    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+    if capped is None:
+        capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
     item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     default = None if item is None else item.default
     found = {entry.container_name: entry for entry in reversed(capped.recommendations)}

@@ -7,6 +7,7 @@ from typing import Final
 
 from trimtab.core import disruption, requirements, urgency
 from trimtab.core.allocations import is_off
+from trimtab.core.annotations import OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
@@ -18,11 +19,12 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Hold, Wanted
-from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.policy import cap_for_pod
+from trimtab.core.pods import Allocation, Pod, WorkloadName
+from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.settings_errors import require_at_least
-from trimtab.core.snapshot import PodMemory, Snapshot
+from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
 from trimtab.core.wanted import only_growing, wanted_by_autoscaler
 
@@ -98,6 +100,21 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Judgement:
+    """What an autoscaler wants of pods whose containers have the same."""
+
+    distrust: HoldReason | None
+    recommendation: Sequence[ContainerRecommendation] = ()
+    """Capped, for the containers that are scaled."""
+    capped: Capped | None = None
+    """The same with all that was said about it."""
+    change: Change = field(default_factory=Change)
+    meets_requirements: bool = True
+    is_possible: bool = True
+    """Whether the API server would take such amounts."""
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """What is the same for all pods of one plan."""
 
@@ -105,6 +122,10 @@ class Context:
     settings: PlanSettings
     groups: dict[WorkloadName, disruption.ReplicaGroup]
     now: datetime
+    judgements: dict[tuple[object, ...], Judgement] = field(default_factory=dict)
+    """Pods of a workload are alike, so most of them were judged before."""
+    wishes: dict[int, Wanted] = field(default_factory=dict)
+    """What comes of judgements, by their identity."""
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
@@ -115,6 +136,21 @@ class Context:
         """The limit range items of the pod's namespace."""
         return self.snapshot.limit_ranges.get(pod.namespace, ())
 
+    def judge(self, pod: Pod, autoscaler: Autoscaler) -> Judgement:
+        """What the autoscaler wants of the pod."""
+        key = _alike(pod, autoscaler)
+        found = self.judgements.get(key)
+        if found is None:
+            found = self.judgements[key] = _judge(pod, autoscaler, self)
+        return found
+
+    def want(self, pod: Pod, autoscaler: Autoscaler, judgement: Judgement) -> Wanted:
+        """What the pod's containers shall have by the judgement."""
+        found = self.wishes.get(id(judgement))
+        if found is None:
+            found = self.wishes[id(judgement)] = _wanted(pod, autoscaler, judgement, self)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
@@ -123,8 +159,7 @@ class _Facts:
     pod: Pod
     autoscaler: Autoscaler
     workload: WorkloadName | None
-    recommendation: Sequence[ContainerRecommendation]
-    change: Change
+    judgement: Judgement
     quick_oom: bool
     memory: PodMemory
 
@@ -133,28 +168,26 @@ def assess(
     pod: Pod, autoscaler: Autoscaler, workload: WorkloadName | None, context: Context
 ) -> Candidate | Hold:
     """The pod as a candidate, or the first reason why it is none."""
-    early = _mode_hold(autoscaler, context.settings.gates) or distrust(pod, autoscaler)
-    if early is not None:
-        return Hold(pod, autoscaler.identity, early)
-    recommendation = _controlled(pod, autoscaler, context)
-    if not recommendation:
-        return Hold(pod, autoscaler.identity, HoldReason.NO_RECOMMENDATION)
-    facts = _facts(pod, autoscaler, workload, recommendation, context=context)
+    name = autoscaler.identity
+    if (idle := _mode_hold(autoscaler, context.settings.gates)) is not None:
+        return Hold(pod, name, idle)
+    judgement = context.judge(pod, autoscaler)
+    if judgement.distrust is not None:
+        return Hold(pod, name, judgement.distrust)
+    facts = _facts(pod, autoscaler, workload, judgement, context=context)
     for check in _CHECKS:
         if (reason := check(facts, context)) is not None:
-            return Hold(pod, autoscaler.identity, reason, facts.change)
+            return Hold(pod, name, reason, judgement.change)
     standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
     if isinstance(standing, HoldReason):
-        return Hold(pod, autoscaler.identity, standing, facts.change)
-    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
-    if only_grows(autoscaler, context.settings):
-        wanted = only_growing(pod, wanted)
+        return Hold(pod, name, standing, judgement.change)
+    wanted = context.want(pod, autoscaler, judgement)
     if not wanted and autoscaler.mode not in _EVICTING_MODES:
-        return Hold(pod, autoscaler.identity, HoldReason.ONLY_SHRINKS, facts.change)
+        return Hold(pod, name, HoldReason.ONLY_SHRINKS, judgement.change)
     return Candidate(
         pod,
         autoscaler,
-        change=facts.change,
+        change=judgement.change,
         quick_oom=facts.quick_oom,
         wanted=wanted,
         standing=standing,
@@ -165,13 +198,9 @@ def assess(
 
 def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
     """Why the recommendation should not be acted on for this pod; None if nothing is wrong."""
-    said = (
-        DISTRUSTED_CONDITIONS[condition.type]
-        for condition in autoscaler.conditions
-        if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE
-    )
-    if (reason := next(said, None)) is not None:
-        return reason
+    for condition in autoscaler.conditions:
+        if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE:
+            return DISTRUSTED_CONDITIONS[condition.type]
     scaled = _scaled_containers(pod, autoscaler)
     # A recommender that lost its history has been seen to publish targets of nothing. What capping
     # makes of a target, or takes from containers without one, says nothing about the recommender.
@@ -212,22 +241,49 @@ def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None
             return None
 
 
-def _controlled(
-    pod: Pod, autoscaler: Autoscaler, context: Context
-) -> Sequence[ContainerRecommendation]:
-    """The capped recommendation for the pod's containers that are scaled."""
-    if not autoscaler.recommendation:
-        return ()
-    capped = cap_for_pod(
-        autoscaler.recommendation, pod, autoscaler.policies, context.limit_ranges_of(pod)
-    )
+def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
+    """What a judgement depends on, in one plan: two pods for which it is the same are alike."""
+    # By identity: amounts are compared by nothing cheaper, and stores keep equal ones only once.
+    containers = [(each.name, id(each.spec), id(each.status)) for each in pod.containers]
+    return id(autoscaler), pod.annotations.get(OBSERVED_CONTAINERS), *containers
+
+
+def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
+    if (doubt := distrust(pod, autoscaler)) is not None:
+        return Judgement(doubt)
+    limit_ranges = context.limit_ranges_of(pod)
+    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
     scaled = _scaled_containers(pod, autoscaler)
-    return [entry for entry in capped.recommendations if entry.container_name in scaled]
+    recommendation = [entry for entry in capped.recommendations if entry.container_name in scaled]
+    if not recommendation:
+        return Judgement(HoldReason.NO_RECOMMENDATION)
+    return Judgement(
+        None,
+        recommendation,
+        capped,
+        change=urgency.measure_change(pod, recommendation),
+        meets_requirements=not autoscaler.requirements
+        or requirements.are_fulfilled(autoscaler.requirements, pod, recommendation),
+        is_possible=all(
+            amount >= 0 for entry in recommendation for amount in entry.target.values()
+        ),
+    )
+
+
+def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Context) -> Wanted:
+    if autoscaler.mode in _EVICTING_MODES:
+        # Limits are the admission controller's part.
+        return {
+            entry.container_name: Allocation(entry.target, NO_AMOUNTS)
+            for entry in judgement.recommendation
+        }
+    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), judgement.capped)
+    return only_growing(pod, wanted) if only_grows(autoscaler, context.settings) else wanted
 
 
 def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
     return frozenset(
-        container.name for container in pod.containers if not is_off(autoscaler, container)
+        [container.name for container in pod.containers if not is_off(autoscaler, container)]
     )
 
 
@@ -235,7 +291,7 @@ def _facts(
     pod: Pod,
     autoscaler: Autoscaler,
     workload: WorkloadName | None,
-    recommendation: Sequence[ContainerRecommendation],
+    judgement: Judgement,
     *,
     context: Context,
 ) -> _Facts:
@@ -247,25 +303,21 @@ def _facts(
         pod,
         autoscaler,
         workload,
-        recommendation,
-        change=urgency.measure_change(pod, recommendation),
+        judgement,
         quick_oom=urgency.is_quick_oom(pod, autoscaler, threshold, context.now),
-        memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), PodMemory()),
+        memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
     )
 
 
 def _amounts_are_possible(facts: _Facts, _: Context) -> HoldReason | None:
     # A policy with a negative bound, which nobody refused, leads to requests that the API server
     # will refuse: an evicted pod would never come back.
-    possible = all(
-        amount >= 0 for entry in facts.recommendation for amount in entry.target.values()
-    )
-    return None if possible else HoldReason.RECOMMENDATION_SUSPICIOUS
+    return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
 def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
     return urgency.reason_to_wait(
-        facts.change,
+        facts.judgement.change,
         quick_oom=facts.quick_oom,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
@@ -273,22 +325,19 @@ def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
 
 
 def _grows_if_it_must(facts: _Facts, _: Context) -> HoldReason | None:
-    shrinks = facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.change.scale_up
+    shrinks = (
+        facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.judgement.change.scale_up
+    )
     return HoldReason.ONLY_SHRINKS if shrinks else None
 
 
 def _meets_requirements(facts: _Facts, _: Context) -> HoldReason | None:
-    if not facts.autoscaler.requirements:
-        return None
-    fulfilled = requirements.are_fulfilled(
-        facts.autoscaler.requirements, facts.pod, facts.recommendation
-    )
-    return None if fulfilled else HoldReason.REQUIREMENT_NOT_MET
+    return None if facts.judgement.meets_requirements else HoldReason.REQUIREMENT_NOT_MET
 
 
 def _role_is_settled(facts: _Facts, context: Context) -> HoldReason | None:
     since = facts.memory.governed_since
-    if since is None or facts.change.scale_up:
+    if since is None or facts.judgement.change.scale_up:
         return None
     settled = context.now - since >= context.settings.role_dwell
     return None if settled else HoldReason.ROLE_DWELL

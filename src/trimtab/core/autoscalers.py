@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from trimtab.core.annotations import PAUSED
 from trimtab.core.resources import BOTH, Resource, Resources
@@ -50,9 +51,8 @@ class BoostType(StrEnum):
     QUANTITY = "Quantity"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class AutoscalerName:
-    """Identity of an autoscaler."""
+class AutoscalerName(NamedTuple):
+    """Identity of an autoscaler; a tuple for the same reason as the name of a workload."""
 
     namespace: str
     name: str

@@ -96,7 +96,10 @@ def annotation_name(container_name: str) -> str:
 
 def boosted_containers(pod: Pod) -> tuple[str, ...]:
     """The names of all containers that are marked as boosted, of the pod or not."""
-    marks = sorted(name for name in pod.annotations if name.startswith(BOOST_PREFIX))
+    marks = [name for name in pod.annotations if name.startswith(BOOST_PREFIX)]
+    if not marks:
+        return ()
+    marks.sort()
     return tuple(mark.removeprefix(BOOST_PREFIX) for mark in marks)
 
 

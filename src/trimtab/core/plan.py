@@ -21,7 +21,7 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import Action
-from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
 from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -134,7 +134,7 @@ def _assess_boost(
     unclear = autoscaler is None and observed.is_in_doubt and not overdue
     if not expired or unclear:
         return Hold(pod, name, HoldReason.BOOST_ACTIVE)
-    memory = context.snapshot.pod_memory.get((pod.uid, name), PodMemory())
+    memory = context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY)
     return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=overdue)
 
 
@@ -317,7 +317,8 @@ def _awaits_effect(workload: WorkloadName, context: Context, spent: _Spent) -> b
     most, snapshot = context.settings.max_unproven, context.snapshot
     if most is None:
         return False
-    missed = snapshot.convergence.get(workload, Retry()).failures
+    record = snapshot.convergence.get(workload)
+    missed = 0 if record is None else record.failures
     return missed + snapshot.unproven.get(workload, 0) + spent.evicted[workload] >= most
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from trimtab.core.resources import Resources
 
@@ -52,9 +53,11 @@ class OwnerReference:
     uid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadName:
-    """Identity of a workload or of a pod's direct owner; the API version plays no part in it."""
+class WorkloadName(NamedTuple):
+    """Identity of a workload or of a pod's direct owner; the API version plays no part in it.
+
+    Made and looked up several times for each pod of each plan, which a tuple does best.
+    """
 
     namespace: str
     kind: str

@@ -57,6 +57,9 @@ def cap_for_pod(
         if container is not None:
             policy = policy_for(policies, container.name) or _NO_POLICY
             bounds = tuple(_bounds(container.current, policy, container_item))
+            if not bounds:
+                capped.append(recommendation)
+                continue
             capped.append(_cap_recommendation(recommendation, bounds))
             if found := _cap(recommendation.target, bounds)[1]:
                 notes[container.name] = found
@@ -66,12 +69,18 @@ def cap_for_pod(
 def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
     """The recommendation without amounts that no pod can have."""
     lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    if not any(map(_has_negatives, (recommendation.target, lower, upper))):
+        return recommendation
     return replace(
         recommendation,
         target=without_negatives(recommendation.target),
         lower_bound=None if lower is None else without_negatives(lower),
         upper_bound=None if upper is None else without_negatives(upper),
     )
+
+
+def _has_negatives(amounts: Resources | None) -> bool:
+    return amounts is not None and any(amount < 0 for amount in amounts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +102,22 @@ def _bounds(
     """All bounds on a container in the order in which they apply; zero and less bound nothing."""
     if item is not None:
         yield from _limit_range_bounds(current, item)
-    for kind in BOTH:
-        if minimum := amount_of(policy.min_allowed, kind):
-            yield _Bound(kind, NoteKind.MIN_ALLOWED, minimum, is_minimum=True)
-        if maximum := amount_of(policy.max_allowed, kind):
-            yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
+    if policy.min_allowed or policy.max_allowed:
+        yield from _policy_bounds(policy)
     if policy.controlled_values is ControlledValues.REQUESTS_ONLY:
         # The API server refuses requests above the limit, even above a limit of zero.
         limits = without_negatives(current.limits or NO_AMOUNTS)
         yield from (
             _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
         )
+
+
+def _policy_bounds(policy: ContainerPolicy) -> Iterator[_Bound]:
+    for kind in BOTH:
+        if minimum := amount_of(policy.min_allowed, kind):
+            yield _Bound(kind, NoteKind.MIN_ALLOWED, minimum, is_minimum=True)
+        if maximum := amount_of(policy.max_allowed, kind):
+            yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
 
 
 def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_Bound]:

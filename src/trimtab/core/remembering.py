@@ -5,7 +5,7 @@ that moment is remembered. It is as short as the pod's life.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Container, Pod, ResizeState
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
-from trimtab.core.snapshot import MemoryKey, PodMemory, Retry
+from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 
 UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
 """How long to wait after the first attempt to end a boost failed (D9)."""
@@ -33,7 +33,7 @@ class Recollection:
     """Who governs a pod, and what is remembered of it under that one."""
 
     governor: AutoscalerName | None
-    memory: PodMemory = field(default_factory=PodMemory)
+    memory: PodMemory = NO_MEMORY
     resized_version: str = ""
     """The version of the pod that the last resize was asked for."""
 
@@ -49,11 +49,10 @@ def recall(
 
 def pod_memory(recollections: Mapping[str, Recollection]) -> dict[MemoryKey, PodMemory]:
     """The memory as plans read it; of most pods there is nothing to tell."""
-    nothing = PodMemory()
     return {
         (uid, each.governor): each.memory
         for uid, each in recollections.items()
-        if each.memory != nothing
+        if each.memory is not NO_MEMORY
     }
 
 

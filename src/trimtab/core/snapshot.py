@@ -61,6 +61,9 @@ class PodMemory:
     """Of evictions that a PodDisruptionBudget did not allow."""
 
 
+NO_MEMORY: Final = PodMemory()
+"""Of most pods there is nothing to remember."""
+
 MemoryKey: TypeAlias = tuple[str, AutoscalerName | None]
 """The uid of a pod and the autoscaler that governs it."""
 

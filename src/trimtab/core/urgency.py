@@ -5,15 +5,17 @@ how many pods of a workload at once, is left to others.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, Protocol, TypeVar
 
 from trimtab.core.allocations import is_off
 from trimtab.core.annotations import NAME_SEPARATOR, OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
+from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.settings_errors import require_at_least
@@ -68,24 +70,33 @@ AnyUrgent = TypeVar("AnyUrgent", bound=Urgent)
 
 def measure_change(pod: Pod, recommendation: Iterable[ContainerRecommendation]) -> Change:
     """What the recommendation would change about the observed containers of the pod."""
-    pairs = list(_recommended(pod, recommendation))
-    parts = [
-        _resource_change(container, recommended, resource)
-        for container, recommended in pairs
-        for resource in recommended.target
-    ]
+    scale_up = outside_bounds = False
+    requested = dict.fromkeys(BOTH, 0)
+    wanted: dict[Resource, int] = {}
+    for container, recommended in _recommended(pod, recommendation):
+        requests = container.current.requests or NO_AMOUNTS
+        for resource, target in recommended.target.items():
+            request = requests.get(resource)
+            wanted[resource] = wanted.get(resource, 0) + target
+            requested[resource] += request or 0
+            scale_up = scale_up or request is None or target > request
+            outside_bounds = outside_bounds or _is_outside(recommended, resource, request)
     return Change(
-        scale_up=any(part.scale_up for part in parts),
-        outside_bounds=any(part.outside_bounds for part in parts),
-        relative_difference=sum(_difference(pairs, resource) for resource in BOTH),
+        scale_up,
+        outside_bounds,
+        sum(_difference(kind, requested[kind], wanted[kind]) for kind in BOTH if kind in wanted),
     )
 
 
 def observed_containers(annotations: Mapping[str, str]) -> frozenset[str] | None:
     """The containers that admission saw, or None if the annotation is missing or malformed."""
     value = annotations.get(OBSERVED_CONTAINERS)
-    if value is None:
-        return None
+    return None if value is None else _parse_observed(value)
+
+
+@lru_cache(maxsize=4096)
+def _parse_observed(value: str) -> frozenset[str] | None:
+    # All pods of a workload say the same.
     names = value.split(NAME_SEPARATOR) if value else []
     return frozenset(names) if all(map(_CONTAINER_NAME.fullmatch, names)) else None
 
@@ -94,9 +105,9 @@ def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: da
     """Whether a scaled container was lately killed for want of memory, soon after its start."""
     observed = observed_containers(pod.annotations)
     return any(
-        _died_quickly(container, threshold, now)
+        _is_observed(container, observed) and not is_off(autoscaler, container)
         for container in pod.containers
-        if _is_observed(container, observed) and not is_off(autoscaler, container)
+        if _died_quickly(container, threshold, now)
     )
 
 
@@ -155,33 +166,20 @@ def _recommended(
             yield container, by_name[container.name]
 
 
-def _resource_change(
-    container: Container, recommended: ContainerRecommendation, resource: Resource
-) -> Change:
-    request = (container.current.requests or {}).get(resource)
+def _is_outside(
+    recommended: ContainerRecommendation, resource: Resource, request: int | None
+) -> bool:
     if request is None:
-        return Change(scale_up=True, outside_bounds=True)
-    lowest = (recommended.lower_bound or {}).get(resource, request)
-    highest = (recommended.upper_bound or {}).get(resource, request)
-    return Change(
-        scale_up=recommended.target[resource] > request,
-        outside_bounds=request < lowest or request > highest,
-    )
+        return True
+    lowest = (recommended.lower_bound or NO_AMOUNTS).get(resource, request)
+    highest = (recommended.upper_bound or NO_AMOUNTS).get(resource, request)
+    return request < lowest or request > highest
 
 
-def _difference(
-    pairs: Sequence[tuple[Container, ContainerRecommendation]], resource: Resource
-) -> float:
-    concerned = [pair for pair in pairs if resource in pair[1].target]
-    if not concerned:
-        return 0.0
+def _difference(resource: Resource, requested: int, wanted: int) -> float:
     scale = _THOUSANDTHS[resource]
-    requested = scale * sum(
-        (container.current.requests or {}).get(resource, 0) for container, _ in concerned
-    )
-    wanted = scale * sum(recommended.target[resource] for _, recommended in concerned)
-    basis = max(requested, 1)
-    return abs(basis - wanted) / basis
+    basis = max(scale * requested, 1)
+    return abs(basis - scale * wanted) / basis
 
 
 def _is_observed(container: Container, observed: Collection[str] | None) -> bool:

@@ -9,14 +9,18 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.policy import Capped
 from trimtab.core.resources import Resource, Resources
 
 
 def wanted_by_autoscaler(
-    pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]
+    pod: Pod,
+    autoscaler: Autoscaler,
+    limit_ranges: Sequence[LimitRangeItem],
+    capped: Capped | None = None,
 ) -> Wanted:
     """What the recommendation comes to for the containers that are scaled."""
-    recommended = recommended_for_pod(pod, autoscaler, limit_ranges)
+    recommended = recommended_for_pod(pod, autoscaler, limit_ranges, capped)
     return {
         container.name: Allocation(found.requests, found.limits)
         for container in pod.containers

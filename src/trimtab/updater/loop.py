@@ -16,6 +16,7 @@ from trimtab.cluster.ports import Clock, Cluster
 from trimtab.core import plan as planning
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome
+from trimtab.core.remembering import pod_memory
 from trimtab.updater import telling
 from trimtab.updater.acting import Actor
 from trimtab.updater.agenda import Agenda, Task
@@ -122,7 +123,8 @@ class Updater:
                 return
             alive = await self._admission.is_alive()
             seen = await self._observer.observe(now, admission_alive=alive)
-            outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+            self._memory.forget_others(seen.workloads)
+            outcomes = self._plan(seen, now)
             self._watch.remember(each.pod for each in seen.snapshot.pods)
             self._outcomes = {each.pod.uid: each for each in outcomes}
             self._actor.held.clear()
@@ -137,9 +139,18 @@ class Updater:
             now = self._clock.now()
             alive = await self._admission.is_alive()
             seen = await self._observer.observe_part(changed, now, admission_alive=alive)
-            outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+            outcomes = self._plan(seen, now)
             self._replace_part(outcomes, seen)
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
+
+    def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
+        outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+        if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
+            # Only the plan tells who governs whom, and a new governor must not shrink a pod yet.
+            memory = pod_memory(self._memory.recollections)
+            snapshot = replace(seen.snapshot, pod_memory=memory)
+            return planning.plan(snapshot, self._settings.plan, now)
+        return outcomes
 
     def _is_blind(self) -> bool:
         """Whether the view of the cluster is too old to act on, or not complete yet."""

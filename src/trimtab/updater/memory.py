@@ -4,7 +4,7 @@ Nothing is decided here. It is lost with the process, and plans are made to star
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -47,16 +47,17 @@ class Memory:
         self.is_surging = False
         self._share_at: datetime | None = None
 
-    def recall(
-        self,
-        seen: Iterable[tuple[Pod, AutoscalerName | None]],
-        now: datetime,
-        *,
-        is_all: bool,
-    ) -> None:
-        """Bring the memory of the pods up to date; if these are all, forget all others."""
-        fresh = remembering.recall(self.recollections, seen, now)
-        self.recollections = fresh if is_all else self.recollections | fresh
+    def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
+        """Bring the memory of the pods up to date; whether any has another governor than before."""
+        fresh = remembering.recall(self.recollections, governed, now)
+        self.recollections |= fresh
+        return any(each.memory.governed_since == now for each in fresh.values())
+
+    def forget_others(self, standing: Container[str]) -> None:
+        """Forget all pods but these, by uid."""
+        self.recollections = {
+            uid: each for uid, each in self.recollections.items() if uid in standing
+        }
 
     def amend(
         self,

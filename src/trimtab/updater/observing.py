@@ -12,7 +12,7 @@ from trimtab.cluster.ports import Cluster
 from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.matching import ObservedAutoscaler, governor_of, index_by_workload
+from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.remembering import pod_memory
 from trimtab.core.snapshot import ObservedPod, Snapshot
@@ -144,7 +144,6 @@ class Observer:
     ) -> Observation:
         memory = self._memory
         observed = list(self._observe_pods(pods))
-        memory.recall(self._govern(observed, autoscalers), now, is_all=is_all)
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
             memory.review(workload, review, now)
@@ -177,15 +176,6 @@ class Observer:
                 workload,
                 is_in_doubt=lost or pod.namespace in unreadable,
             )
-
-    def _govern(
-        self, observed: Iterable[ObservedPod], autoscalers: Iterable[ObservedAutoscaler]
-    ) -> Iterator[tuple[Pod, AutoscalerName | None]]:
-        enabled = self._settings.plan.gates.pod_selector
-        index = index_by_workload(autoscalers, selectors_enabled=enabled)
-        for each in observed:
-            governor = governor_of(index, each.workload, each.pod.labels)
-            yield each.pod, None if governor is None else governor.identity
 
     def _reviews(
         self,

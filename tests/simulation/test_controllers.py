@@ -125,6 +125,23 @@ async def test_a_quota_that_is_full_is_asked_ever_more_rarely() -> None:
 
 
 @virtually
+async def test_whoever_succeeded_is_patient_anew() -> None:
+    async with a_cluster() as cluster:
+        quota = cluster.world.quotas.put(Quota("default", "room", amounts(cpu=100)))
+        workload = cluster.world.add_workload(a_workload("ReplicaSet", replicas=2))
+        await passing(minutes=5)
+        cluster.world.quotas.delete("default", "room")
+        await passing(minutes=10)
+        cluster.world.quotas.put(replace(quota, requests=amounts(cpu=200)))
+        cluster.change(workload, replicas=3)
+        await passing(seconds=3)
+        cluster.world.quotas.delete("default", "room")
+        await passing(seconds=3)
+
+        assert len(cluster.pods("web")) == 3
+
+
+@virtually
 async def test_a_slow_webhook_delays_nobody_but_those_who_ask_it() -> None:
     async def webhook(pod: Pod) -> Patch | None:
         await asyncio.sleep(10 if pod.labels["app"] == "slow" else 0)

@@ -125,3 +125,16 @@ async def test_a_rollout_does_not_wait_for_pods_that_are_not_ready() -> None:
 
         assert len(new) == 3
         assert old.isdisjoint(pod.uid for pod in new)
+
+
+@virtually
+async def test_of_two_pods_on_a_node_the_later_goes() -> None:
+    async with a_cluster() as cluster:
+        workload = await rolled_out(cluster)
+        present = {pod.uid for pod in cluster.pods("agent")}
+        labels = cluster.pods("agent")[0].labels
+        template = a_template("agent", node_name="node-1", labels=labels)
+        await cluster.admitting.create_pod("default", "twin", template, workload.reference)
+        await passing(minutes=1)
+
+        assert {pod.uid for pod in cluster.world.pods} == present

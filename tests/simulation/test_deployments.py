@@ -136,3 +136,15 @@ async def test_only_so_many_old_sets_are_kept() -> None:
             await passing(minutes=1)
 
         assert [revision for revision, _ in sets(cluster)] == list(range(4, 15))
+
+
+@virtually
+async def test_what_is_broken_before_and_after_is_not_swept_away() -> None:
+    async with a_cluster() as cluster:
+        cluster.kubelet.broken |= {"web", "broken"}
+        deployment = await rolled_out(cluster, replicas=4)
+        cluster.change(deployment, revision=2, template=a_template("broken"))
+        await passing(hours=1)
+
+        assert len(cluster.pods("web")) == 3
+        assert len(cluster.pods("broken")) == 2

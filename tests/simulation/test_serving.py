@@ -426,3 +426,13 @@ async def test_events_are_only_told() -> None:
     played.serving.emit("updater", event)
 
     assert played.facts == [EventEmitted(START, "updater", event)]
+
+
+@virtually
+async def test_limit_ranges_leave_alone_what_is_about_to_go() -> None:
+    played = Played(a_placed_pod(is_deleting=True))
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(cpu=200))
+    played.world.limit_ranges.put(LimitRange("default", "bounds", (item,)))
+    played.serving.resize("updater", played.pod, MORE)
+
+    assert played.told == [PodResized]

@@ -73,5 +73,6 @@ def _outside(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
         if requests.get(kind, -1) < least or limits.get(kind, least) < least:
             yield f"minimum {kind} usage per {item.type} is {least}"
     for kind, most in (item.max or {}).items():
-        if kind not in limits or limits[kind] > most or requests.get(kind, 0) > most:
+        # No request is above its limit, so that the limit is enough to look at.
+        if kind not in limits or limits[kind] > most:
             yield f"maximum {kind} usage per {item.type} is {most}"

@@ -40,7 +40,7 @@ async def publish(
         if name in knowledge.subjects:
             knowledge.subjects[name].recommendation = recommendation
     drafts, held_back = _draft(knowledge, settings, now)
-    drafts.sort(key=lambda draft: draft.subject.decided_at)
+    drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.decided_at))
 
     async def write(draft: _Draft) -> None:
         autoscaler, status = draft.subject.autoscaler, draft.status

@@ -1,0 +1,264 @@
+"""What is written, when and how often: proportional to what changed, fair, and never in the way."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import pytest
+from makers import MIB, minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import Unreadable
+from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.reports import TickReport
+
+
+def a_world(count: int = 1) -> SmallWorld:
+    """So many Deployments of a pod each, with their autoscalers."""
+    world = SmallWorld()
+    for number in range(count):
+        world.deploy(f"web-{number}")
+        world.autoscale(f"web-{number}")
+    return world
+
+
+async def tick(world: SmallWorld, recommender: Recommender) -> TickReport:
+    report = await recommender.tick()
+    world.wait()
+    return report
+
+
+SOON_SURE = RecommendationSettings(
+    cpu=ResourceSettings(25, confidence_interval=minutes(15)),
+    memory=ResourceSettings(250 * MIB, confidence_interval=minutes(15)),
+)
+"""A history is believed after minutes, so that bounds stand nearly still after an hour."""
+
+
+async def settled(world: SmallWorld) -> Recommender:
+    """A recommender that knows everything so well that hardly anything moves any more."""
+    recommender = world.recommender(recommendations=SOON_SURE)
+    for _ in range(61):
+        await tick(world, recommender)
+    return recommender
+
+
+@pytest.mark.parametrize("count", [5, 20])
+@pytest.mark.parametrize("changed", [0, 3])
+async def test_f34_statuses_are_written_for_those_that_changed_and_nobody_else(
+    count: int, changed: int
+) -> None:
+    world = a_world(count)
+    recommender = await settled(world)
+    before = world.acts["publish_status"]
+    for number in range(changed):
+        world.loads[f"web-{number}-0"] = Load(memory=4000 * MIB)
+    creeping = (await tick(world, recommender)).held_back
+    for _ in range(2):
+        await tick(world, recommender)
+    written = world.acts["publish_status"] - before
+
+    assert creeping == count - changed
+    assert changed <= written <= 3 * changed
+
+
+async def test_f34_bounds_that_creep_are_written_every_ten_minutes_at_most() -> None:
+    world = a_world()
+    recommender = await settled(world)
+    reports = [await tick(world, recommender) for _ in range(41)]
+
+    assert 1 <= sum(report.published for report in reports) <= 5
+    assert sum(report.held_back for report in reports) >= 30
+
+
+async def test_f34_nothing_is_written_twice_while_the_store_lags_behind() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    world.shows_statuses = False
+    reports = [await recommender.tick() for _ in range(3)]
+
+    assert [report.published for report in reports] == [1, 0, 0]
+
+
+async def test_f35_checkpoints_trickle_and_none_is_older_than_ten_minutes() -> None:
+    world = a_world(30)
+    recommender = world.recommender()
+    writes = []
+    for _ in range(40):
+        report = await tick(world, recommender)
+        writes.append(report.checkpoints_written)
+
+    assert max(writes) <= 18
+    assert sum(writes) <= 30 * 8
+    oldest = min(saved_at(one) for one in world.checkpoints)
+    assert world.clock.now() - oldest <= minutes(10)
+
+
+def saved_at(checkpoint: Checkpoint) -> datetime:
+    assert checkpoint.aggregate.last_update_time is not None
+    return checkpoint.aggregate.last_update_time
+
+
+async def test_nothing_new_is_nothing_to_save() -> None:
+    world = a_world(3)
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await recommender.save_all()
+    world.silent |= {f"web-{number}-0" for number in range(3)}
+    report = await recommender.save_all()
+
+    assert report.checkpoints_written == 0
+
+
+async def test_f35_a_server_that_refuses_writes_is_asked_again_and_fairly() -> None:
+    world = a_world(10)
+    recommender = world.recommender()
+    world.failing |= {"publish_status", "save_checkpoint web-3-app"}
+    report = await tick(world, recommender)
+
+    assert (report.published, len(report.problems)) == (0, 10)
+    world.failing.discard("publish_status")
+    report = await tick(world, recommender)
+    assert report.published == 10
+    for _ in range(15):
+        await tick(world, recommender)
+    saved = {one.autoscaler_name for one in world.checkpoints}
+    assert saved == {f"web-{number}" for number in range(10)} - {"web-3"}
+    world.failing.clear()
+    await tick(world, recommender)
+    assert world.checkpoints.find("default", "web-3-app") is not None
+
+
+async def test_f35_a_slow_server_ends_the_step_and_nobody_waits_twice() -> None:
+    world = SlowWorld(timedelta(seconds=5))
+    for number in range(60):
+        world.deploy(f"web-{number}")
+        world.autoscale(f"web-{number}")
+    recommender = world.recommender(update_worker_count=1)
+    first = await recommender.tick()
+    second = await recommender.tick()
+
+    assert 10 <= first.published <= 14
+    told = [one for one in world.autoscalers if one.recommendation]
+    assert len(told) == first.published + second.published
+
+
+class SlowWorld(SmallWorld):
+    """A cluster whose server takes its time for every status."""
+
+    def __init__(self, latency: timedelta) -> None:
+        super().__init__()
+        self.latency = latency
+
+    async def publish_status(
+        self,
+        autoscaler: Autoscaler,
+        recommendation: Sequence[ContainerRecommendation],
+        conditions: Sequence[Condition],
+    ) -> None:
+        self.wait(self.latency)
+        await super().publish_status(autoscaler, recommendation, conditions)
+
+
+async def test_f28_one_object_that_cannot_be_written_stops_no_other() -> None:
+    world = a_world(5)
+    world.failing |= {"publish_status web-2", "workload web-4", "save_checkpoint web-1-app"}
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await recommender.save_all()
+    told = {one.name for one in world.autoscalers if one.recommendation}
+
+    assert told == {"web-0", "web-1", "web-3"}
+    assert {one.autoscaler_name for one in world.checkpoints} == {"web-0", "web-2", "web-3"}
+
+
+def an_orphan(name: str, namespace: str = "default") -> Checkpoint:
+    return Checkpoint(namespace, name, "app", AggregateCheckpoint())
+
+
+async def test_f38_checkpoints_without_an_autoscaler_are_really_deleted() -> None:
+    world = a_world()
+    world.failing.add("delete_checkpoint stuck-app")
+    for name in ("gone", "stuck", "web-0"):
+        world.store_checkpoint(an_orphan(name))
+    recommender = world.recommender()
+    reports = [await tick(world, recommender) for _ in range(25)]
+
+    assert {one.autoscaler_name for one in world.checkpoints} == {"web-0", "stuck"}
+    assert sum(report.checkpoints_deleted for report in reports) == 1
+    assert any(report.problems for report in reports)
+
+
+async def test_an_autoscaler_made_anew_within_minutes_finds_its_checkpoints() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await recommender.save_all()
+    autoscaler = world.autoscaler("web-0")
+    for _ in range(5):
+        await tick(world, recommender)
+    world.remove_autoscaler("web-0")
+    for _ in range(9):
+        await tick(world, recommender)
+    world.autoscale("web-0", uid="another")
+    for _ in range(20):
+        await tick(world, recommender)
+
+    assert autoscaler.uid != world.autoscaler("web-0").uid
+    assert world.checkpoints.find("default", "web-0-app") is not None
+    assert world.target("web-0")
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        pytest.param(Unreadable("default", "gone", DecodeError("", "odd")), id="the one it is of"),
+        pytest.param(Unreadable("", "", DecodeError("", "odd")), id="nobody knows which"),
+    ],
+)
+async def test_checkpoints_of_autoscalers_that_cannot_be_read_are_never_deleted(
+    unreadable: Unreadable,
+) -> None:
+    world = a_world()
+    world.store_checkpoint(an_orphan("gone"))
+    world.autoscaler_writer.spoil(unreadable)
+    recommender = world.recommender()
+    for _ in range(30):
+        await tick(world, recommender)
+
+    assert world.checkpoints.find("default", "gone-app") is not None
+
+
+async def test_f37_checkpoints_of_other_namespaces_are_left_alone() -> None:
+    world = a_world()
+    world.store_checkpoint(an_orphan("gone", "elsewhere"))
+    recommender = world.recommender(ignored_namespaces=frozenset({"elsewhere"}))
+    for _ in range(30):
+        await tick(world, recommender)
+
+    assert world.checkpoints.find("elsewhere", "gone-app") is not None
+
+
+async def test_a_change_of_the_spec_is_acknowledged() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await tick(world, recommender)
+    world.autoscale("web-0")
+    await tick(world, recommender)
+    said = world.autoscaler("web-0")
+
+    assert said.observed_generation == said.generation == 2
+
+
+async def test_a_condition_that_somebody_removed_is_put_back() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await world.publish_conditions(world.autoscaler("web-0"), ())
+    await tick(world, recommender)
+
+    assert [one.type for one in world.autoscaler("web-0").conditions] == ["RecommendationProvided"]

@@ -4,10 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 COUNT ?= 200
 SEED ?= 1
+SEEDS ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format golden parity crds cluster cluster-down e2e bench lock
+.PHONY: help test check format golden parity crds sim cluster cluster-down e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -29,6 +30,9 @@ parity: .venv/ready ## draw fresh cases, ask the original, check our answers
 
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml
+
+sim: .venv/ready ## bad days in a simulated cluster: SEED=7 replays one, SEEDS=1000 runs many
+	$(BIN)/trimtab simulate --seed $(SEED) --seeds $(SEEDS)
 
 cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-C
 	$(BIN)/python -m rig

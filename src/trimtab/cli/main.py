@@ -18,8 +18,8 @@ _MISUSED: Final = 2
 
 app = cyclopts.App(
     name="trimtab",
-    help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, and checking"
-    " manifests without a cluster.",
+    help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
+    " without a cluster, and simulated clusters.",
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],
@@ -40,6 +40,16 @@ app.command(
     Prints every error and warning with its path. Several autoscalers, in one file or in many, are
     also checked against each other. The exit code is 0 without errors, 1 with any, and 2 if a file
     cannot be read.
+    """,
+)
+app.command(
+    "trimtab.cli.simulate:simulate",
+    name="simulate",
+    help="""Give the components bad days in a simulated cluster, and watch what they do.
+
+    Everything is drawn from a seed: the cluster, its workloads, and what goes wrong. The first line
+    says what was drawn; the same seed is the same run on any machine. The exit code is 0 if no rule
+    was broken, and 1 if any was.
     """,
 )
 

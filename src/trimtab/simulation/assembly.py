@@ -39,8 +39,10 @@ class Simulation:
         """What each node has to give when nothing is wrong with it."""
         self._controllers = Controllers(self.world, self.serving, self.admitting)
         self._running: asyncio.Task[None] | None = None
+        self._broken: list[BaseException] = []
 
     async def __aenter__(self) -> Self:
+        asyncio.get_running_loop().set_exception_handler(self._note_failure)
         self.scheduler.start()
         self.kubelet.start()
         self._running = asyncio.create_task(self._controllers.run())
@@ -85,7 +87,24 @@ class Simulation:
         for autoscaler in scenario.autoscalers:
             world.add_autoscaler(autoscaler)
 
+    def check(self) -> None:
+        """Raise what went wrong in the simulation itself, if anything did."""
+        ended = self._running is not None and self._running.done()
+        if ended and self._running is not None and not self._running.cancelled():
+            self._running.result()
+        if self._broken:
+            raise self._broken[0]
+
     def failures(self) -> Mapping[str, BaseException]:
         """What ended components that should run for ever."""
         ended = {name: process.failure() for name, process in self.processes.items()}
         return {name: failure for name, failure in ended.items() if failure is not None}
+
+    def _note_failure(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, BaseException]
+    ) -> None:
+        error = context.get("exception")
+        if error is None:
+            loop.default_exception_handler(context)
+        else:
+            self._broken.append(error)

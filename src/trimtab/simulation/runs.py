@@ -89,7 +89,7 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
             simulation.journal.digest(),
             simulation.clock.elapsed(),
             simulation.journal.counts(),
-            inspector.violations(),
+            (*inspector.violations(), *_failures(simulation)),
         )
 
 
@@ -103,7 +103,17 @@ async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -
     until = simulation.clock.elapsed() + span
     while simulation.clock.elapsed() < until:
         await simulation.clock.sleep(STEP)
+        simulation.check()
         inspector.inspect()
+
+
+def _failures(simulation: Simulation) -> list[Violation]:
+    """Whatever else they do, components may not end by themselves."""
+    now = simulation.world.now()
+    return [
+        Violation("Running", now, f"{name} ended: {failure!r}")
+        for name, failure in simulation.failures().items()
+    ]
 
 
 async def _break_one_by_one(simulation: Simulation, faults: Sequence[Fault]) -> None:

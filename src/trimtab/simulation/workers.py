@@ -26,6 +26,7 @@ from trimtab.simulation.world import World
 # The kubelet's own constants.
 FIRST_BACK_OFF: Final = timedelta(seconds=10)
 LONGEST_BACK_OFF: Final = timedelta(minutes=5)
+_DOUBLINGS: Final = 5
 BACK_OFF_FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 
 Between: TypeAlias = tuple[timedelta, timedelta]
@@ -145,7 +146,7 @@ class PodWorker:
         slot, now = self._slots[name], self._means.world.now()
         if slot.started_at is None or now - slot.started_at >= BACK_OFF_FORGOTTEN_AFTER:
             slot.kills = 0
-        back_off = min(FIRST_BACK_OFF * 2**slot.kills, LONGEST_BACK_OFF)
+        back_off = min(FIRST_BACK_OFF * 2 ** min(slot.kills, _DOUBLINGS), LONGEST_BACK_OFF)
         slot.kills += 1
         self._stop(name, statuses.OOM_KILLED)
         limit = limit_of(slot.allocated, Resource.MEMORY) or 0

@@ -136,7 +136,7 @@ async def test_another_webhook_may_undo_what_ours_did() -> None:
     world = a_world()
     admitting = Admitting(world)
     admitting.webhook = Patching(MORE)
-    admitting.undo = lambda before, _: before
+    admitting.later_webhooks.append(lambda before, _: before)
     pod = await admitting.create_pod("default", "web-1", a_template(), SET)
 
     assert asked(pod) == Allocation(amounts(100, 100 * MIB))

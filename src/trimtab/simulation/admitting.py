@@ -28,8 +28,10 @@ class Admitting:
     def __init__(self, world: World) -> None:
         self._world = world
         self.webhook: Webhook | None = None
-        self.undo: Callable[[Pod, Pod], Pod] | None = None
-        """Another webhook that comes after ours, given the pod before and after our patch."""
+        self.outages = 0
+        """For how many reasons the webhook cannot be reached now."""
+        self.later_webhooks: list[Callable[[Pod, Pod], Pod]] = []
+        """What others do after ours, given the pod before our patch and as it is by then."""
 
     async def create_pod(
         self, namespace: str, name: str, template: PodTemplate, owner: OwnerReference | None
@@ -38,7 +40,7 @@ class Admitting:
         world = self._world
         request = f"create pods {namespace}/{name}"
         wanted = self._render(namespace, name, template, owner)
-        patch = None if self.webhook is None else await self.webhook(_as_asked(wanted))
+        patch = await self._ask(wanted)
         pod = self._changed(wanted, patch)
         self._check(request, pod)
         if world.pods.find(namespace, name) is not None:
@@ -49,6 +51,15 @@ class Admitting:
         stored = world.pods.put(replace(pod, created_at=created_at))
         world.tell(PodCreated(world.now(), wanted, stored, patch or (), patch is not None))
         return stored
+
+    async def try_out(self, pod: Pod) -> Pod:
+        """What would become of a pod that is created now; nothing is."""
+        return self._changed(pod, await self._ask(pod))
+
+    async def _ask(self, wanted: Pod) -> Patch | None:
+        if self.webhook is None or self.outages:
+            return None
+        return await self.webhook(_as_asked(wanted))
 
     def _render(
         self, namespace: str, name: str, template: PodTemplate, owner: OwnerReference | None
@@ -70,8 +81,8 @@ class Admitting:
             pod = apply_patch(wanted, patch or ())
         except PatchError:
             return wanted
-        if self.undo is not None:
-            pod = self.undo(wanted, pod)
+        for webhook in self.later_webhooks:
+            pod = webhook(wanted, pod)
         # Whatever a webhook changed is defaulted once more.
         return with_defaults(pod, self._world.limit_ranges_in(pod.namespace))
 

@@ -196,26 +196,23 @@ def _skew_clock(simulation: Simulation, fault: Fault) -> Undo:
 def _take_webhook_down(simulation: Simulation, fault: Fault) -> Undo:
     del fault
     admitting = simulation.admitting
-    webhook, admitting.webhook = admitting.webhook, None
+    admitting.outages += 1
 
     def undo() -> None:
-        admitting.webhook = webhook
+        admitting.outages -= 1
 
     return undo
 
 
 def _undo_patches(simulation: Simulation, fault: Fault) -> Undo:
     del fault
+    webhooks = simulation.admitting.later_webhooks
+    webhooks.append(_as_before)
+    return partial(webhooks.remove, _as_before)
 
-    def before_again(wanted: Pod, patched: Pod) -> Pod:
-        return replace(patched, containers=wanted.containers)
 
-    simulation.admitting.undo = before_again
-
-    def undo() -> None:
-        simulation.admitting.undo = None
-
-    return undo
+def _as_before(wanted: Pod, patched: Pod) -> Pod:
+    return replace(patched, containers=wanted.containers)
 
 
 # Usage

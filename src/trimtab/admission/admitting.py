@@ -1,0 +1,115 @@
+"""Admission of pods: one owner walk, one lookup, one pure function; never in the way.
+
+No request goes over the network here, and no error gets out: a pod of which anything is in doubt
+is admitted as it is, and it is counted why.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from enum import StrEnum
+from typing import Final
+
+from trimtab.admission.index import TargetIndex
+from trimtab.admission.owning import NotYetError, ReadyOwners
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.cluster.ports import Cluster
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.boost import BoostError
+from trimtab.core.matching import (
+    ObservedAutoscaler,
+    acts_on_new_pods,
+    governing,
+    index_by_workload,
+    match_autoscalers,
+)
+from trimtab.core.operations import Patch
+from trimtab.core.patch import admission_patch
+from trimtab.core.pods import Pod, WorkloadName
+
+_logger: Final = logging.getLogger(__name__)
+
+UNCHANGED: Final[Patch] = ()
+
+
+class Admitted(StrEnum):
+    """How a pod was admitted; the value names it to users."""
+
+    PATCHED = "Patched"
+    COMPLETE = "Complete"
+    """An autoscaler governs it, and it has all that it should have."""
+    UNGOVERNED = "Ungoverned"
+    IGNORED = "NamespaceIgnored"
+    OWNER_UNKNOWN = "OwnerUnknown"
+    """Its owner is in doubt, or not known yet."""
+    BOOST_INVALID = "BoostInvalid"
+    """The autoscaler asks for a boost without saying how much."""
+    FAILED = "Failed"
+    """Something is wrong with us."""
+
+
+class Admission:
+    """Gives new pods the size that is recommended for them."""
+
+    def __init__(self, cluster: Cluster, settings: AdmissionSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._index = TargetIndex(cluster.autoscalers)
+        self._owners = ReadyOwners(cluster.owners)
+        self.counts: Counter[Admitted] = Counter()
+
+    async def run(self) -> None:
+        """Keep up with the stores, for ever."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._index.follow())
+            group.create_task(self._owners.find_out())
+
+    def admit(self, pod: Pod) -> Patch:
+        """What to change in a pod that is being created; nothing if anything goes wrong."""
+        try:
+            how, patch = self._admit(pod)
+        except NotYetError:
+            how, patch = Admitted.OWNER_UNKNOWN, UNCHANGED
+        except BoostError:
+            how, patch = Admitted.BOOST_INVALID, UNCHANGED
+        except Exception:
+            # Whatever it is, it must not keep a pod from being created.
+            _logger.exception("admission failed")
+            how, patch = Admitted.FAILED, UNCHANGED
+        self.counts[how] += 1
+        return patch
+
+    def _admit(self, pod: Pod) -> tuple[Admitted, Patch]:
+        if pod.namespace in self._settings.ignored_namespaces:
+            return Admitted.IGNORED, UNCHANGED
+        workload = self._owners.topmost(pod)
+        if workload is None:
+            ownerless = pod.owner is None
+            return Admitted.UNGOVERNED if ownerless else Admitted.OWNER_UNKNOWN, UNCHANGED
+        autoscaler = self._governor(pod, workload)
+        if autoscaler is None:
+            return Admitted.UNGOVERNED, UNCHANGED
+        patch = admission_patch(
+            pod,
+            autoscaler,
+            gates=self._settings.gates,
+            limit_ranges=self._cluster.limit_ranges(pod.namespace),
+            max_boost_millicores=self._settings.max_boost_millicores,
+        )
+        return Admitted.PATCHED if patch else Admitted.COMPLETE, patch
+
+    def _governor(self, pod: Pod, workload: WorkloadName) -> Autoscaler | None:
+        """The autoscaler that gives the pod its size."""
+        observed = [
+            ObservedAutoscaler(each, self._owners.selector(workload, _api_version(each)))
+            for each in self._index.find(workload)
+        ]
+        if not observed:
+            return None
+        index = index_by_workload(observed, selectors_enabled=self._settings.gates.pod_selector)
+        found = governing(match_autoscalers(index, workload, pod.labels), acts_on_new_pods)
+        return found.autoscaler if found and acts_on_new_pods(found.autoscaler) else None
+
+
+def _api_version(autoscaler: Autoscaler) -> str:
+    return "" if autoscaler.target is None else autoscaler.target.api_version

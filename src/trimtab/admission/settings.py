@@ -1,0 +1,30 @@
+"""What an operator may tune about admission."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from trimtab.core.gates import FeatureGates
+from trimtab.core.settings_errors import require_at_least, require_interval
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    """The admission controller's settings; flags of the original have its defaults."""
+
+    gates: FeatureGates = field(default_factory=FeatureGates)
+    """`--feature-gates`."""
+    max_boost_millicores: int | None = None
+    """`--max-allowed-cpu-boost`; None for no limit."""
+    ignored_namespaces: frozenset[str] = frozenset()
+    """`--ignored-vpa-object-namespaces`."""
+    status_lease_name: str = "vpa-admission-controller"
+    """`--status-lease-name`."""
+    status_lease_namespace: str = "kube-system"
+    """`--status-lease-namespace`."""
+    status_lease_interval: timedelta = timedelta(seconds=10)
+    """`--status-lease-update-interval`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        require_interval("status_lease_interval", self.status_lease_interval)
+        require_at_least("max_boost_millicores", self.max_boost_millicores or 0, 0)

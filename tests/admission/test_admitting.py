@@ -1,0 +1,268 @@
+"""Admission on a small cluster: what new pods get, and that nothing keeps them from coming."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_pod, a_recommendation, amounts
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.admission.admitting import Admission, Admitted
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
+from trimtab.core.gates import FeatureGates
+from trimtab.core.operations import Add
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.resources import Resource, Resources
+from trimtab.core.selectors import Selector
+from trimtab.core.workloads import Workload
+from trimtab.simulation.patching import apply_patch
+
+UP = a_recommendation(target=amounts(500, 500 * MIB))
+OWNER = OwnerReference("ReplicaSet", "web-1", "apps/v1", "rs-web")
+
+
+def a_new_pod(owner: OwnerReference | None = OWNER, **fields: object) -> Pod:
+    return a_pod(a_container(requests=amounts(100, 100 * MIB)), owner=owner, **fields)  # type: ignore[arg-type]
+
+
+async def a_cluster(**fields: object) -> SmallCluster:
+    cluster = SmallCluster()
+    cluster.deploy()
+    cluster.autoscale(UP, **fields)  # type: ignore[arg-type]
+    return cluster
+
+
+def requests_after(pod: Pod, admission: Admission) -> Resources:
+    return apply_patch(pod, admission.admit(pod)).containers[0].spec.requests or {}
+
+
+def test_a_new_pod_gets_what_is_recommended_for_its_workload() -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster(), AdmissionSettings())
+        requests = requests_after(a_new_pod(), admission)
+
+        assert requests == amounts(500, 500 * MIB)
+        assert admission.counts == {Admitted.PATCHED: 1}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("pod", "fields", "how"),
+    [
+        pytest.param(a_new_pod(owner=None), {}, Admitted.UNGOVERNED, id="nobody owns it"),
+        pytest.param(
+            a_new_pod(OwnerReference("ReplicaSet", "new-1")),
+            {},
+            Admitted.OWNER_UNKNOWN,
+            id="its owner is not in the store yet",
+        ),
+        pytest.param(
+            a_new_pod(replace(OWNER, uid="another")),
+            {},
+            Admitted.OWNER_UNKNOWN,
+            id="its owner is another of the same name",
+        ),
+        pytest.param(
+            a_new_pod(labels={"app": "api"}), {}, Admitted.UNGOVERNED, id="its labels do not match"
+        ),
+        pytest.param(
+            a_new_pod(),
+            {"target": TargetReference("Deployment", "api")},
+            Admitted.UNGOVERNED,
+            id="no autoscaler is for its workload",
+        ),
+        pytest.param(a_new_pod(), {"mode": UpdateMode.OFF}, Admitted.UNGOVERNED, id="mode Off"),
+        pytest.param(
+            a_new_pod(),
+            {"boost": CpuBoost(BoostType.FACTOR, factor=None)},
+            Admitted.BOOST_INVALID,
+            id="a boost that does not say how much",
+        ),
+    ],
+)
+def test_a_pod_about_which_something_is_in_doubt_comes_in_unchanged_and_is_counted(
+    pod: Pod, fields: dict[str, object], how: Admitted
+) -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster(**fields), AdmissionSettings())
+        patch = admission.admit(pod)
+
+        assert patch == ()
+        assert admission.counts == {how: 1}
+
+    run_virtually(scene())
+
+
+def test_pods_of_ignored_namespaces_are_left_alone() -> None:
+    async def scene() -> None:
+        settings = AdmissionSettings(ignored_namespaces=frozenset({"default"}))
+        admission = Admission(await a_cluster(), settings)
+
+        assert admission.admit(a_new_pod()) == ()
+        assert admission.counts == {Admitted.IGNORED: 1}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("gates", "is_boosted"),
+    [
+        pytest.param(FeatureGates(), True, id="with the feature on"),
+        pytest.param(FeatureGates(cpu_startup_boost=False), False, id="with the feature off"),
+    ],
+)
+def test_mode_off_with_a_boost_still_boosts(*, gates: FeatureGates, is_boosted: bool) -> None:
+    async def scene() -> None:
+        cluster = await a_cluster(mode=UpdateMode.OFF, boost=CpuBoost(factor=3))
+        admission = Admission(cluster, AdmissionSettings(gates=gates))
+        requests = requests_after(a_new_pod(), admission)
+
+        assert requests == amounts(300 if is_boosted else 100, 100 * MIB)
+
+    run_virtually(scene())
+
+
+def test_the_oldest_of_two_autoscalers_governs() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        younger = cluster.clock.now().replace(year=2027)
+        cluster.autoscale(
+            a_recommendation(target=amounts(900, 900 * MIB)),
+            name="young",
+            target=TargetReference("Deployment", "web"),
+            created_at=younger,
+        )
+        admission = Admission(cluster, AdmissionSettings())
+
+        assert requests_after(a_new_pod(), admission) == amounts(500, 500 * MIB)
+
+    run_virtually(scene())
+
+
+def test_what_changes_about_autoscalers_counts_for_the_next_pod() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        admission = Admission(cluster, AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        seen = []
+        changes: list[Callable[[], None]] = [
+            lambda: cluster.autoscale(a_recommendation(target=amounts(700, 700 * MIB))),
+            lambda: cluster.autoscale(target=TargetReference("Deployment", "api")),
+            lambda: cluster.autoscale(target=TargetReference("Deployment", "web")),
+            cluster.drop_autoscaler,
+            lambda: cluster.autoscale(UP),
+        ]
+        for change in changes:
+            change()
+            await asyncio.sleep(0.001)
+            seen.append(requests_after(a_new_pod(), admission)[Resource.CPU])
+        running.cancel()
+
+        assert seen == [700, 100, 700, 100, 500]
+
+    run_virtually(scene())
+
+
+class SlowOwners:
+    """Owners of a kind that has to be asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
+        self.asked += 1
+        await asyncio.sleep(1)
+        assert isinstance(owned, Pod)
+        return WorkloadName(owned.namespace, "Deployment", "web")
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        await asyncio.sleep(1)
+        return Workload(name, selector=Selector(), uid=api_version)
+
+
+def test_no_pod_waits_for_the_network_and_the_next_one_profits_from_the_answer() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        cluster.owners = SlowOwners()
+        admission = Admission(cluster, AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        sizes = []
+        for _ in range(3):
+            sizes.append(requests_after(a_new_pod(), admission)[Resource.CPU])
+            await asyncio.sleep(5)
+        running.cancel()
+
+        # The first asks for the owner, the second for the selector of its target.
+        assert sizes == [100, 100, 500]
+        assert admission.counts == {Admitted.OWNER_UNKNOWN: 2, Admitted.PATCHED: 1}
+
+    run_virtually(scene())
+
+
+class BrokenOwners:
+    """Owners that fail as nobody expects."""
+
+    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
+        raise RuntimeError(owned)
+
+    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        raise RuntimeError(name, api_version)
+
+
+def test_an_error_of_our_own_keeps_no_pod_from_being_created() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        cluster.owners = BrokenOwners()
+        admission = Admission(cluster, AdmissionSettings())
+
+        assert admission.admit(a_new_pod()) == ()
+        assert admission.counts == {Admitted.FAILED: 1}
+
+    run_virtually(scene())
+
+
+@given(
+    names=st.lists(st.sampled_from(["web", "api", "db"]), min_size=1, max_size=8),
+    targets=st.lists(st.sampled_from(["web", "api", "db"]), min_size=8, max_size=8),
+)
+def test_the_index_finds_what_a_search_through_all_autoscalers_finds(
+    names: list[str], targets: list[str]
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        admission = Admission(cluster, AdmissionSettings())
+        following = asyncio.create_task(admission.run())
+        await asyncio.sleep(0.001)
+        for name, target in zip(names, targets, strict=False):
+            cluster.autoscale(UP, name=name, target=TargetReference("Deployment", target))
+        await asyncio.sleep(0.001)
+        following.cancel()
+        for target in ("web", "api", "db"):
+            workload = WorkloadName("default", "Deployment", target)
+            found = {each.name for each in admission._index.find(workload)}
+
+            assert found == {
+                each.name
+                for each in cluster.autoscalers
+                if each.target and each.target.name == target
+            }
+
+    run_virtually(scene())
+
+
+def test_admitting_an_admitted_pod_again_changes_nothing() -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster(), AdmissionSettings())
+        admitted = apply_patch(a_new_pod(), admission.admit(a_new_pod()))
+        again = admission.admit(admitted)
+
+        assert apply_patch(admitted, again).containers == admitted.containers
+        assert all(isinstance(each, Add) for each in again)
+
+    run_virtually(scene())

@@ -109,6 +109,7 @@ def test_more_rows_than_there_was_room_for_keep_their_loads() -> None:
 def test_a_row_that_is_removed_wants_nothing_and_is_used_again() -> None:
     demand = a_demand()
     row = demand.add(loads.constant(cpu_millicores=10, memory_bytes=MIB), START)
+    demand.evaluate(START)
 
     demand.remove(row)
 
@@ -120,6 +121,7 @@ def test_a_row_that_is_removed_wants_nothing_and_is_used_again() -> None:
 def test_a_load_can_be_replaced_while_the_container_runs() -> None:
     demand = a_demand()
     row = demand.add(loads.constant(cpu_millicores=10, memory_bytes=MIB), START)
+    demand.evaluate(START)
 
     demand.replace(row, loads.constant(cpu_millicores=30, memory_bytes=2 * MIB))
 

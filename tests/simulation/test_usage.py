@@ -77,6 +77,26 @@ def test_a_container_is_not_told_with_the_usage_of_one_that_was_there_before() -
     assert on_a_stage(play) == [0, 1]
 
 
+def test_pods_that_come_and_go_are_told_under_their_own_names() -> None:
+    async def play(stage: Stage) -> list[list[str]]:
+        told = []
+        for name in ("web-0", "web-1", "web-2"):
+            stage.place(name=name)
+            await passing(minutes(1))
+            told.append(sorted((await fetched(stage)).pods))
+        stage.world.pods.delete("default", "web-0")
+        stage.place(name="web-3")
+        await passing(minutes(1))
+        return [*told, sorted((await fetched(stage)).pods)]
+
+    assert on_a_stage(play) == [
+        ["web-0"],
+        ["web-0", "web-1"],
+        ["web-0", "web-1", "web-2"],
+        ["web-1", "web-2", "web-3"],
+    ]
+
+
 def test_a_container_that_was_killed_is_not_told_until_it_runs_again() -> None:
     async def play(stage: Stage) -> list[bool]:
         stage.place(a_program(limits=amounts(memory=100 * MIB)))

@@ -1,4 +1,5 @@
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -34,6 +35,15 @@ def _state(container: Container) -> str:
     if container.termination is not None:
         return f"terminated {container.termination.reason}"
     return "running" if container.is_running else "waiting"
+
+
+def running(stage: Stage) -> set[str]:
+    """The names of the containers that run."""
+    return {container.name for container in stage.pod().containers if container.is_running}
+
+
+def runs_just(stage: Stage, names: set[str]) -> bool:
+    return running(stage) == names
 
 
 def back_offs(stage: Stage) -> list[float]:
@@ -83,26 +93,42 @@ def test_a_pod_that_ended_or_is_being_deleted_before_it_is_noticed_is_not_starte
 def test_sidecars_are_ready_one_after_the_other_before_the_rest_begins() -> None:
     slow = Startup(delay=timedelta(seconds=5))
 
-    async def play(stage: Stage) -> list[tuple[PodPhase, list[str]]]:
+    async def play(stage: Stage) -> list[tuple[PodPhase, float]]:
         stage.place(
             a_program("app"),
             a_program("other"),
             a_program("proxy", kind=ContainerKind.SIDECAR, startup=slow),
             a_program("log", kind=ContainerKind.SIDECAR, startup=slow),
         )
-        await passing(SOON)
-        pods = [change.after for change in stage.history if change.after is not None]
-        return [
-            (pod.phase, [each.name for each in pod.containers if each.is_running]) for pod in pods
-        ]
+        seen = []
+        for names in ({"proxy"}, {"proxy", "log"}, {"proxy", "log", "app", "other"}):
+            took = await stage.until(partial(runs_just, stage, names), within=SOON)
+            seen.append((stage.pod().phase, took.total_seconds()))
+        return seen
 
-    seen = on_a_stage(play)
+    phases, spans = zip(*on_a_stage(play), strict=True)
 
-    assert seen[2:5] == [
-        (PodPhase.PENDING, ["proxy"]),
-        (PodPhase.PENDING, ["proxy", "log"]),
-        (PodPhase.RUNNING, ["app", "other", "proxy", "log"]),
-    ]
+    assert phases == (PodPhase.PENDING, PodPhase.PENDING, PodPhase.RUNNING)
+    assert spans[1:] == pytest.approx([5, 5], abs=0.2)
+
+
+def test_a_sidecar_that_comes_back_does_not_let_others_start_too_soon() -> None:
+    greedy = a_program(
+        "proxy",
+        kind=ContainerKind.SIDECAR,
+        limits=amounts(memory=100 * MIB),
+        load=a_load(memory=200 * MIB),
+    )
+    slow = Startup(delay=minutes(2))
+
+    async def play(stage: Stage) -> timedelta:
+        stage.place(a_program(), greedy, a_program("log", kind=ContainerKind.SIDECAR, startup=slow))
+        await stage.until(lambda: "log" in running(stage), within=SOON)
+        took = await stage.until(lambda: "app" in running(stage), within=minutes(5))
+        assert stage.container("proxy").restart_count
+        return took
+
+    assert on_a_stage(play) >= minutes(2)
 
 
 @pytest.mark.parametrize(

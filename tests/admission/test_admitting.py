@@ -145,20 +145,23 @@ def test_the_oldest_of_two_autoscalers_governs() -> None:
     run_virtually(scene())
 
 
+def edits(cluster: SmallCluster) -> list[Callable[[], None]]:
+    return [
+        lambda: cluster.autoscale(a_recommendation(target=amounts(700, 700 * MIB))),
+        lambda: cluster.autoscale(target=TargetReference("Deployment", "api")),
+        lambda: cluster.autoscale(target=TargetReference("Deployment", "web")),
+        cluster.drop_autoscaler,
+        lambda: cluster.autoscale(UP),
+    ]
+
+
 def test_what_changes_about_autoscalers_counts_for_the_next_pod() -> None:
     async def scene() -> None:
         cluster = await a_cluster()
         admission = Admission(cluster, AdmissionSettings())
         running = asyncio.create_task(admission.run())
         seen = []
-        changes: list[Callable[[], None]] = [
-            lambda: cluster.autoscale(a_recommendation(target=amounts(700, 700 * MIB))),
-            lambda: cluster.autoscale(target=TargetReference("Deployment", "api")),
-            lambda: cluster.autoscale(target=TargetReference("Deployment", "web")),
-            cluster.drop_autoscaler,
-            lambda: cluster.autoscale(UP),
-        ]
-        for change in changes:
+        for change in edits(cluster):
             change()
             await asyncio.sleep(0.001)
             seen.append(requests_after(a_new_pod(), admission)[Resource.CPU])

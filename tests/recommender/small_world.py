@@ -58,16 +58,24 @@ class Load:
 
 
 class TellingClock(StillClock):
-    """A clock that tells when somebody went to sleep for a minute: a tick is over."""
+    """A clock that tells when somebody went to sleep for a minute: a tick is over.
+
+    A nap of a second lasts until a test ends it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.tick_done = asyncio.Event()
+        self.nap_begun = asyncio.Event()
+        self.nap_over = asyncio.Event()
 
     async def sleep(self, span: timedelta) -> None:
         if span == timedelta(minutes=1):
             self.tick_done.set()
             await super().sleep(span)
+        elif span == timedelta(seconds=1):
+            self.nap_begun.set()
+            await self.nap_over.wait()
         else:
             # Listeners that wait to listen again do not move the time.
             await asyncio.Event().wait()

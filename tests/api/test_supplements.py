@@ -1,0 +1,73 @@
+import json
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW
+
+from trimtab.api.supplements import SUPPLEMENT, decode_supplement, encode_supplement
+from trimtab.core.containers import ContainerMemory
+from trimtab.core.oom_ledger import OomLevel
+from trimtab.core.supplements import Remembered, Supplement
+
+seconds = st.floats(0, 2e9)
+amounts = st.floats(0, 1e14)
+memories = st.builds(
+    ContainerMemory,
+    seconds | st.just(float("-inf")),
+    seconds | st.just(float("-inf")),
+    st.none() | seconds,
+    amounts,
+    amounts,
+)
+kills = st.none() | st.integers(0, 10**6).map(lambda minute: NOW + timedelta(minutes=minute))
+supplements = st.builds(
+    Supplement,
+    st.lists(st.builds(OomLevel, st.integers(0, 10**14), seconds)).map(tuple),
+    st.dictionaries(st.text(max_size=5), st.builds(Remembered, memories, kills), max_size=3),
+    st.booleans(),
+)
+
+
+@given(supplements)
+def test_a_supplement_survives_the_way_over_the_wire(supplement: Supplement) -> None:
+    text = encode_supplement(supplement, NOW)
+
+    assert decode_supplement({SUPPLEMENT: text}, NOW) == supplement
+
+
+def test_beside_a_status_that_others_wrote_only_what_is_still_true_is_believed() -> None:
+    remembered = Remembered(ContainerMemory(1.0, 1.0, 2.0, 5.0))
+    whole = Supplement((OomLevel(5, 1.0),), {"web-0": remembered}, is_relearning=True)
+    annotations = {SUPPLEMENT: encode_supplement(whole, NOW)}
+    rest = Supplement(whole.oom_levels, is_relearning=True)
+
+    assert decode_supplement(annotations, NOW + timedelta(milliseconds=400)) == whole
+    assert decode_supplement(annotations, NOW + timedelta(seconds=1)) == rest
+    assert decode_supplement(annotations, None) == rest
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("not JSON", id="no JSON"),
+        pytest.param("[]", id="no object"),
+        pytest.param("{}", id="no time"),
+        pytest.param('{"at":"x","ooms":[[-1,1]]}', id="a negative need"),
+        pytest.param('{"at":"x","ooms":[[1,1e300]]}', id="a time outside the calendar"),
+        pytest.param('{"at":"x","containers":{"web-0":[1,1]}}', id="half a container"),
+        pytest.param('{"at":"x","ooms":[[1,NaN]]}', id="not a number"),
+    ],
+)
+def test_what_is_not_ours_is_nothing(text: str) -> None:
+    assert decode_supplement({SUPPLEMENT: text}, NOW) is None
+    assert decode_supplement({}, NOW) is None
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
+def test_f28_no_annotation_can_stop_us(content: object) -> None:
+    decode_supplement({SUPPLEMENT: json.dumps({"at": "x", "ooms": content})}, NOW)
+    decode_supplement({SUPPLEMENT: json.dumps({"at": "x", "containers": content})}, NOW)
+    decode_supplement({SUPPLEMENT: json.dumps(content)}, NOW)

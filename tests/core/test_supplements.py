@@ -1,0 +1,185 @@
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB
+from usage_makers import DAY, WEB, World, moment
+
+from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.containers import PodName
+from trimtab.core.resources import Resource
+from trimtab.core.saving import encode_checkpoints
+from trimtab.core.supplements import (
+    MOST_CONTAINERS,
+    Remembered,
+    Supplement,
+    collect_supplements,
+    restore_supplement,
+    settle_expected,
+)
+
+
+def a_world(*pods: str) -> World:
+    world = World()
+    for pod in pods or ("web-0",):
+        world.pod(pod)
+    return world
+
+
+def supplement(world: World, minute: float, **kills: datetime) -> Supplement:
+    key = (world.autoscaler.identity, "app")
+    by_place = {("default", pod, "app"): at for pod, at in kills.items()}
+    return collect_supplements(world.usage, [key], by_place, moment(minute))[key]
+
+
+def restarted(world: World, minute: float, *pods: str) -> World:
+    """The world after a restart in which only some pods are still there."""
+    key = (world.autoscaler.identity, "app")
+    stored = encode_checkpoints(world.usage, [key[0]], moment(minute))[key]
+    beside = supplement(world, minute)
+    new = World(world.settings, world.usage_settings, world.autoscaler)
+    new.usage.restore(*key, stored)
+    restore_supplement(new.usage, key, beside)
+    for pod in pods:
+        new.pod(pod, minute=minute)
+    settle_expected(new.usage, {("default", pod, "app"): key for pod in beside.containers})
+    return new
+
+
+def shares(histogram: HistogramCheckpoint) -> dict[int, int]:
+    return dict(histogram.bucket_weights)
+
+
+def test_what_is_remembered_are_the_last_readings_and_the_open_window() -> None:
+    world = a_world()
+    world.cpu([100, 100], [1, 2])
+    world.memory([500 * MIB, 400 * MIB], [1, 3])
+    world.oom([600 * MIB], [4])
+    found = supplement(world, 5, **{"web-0": moment(4)})
+    remembered = found.containers["web-0"]
+
+    assert remembered.last_kill == moment(4)
+    assert remembered.memory.last_cpu == moment(2).timestamp()
+    assert remembered.memory.last_memory == moment(4).timestamp()
+    assert remembered.memory.window_end == moment(1 + DAY).timestamp()
+    assert remembered.memory.usage_peak == 500 * MIB
+    assert remembered.memory.oom_peak == 720 * MIB
+    assert [level.needed_bytes for level in found.oom_levels] == [720 * MIB]
+
+
+def test_the_peak_of_a_window_that_is_closed_is_in_the_checkpoint_and_not_here() -> None:
+    world = a_world()
+    world.memory([500 * MIB], [0])
+
+    assert supplement(world, DAY + 1).containers["web-0"].memory.usage_peak == 0
+    assert not supplement(world, DAY + 1).knows_memory
+    assert supplement(world, DAY - 1).knows_memory
+
+
+def test_containers_that_were_never_read_are_not_remembered() -> None:
+    assert supplement(a_world(), 0) == Supplement()
+
+
+def test_of_many_containers_those_with_the_highest_peaks_are_remembered() -> None:
+    pods = [f"web-{number}" for number in range(MOST_CONTAINERS + 20)]
+    world = a_world(*pods)
+    for number, pod in enumerate(pods):
+        world.memory([(number + 1) * MIB], [0], pod=pod)
+
+    assert set(supplement(world, 1).containers) == set(pods[20:])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["web-0", "web-1"]),
+            st.sampled_from(["cpu", "memory", "oom"]),
+            st.integers(1, 4000),
+        ),
+        min_size=1,
+        max_size=30,
+    ),
+    st.integers(0, 30),
+)
+def test_f1_a_restart_at_any_moment_changes_nothing_of_what_is_known(
+    steps: list[tuple[str, str, int]], when: int
+) -> None:
+    straight, broken = a_world("web-0", "web-1"), a_world("web-0", "web-1")
+    for number, (pod, kind, amount) in enumerate(steps):
+        minute = number * 200
+        if number == when:
+            broken = restarted(broken, minute, "web-0", "web-1")
+        for world in (straight, broken):
+            value = amount if kind == "cpu" else amount * MIB
+            {"cpu": world.cpu, "memory": world.memory, "oom": world.oom}[kind](
+                [value], [minute], pod=pod
+            )
+    ours, theirs = broken.history(), straight.history()
+
+    assert ours.total_samples_count == theirs.total_samples_count
+    # A checkpoint holds weights as parts of 10 000.
+    assert shares(ours.cpu_histogram) == pytest.approx(shares(theirs.cpu_histogram), abs=5)
+    assert shares(ours.memory_histogram) == pytest.approx(shares(theirs.memory_histogram), abs=5)
+    floors = [world.usage.aggregates.oom_floors().max() for world in (broken, straight)]
+    assert floors[0] == floors[1]
+
+
+def test_a_sample_that_was_counted_before_a_restart_is_not_counted_after_it() -> None:
+    world = a_world()
+    world.cpu([100], [5])
+    world = restarted(world, 6, "web-0")
+
+    assert world.cpu([100], [5]).outdated == 1
+    assert world.cpu([100], [6]).accepted == 1
+
+
+def test_the_open_window_of_a_container_that_is_gone_is_not_lost() -> None:
+    world = a_world()
+    world.memory([2000 * MIB], [0])
+    before = world.container().target
+    world = restarted(world, 5)
+
+    assert world.container().target == before
+    world.pod("web-1", minute=6)
+    world.memory([300 * MIB], [6], pod="web-1")
+    assert world.container().target[Resource.MEMORY] == before[Resource.MEMORY]
+
+
+def test_a_container_that_is_tracked_already_is_not_overwritten() -> None:
+    world = a_world()
+    world.cpu([100], [5])
+    key = (world.autoscaler.identity, "app")
+    stored = world.checkpoint(5)
+    old = replace(supplement(world, 5).containers["web-0"].memory, last_cpu=0.0)
+    world.usage.restore(*key, stored)
+    restore_supplement(world.usage, key, Supplement(containers={"web-0": Remembered(old)}))
+
+    assert world.usage.drain_expected() == {}
+
+
+def test_whoever_was_forgotten_in_between_takes_nothing_over() -> None:
+    world = a_world()
+    world.memory([500 * MIB], [0])
+    key = (world.autoscaler.identity, "app")
+    beside = supplement(world, 1)
+    world.usage.restore(*key, world.checkpoint(1))
+    world.usage.forget(PodName("default", "web-0"))
+    restore_supplement(world.usage, key, beside)
+    world.usage.unlearn(key[0])
+    settle_expected(world.usage, {("default", "web-0", "app"): key})
+
+    assert world.usage.drain_expected() == {}
+
+
+def test_rows_of_containers_are_found_by_columns() -> None:
+    world = a_world("web-0", "web-1")
+    namespaces, names = ("default",) * 3, ("app", "app", "app")
+    found = world.usage.find_containers(namespaces, ("web-1", "web-9", "web-0"), names)
+
+    assert found.tolist() == [world.row("web-1"), -1, world.row("web-0")]
+    world.usage.forget(PodName("default", "web-1"))
+    assert world.usage.find_containers(("default",), ("web-1",), ("app",)).tolist() == [-1]
+    world.usage.track(PodName("default", "web-0"), WEB, ["other"], moment(1))
+    assert world.usage.find_containers(("default",), ("web-0",), ("app",)).tolist() == [-1]

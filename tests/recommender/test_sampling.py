@@ -1,0 +1,201 @@
+"""Usage that is missing, broken, half or late: nothing falls by it, and autoscalers say so."""
+
+import math
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from makers import MIB, a_container, amounts, minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.core.aggregates import UsageSettings
+from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.resources import Resource
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.reports import Step
+
+
+def a_world(*, replicas: int = 4) -> SmallWorld:
+    world = SmallWorld()
+    world.deploy(replicas=replicas)
+    world.autoscale()
+    return world
+
+
+async def work(world: SmallWorld, recommender: Recommender, ticks: int) -> None:
+    for _ in range(ticks):
+        await recommender.tick()
+        world.wait()
+
+
+def fail(world: SmallWorld) -> None:
+    world.failing.add("fetch")
+
+
+def fall_silent(world: SmallWorld) -> None:
+    world.silent |= {pod.name for pod in world.pods}
+
+
+def grow_stale(world: SmallWorld) -> None:
+    world.read_at = world.clock.now() - minutes(1)
+
+
+def break_numbers(world: SmallWorld) -> None:
+    world.loads[""] = Load(math.nan, math.nan)
+
+
+def lie_about_time(world: SmallWorld) -> None:
+    world.read_at = world.clock.now() + timedelta(days=400)
+
+
+FAULTS = [fail, fall_silent, grow_stale, break_numbers, lie_about_time]
+
+
+@pytest.mark.parametrize("break_usage", FAULTS, ids=lambda fault: fault.__name__)
+async def test_f13_an_hour_without_usage_freezes_targets_and_says_so(
+    break_usage: Callable[[SmallWorld], None],
+) -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    before = world.target()
+    break_usage(world)
+    await work(world, recommender, 60)
+    stale = world.condition("UsageStale")
+
+    assert world.target() == before
+    assert stale is not None
+    assert (stale.status, stale.reason) == ("True", "NoRecentSamples")
+    world.loads, world.read_at = {}, None
+    world.failing.clear()
+    world.silent.clear()
+    await work(world, recommender, 2)
+    assert world.condition("UsageStale") is None
+    assert world.target() == before
+
+
+async def test_f13_half_of_the_samples_still_teach_and_nobody_is_stale() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    world.silent |= {"web-0", "web-1"}
+    report = await recommender.tick()
+    await work(world, recommender, 30)
+
+    assert report.cpu.accepted == 2
+    assert world.condition("UsageStale") is None
+
+
+async def test_f13_a_container_of_which_alone_nothing_is_read_is_named() -> None:
+    world = SmallWorld()
+    one, other = a_container("app"), a_container("side")
+    world.deploy("web", one, other)
+    world.autoscale()
+    world.loads["side"] = Load(math.nan, math.nan)
+    await work(world, world.recommender(), 10)
+    stale = world.condition("UsageStale")
+
+    assert stale is not None
+    assert "side" in stale.message
+    assert "app" not in stale.message
+    assert world.target(container="app")
+    assert not world.target(container="side")
+
+
+async def test_f12_a_tick_in_which_nothing_can_be_asked_leaves_everything_as_it_was() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    autoscaler = world.autoscaler()
+    world.failing |= {"fetch", "workload", "publish_status", "save_checkpoint"}
+    report = await recommender.tick()
+
+    assert {problem.step for problem in report.problems} == {
+        Step.LOAD_AUTOSCALERS,
+        Step.LOAD_USAGE,
+        Step.PUBLISH,
+    }
+    assert world.autoscaler() is autoscaler
+    world.failing.clear()
+    world.wait()
+    report = await recommender.tick()
+    assert (report.problems, report.cpu.accepted, report.pods) == ((), 4, 4)
+
+
+async def test_samples_that_cannot_be_are_refused_and_counted() -> None:
+    world = a_world(replicas=3)
+    world.loads["web-0"] = Load(-5, -5)
+    world.loads["web-1"] = Load(math.nan, math.inf)
+    report = await world.recommender().tick()
+
+    assert (report.cpu.accepted, report.cpu.absurd) == (1, 2)
+    assert (report.memory.accepted, report.memory.absurd) == (1, 2)
+
+
+async def test_f11_the_floor_of_a_renamed_container_is_not_split_over_a_ghost() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"))
+    world.autoscale()
+    world.loads[""] = Load(cpu=1, memory=1 * MIB)
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    world.end("web-0")
+    world.start("web-1", a_container("new"))
+    await work(world, recommender, 3)
+
+    assert world.target(container="new") == amounts(25, 250 * MIB)
+
+
+SHORT = UsageSettings(memory_interval=minutes(10), memory_interval_count=6)
+
+
+async def test_f11_what_was_known_of_a_renamed_container_ages_out_with_its_checkpoint() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"))
+    world.autoscale()
+    recommender = world.recommender(usage=SHORT)
+    await work(world, recommender, 3)
+    await recommender.save_all()
+    world.end("web-0")
+    world.start("web-1", a_container("new"))
+    restarted = world.recommender(usage=SHORT)
+    await work(world, restarted, 125)
+
+    said = world.autoscaler().recommendation or ()
+    assert [one.container_name for one in said] == ["new"]
+    assert {one.container_name for one in world.checkpoints} == {"new"}
+
+
+async def test_f33_rollouts_and_jobs_with_labels_of_their_own_leave_memory_flat() -> None:
+    world = a_world(replicas=0)
+    recommender = world.recommender(usage=SHORT, garbage_interval=minutes(10))
+    sizes = []
+    for rollout in range(300):
+        world.start(f"web-{rollout}", labels={"hash": str(rollout)})
+        if rollout:
+            world.end(f"web-{rollout - 1}")
+        await work(world, recommender, 1)
+        sizes.append(len(recommender._knowledge.usage.aggregates))
+
+    assert max(sizes[150:]) <= max(sizes[:150])
+    assert max(sizes) <= 75
+    assert len(recommender._knowledge.usage.containers) == 1
+    assert len(recommender._knowledge.oom_watch._looks) <= 12
+    assert len(recommender._knowledge.pods.counted_kills) <= 1
+
+
+async def test_f5_a_container_with_memory_alone_is_not_taken_for_garbage() -> None:
+    world = a_world(replicas=1)
+    world.loads[""] = Load(math.nan, 900 * MIB)
+    recommender = world.recommender(usage=SHORT)
+    await work(world, recommender, 130)
+
+    assert world.target() == {Resource.MEMORY: world.target()[Resource.MEMORY]}
+    assert world.target()[Resource.MEMORY] > 900 * MIB
+
+
+async def test_a_policy_may_switch_a_container_off() -> None:
+    world = a_world()
+    world.autoscale(policies=(ContainerPolicy("app", max_allowed=amounts(cpu=50)),))
+    await work(world, world.recommender(), 1)
+
+    assert world.target()[Resource.CPU] == 50

@@ -2,9 +2,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from simulation.small_cluster import a_cluster, a_template, a_workload, passing, virtually
+from makers import NOW, a_container
+from simulation.small_cluster import (
+    a_cluster,
+    a_placed_pod,
+    a_template,
+    a_workload,
+    passing,
+    virtually,
+)
 
 from trimtab.core.pods import PodPhase
+from trimtab.simulation.replicas import _dispensability
 
 KINDS = pytest.mark.parametrize(
     "kind",
@@ -112,3 +121,22 @@ async def test_a_kind_that_lets_others_make_its_pods_makes_none() -> None:
 
     assert {pod.owner.kind for pod in pods if pod.owner} == {"ReplicaSet"}
     assert len(pods) == 2
+
+
+def test_the_order_in_which_pods_are_given_up_is_total() -> None:
+    moment = NOW - timedelta(hours=1)
+    restarted = a_container(restart_count=3)
+    pods = [
+        a_placed_pod(name="waits", node_name="", phase=PodPhase.PENDING, ready_since=None),
+        a_placed_pod(name="starts", phase=PodPhase.PENDING, ready_since=None),
+        a_placed_pod(name="is broken", ready_since=None),
+        a_placed_pod(name="has a neighbour", node_name="b", ready_since=moment),
+        a_placed_pod(name="the neighbour", node_name="b", ready_since=moment),
+        a_placed_pod(name="is young", node_name="c"),
+        a_placed_pod(restarted, name="restarted", node_name="d", ready_since=moment),
+        a_placed_pod(name="came late", node_name="e", ready_since=moment, created_at=NOW),
+        a_placed_pod(name="came early", node_name="f", ready_since=moment, created_at=moment),
+    ]
+    rank = _dispensability(pods)
+
+    assert sorted(pods[::-1], key=rank) == pods

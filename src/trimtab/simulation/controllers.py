@@ -28,7 +28,7 @@ from trimtab.simulation.world import World
 
 DELAY: Final = timedelta(seconds=1)
 """How long after a change its controller looks at it."""
-RESYNC_INTERVAL: Final = timedelta(minutes=10)
+RESYNC_INTERVAL: Final = timedelta(hours=1)
 """How often everything is looked at, changed or not."""
 # The backoff of the real controllers' queues, but for its first few milliseconds.
 _BACKOFF: Final = timedelta(seconds=1)

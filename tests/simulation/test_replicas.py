@@ -137,6 +137,6 @@ def test_the_order_in_which_pods_are_given_up_is_total() -> None:
         a_placed_pod(name="came late", node_name="e", ready_since=moment, created_at=NOW),
         a_placed_pod(name="came early", node_name="f", ready_since=moment, created_at=moment),
     ]
-    rank = _dispensability(pods)
+    shuffled = sorted(pods, key=lambda pod: pod.name)
 
-    assert sorted(pods[::-1], key=rank) == pods
+    assert sorted(shuffled, key=_dispensability(pods)) == pods

@@ -1,0 +1,77 @@
+"""Where versions of Kubernetes differ in what matters to us: each run shows one of the two."""
+
+import json
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+from checkpoint_store import Checkpoints
+
+from rig.controlplane import ControlPlane
+from trimtab.api.pods import decode_pod
+from trimtab.cluster.acting import Acts
+from trimtab.cluster.budget import RequestBudget
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import ForbiddenError
+from trimtab.cluster.kubeconfig import load_kubeconfig
+from trimtab.core.operations import Add
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+
+# More than the fake node has.
+TOO_MUCH = (Add("/spec/containers/0/resources/requests/cpu", "20k"),)
+
+
+def minor_version(plane: ControlPlane) -> int:
+    _, body = plane.request("GET", "/version")
+    return int(json.loads(body)["minor"])
+
+
+@pytest.fixture
+async def acts(cluster: ControlPlane) -> AsyncIterator[Acts]:
+    clock = RealClock()
+    connection = load_kubeconfig([cluster.kubeconfig], environment={}, clock=clock)
+    budget = RequestBudget(clock, rate=0, burst=0)
+    async with Client(connection, clock=clock, random=Random(1), budget=budget) as client:
+        yield Acts(client, Checkpoints())
+
+
+def start_pod(cluster: ControlPlane, namespace: str) -> str:
+    """The path of a pod that runs on the fake node."""
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    containers = [{"name": "app", "image": "none", "resources": resources}]
+    metadata = {"name": "web", "annotations": {"trimtab.dev/resize": "infeasible"}}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    cluster.create(pods, {**manifest, "spec": {"containers": containers}})
+    cluster.wait_for(f"{pods}/web", reports_resources)
+    return f"{pods}/web"
+
+
+def reports_resources(pod: Json) -> bool:
+    return any("resources" in each for each in pod["status"].get("containerStatuses", []))
+
+
+async def test_a_resize_beyond_the_node_is_refused_by_the_server_or_left_to_the_kubelet(
+    cluster: ControlPlane, namespace: str, acts: Acts
+) -> None:
+    path = start_pod(cluster, namespace)
+    _, body = cluster.request("GET", path)
+    refused: ForbiddenError | None = None
+    try:
+        await acts.resize(decode_pod(body), TOO_MUCH)
+    except ForbiddenError as error:
+        refused = error
+
+    if minor_version(cluster) >= 36:
+        assert refused is not None
+        assert [cause.reason for cause in refused.causes] == ["NodeCapacity"]
+        # No role would help, so nobody may take it for a missing right.
+        assert refused.right is None
+    else:
+        assert refused is None
+        assert cluster.wait_for(path, lambda pod: "PodResizePending" in json.dumps(pod["status"]))

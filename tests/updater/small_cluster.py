@@ -40,6 +40,11 @@ from trimtab.simulation.patching import apply_patch
 LEASE = ("kube-system", "vpa-admission-controller")
 
 
+def a_lease() -> Lease:
+    """The status lease of an admission controller that started with the world."""
+    return Lease(*LEASE, renewed_at=NOW)
+
+
 class _Workloads:
     """Workloads of one kind."""
 
@@ -82,7 +87,7 @@ class SmallCluster:
         self._frozen: list[Callable[[], None]] | None = None
         self.truth: dict[ObjectName, Pod] = {}
         """All pods, whatever the view shows."""
-        self.leases = {LEASE: Lease(*LEASE, renewed_at=NOW)}
+        self.leases = {LEASE: a_lease()}
         self.items: dict[str, list[LimitRangeItem]] = {}
         self.has_webhook = True
         self.undo: Callable[[Pod], Pod] = lambda pod: pod

@@ -1,30 +1,37 @@
 """The updater's loop on a small cluster, in virtual time."""
 
-from makers import MIB, a_recommendation, amounts
-from updater.small_cluster import SmallCluster
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, a_recommendation, amounts, hours, minutes
+from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
+from updater.small_cluster import LEASE, SmallCluster, a_lease
 from virtual_time import run_virtually
 
+from trimtab.api.statuses import Status
+from trimtab.cluster.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnreachableError,
+)
+from trimtab.core.annotations import PAUSED
+from trimtab.core.autoscalers import Condition, UpdateMode
 from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Evict, Hold
 from trimtab.core.pacing import PaceSettings
-from trimtab.core.resources import Resource
+from trimtab.updater.acting import Deed
+from trimtab.updater.carrying import ActResult
 from trimtab.updater.loop import Updater
-from trimtab.updater.settings import UpdaterSettings
 
-UP = a_recommendation(target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB))
-UNPACED = UpdaterSettings(pace=PaceSettings(per_second=0))
-
-
-def an_updater(cluster: SmallCluster, settings: UpdaterSettings = UNPACED) -> Updater:
-    return Updater(cluster, settings=settings, clock=cluster.clock)
-
-
-def cpu(cluster: SmallCluster, name: str = "web") -> list[int]:
-    """The CPU requests of all pods of a Deployment, in order."""
-    return sorted(
-        (container.spec.requests or {})[Resource.CPU]
-        for pod in cluster.pods_of(name)
-        for container in pod.containers
-    )
+EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
+FORBIDDEN = 'pods "web-0" is forbidden: cannot create resource "pods/eviction" in API group ""'
 
 
 def test_a_first_tick_evicts_one_of_two_pods_and_its_successor_has_its_size() -> None:
@@ -37,5 +44,482 @@ def test_a_first_tick_evicts_one_of_two_pods_and_its_successor_has_its_size() ->
         assert cpu(cluster) == [100, 500]
         assert report.done("Evict") == 1
         assert report.held == {HoldReason.BUDGET_SPENT: 1}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, EITHER, IN_PLACE, UpdateMode.UPSCALE_ONLY])
+def test_after_a_few_ticks_all_pods_have_their_size_and_then_nothing_happens(
+    mode: UpdateMode,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=6)
+        cluster.autoscale(UP, mode=mode)
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(20))
+        done = list(cluster.acts)
+        await let_run(updater, hours(2))
+
+        assert cpu(cluster) == [500] * 6
+        assert len(done) == 6
+        assert cluster.acts == done
+
+    run_virtually(scene())
+
+
+def test_a_pod_that_can_be_resized_is_not_evicted() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP, mode=EITHER)
+        before = {pod.uid for pod in cluster.pods_of("web")}
+        report = await an_updater(cluster).tick()
+        resized = next(pod for pod in cluster.pods_of("web") if pod.annotations)
+
+        assert report.done("Resize") == 1
+        assert {pod.uid for pod in cluster.pods_of("web")} == before
+        assert resized.annotations == {"vpaInPlaceUpdated": "true"}
+        assert [event.reason for event in cluster.events] == ["InPlaceResizedByVPA"]
+
+    run_virtually(scene())
+
+
+def test_an_eviction_is_told_on_the_pod_and_on_its_autoscaler() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        await an_updater(cluster).tick()
+
+        assert [(event.reason, event.about.kind) for event in cluster.events] == [
+            ("EvictedByVPA", "Pod"),
+            ("EvictedPod", "VerticalPodAutoscaler"),
+        ]
+
+    run_virtually(scene())
+
+
+def test_the_most_urgent_pods_come_first_and_the_rest_waits_for_its_turn() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        targets = {"small": 200, "large": 900, "middle": 500}
+        for name, target in targets.items():
+            cluster.deploy(name)
+            wanted = amounts(target, 100 * MIB)
+            cluster.autoscale(a_recommendation(target=wanted, lower=wanted), name=name)
+        pace = PaceSettings(per_second=0.03, burst=1, slow_start=timedelta())
+        report = await an_updater(cluster, replace(UNPACED, pace=pace)).tick()
+
+        assert [pod for _, pod in cluster.acts] == ["large-0", "middle-0"]
+        assert report.waiting == 1
+
+    run_virtually(scene())
+
+
+def test_what_waits_is_done_in_a_later_tick() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for number in range(8):
+            cluster.deploy(f"w{number}")
+            cluster.autoscale(UP, name=f"w{number}")
+        pace = PaceSettings(per_second=0.05, burst=1, slow_start=timedelta())
+        await let_run(an_updater(cluster, replace(UNPACED, pace=pace)), minutes(6))
+
+        assert all(cpu(cluster, f"w{number}") == [500, 500] for number in range(8))
+
+    run_virtually(scene())
+
+
+def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for name in ("a", "b"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        pace = PaceSettings(per_second=0.5, burst=1, slow_start=timedelta())
+        updater = an_updater(cluster, replace(UNPACED, pace=pace))
+        ticking = asyncio.create_task(updater.tick())
+        await asyncio.sleep(1)
+        cluster.put(replace(cluster.pods_of("b")[0], annotations={"note": "x"}))
+        report = await ticking
+
+        assert [pod for _, pod in cluster.acts] == ["a-0"]
+        assert report.acted[Deed("Evict", ActResult.OUTDATED)] == 1
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        pytest.param({"mode": UpdateMode.OFF}, id="it was switched off"),
+        pytest.param({"annotations": {PAUSED: "true"}}, id="it was paused"),
+        pytest.param(None, id="it was deleted"),
+    ],
+)
+def test_an_autoscaler_that_changed_meanwhile_stops_what_was_planned_for_it(
+    edit: dict[str, object] | None,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for name in ("a", "b"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        pace = PaceSettings(per_second=0.5, burst=1, slow_start=timedelta())
+        ticking = asyncio.create_task(an_updater(cluster, replace(UNPACED, pace=pace)).tick())
+        await asyncio.sleep(1)
+        if edit is None:
+            cluster.drop_autoscaler("b")
+        else:
+            cluster.autoscale(name="b", **edit)
+        report = await ticking
+
+        assert cpu(cluster, "b") == [100, 100]
+        assert report.acted[Deed("Evict", ActResult.WITHDRAWN)] == 1
+
+    run_virtually(scene())
+
+
+def test_who_does_not_lead_plans_and_does_nothing() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        updater = Updater(cluster, settings=UNPACED, clock=cluster.clock, may_act=lambda: False)
+        report = await updater.tick()
+
+        assert report.planned["Evict"] == 1
+        assert report.acted == {Deed("Evict", ActResult.WITHDRAWN): 1}
+        assert set(cluster.requests) <= {"fetch_lease"}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    "paused",
+    [
+        pytest.param("operator", id="by the operator"),
+        pytest.param("autoscaler", id="by the autoscaler"),
+    ],
+)
+def test_a_pause_stops_all_acts_and_shows_what_would_be_done(paused: str) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        by_annotation = {"annotations": {PAUSED: "true"}} if paused == "autoscaler" else {}
+        cluster.autoscale(UP, **by_annotation)  # type: ignore[arg-type]
+        updater = an_updater(cluster, planning(paused=paused == "operator"))
+        await updater.tick()
+        condition = cluster.condition("UpdatesHeld")
+        withheld = [each.withheld for each in updater.last_plan if isinstance(each, Hold)]
+
+        assert cluster.acts == []
+        assert any(isinstance(each, Evict) for each in withheld)
+        assert condition is not None
+        assert condition.message == (
+            "2 pods are held back: BudgetSpent (1), Paused (1); 1 would be evicted"
+        )
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("mode", "ignores", "expected"),
+    [
+        pytest.param(UpdateMode.RECREATE, False, [100, 100], id="not evicted"),
+        pytest.param(UpdateMode.RECREATE, True, [100, 500], id="evicted if nobody cares"),
+        pytest.param(EITHER, False, [100, 500], id="but resized"),
+    ],
+)
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        {"karpenter.sh/do-not-disrupt": "true"},
+    ],
+    ids=["the cluster autoscaler's word", "karpenter's word"],
+)
+def test_pods_whose_owner_asks_not_to_evict_them_are_only_resized(
+    annotation: dict[str, str], mode: UpdateMode, expected: list[int], *, ignores: bool
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        for pod in cluster.pods_of("web"):
+            cluster.put(replace(pod, annotations=annotation))
+        cluster.autoscale(UP, mode=mode)
+        await an_updater(cluster, planning(evicts_unwillingly=ignores)).tick()
+
+        assert cpu(cluster) == expected
+
+    run_virtually(scene())
+
+
+def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one_pod() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.protected.add("web")
+        cluster.autoscale(UP)
+        pace = PaceSettings(per_second=1, burst=1, slow_start=timedelta())
+        updater = an_updater(cluster, replace(UNPACED, pace=pace))
+        await let_run(updater, minutes(5) - timedelta(seconds=1))
+        held = set(holds(updater).values())
+        condition = cluster.condition("UpdatesHeld")
+        asked = cluster.requests["evict"]
+        cluster.protected.clear()
+        await let_run(updater, minutes(10))
+
+        assert "PodDisruptionBudget" in held
+        assert asked == 5
+        assert condition is not None
+        assert "PodDisruptionBudget (2)" in condition.message
+        assert cpu(cluster) == [500] * 4
+        assert cluster.condition("UpdatesHeld") is None
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        pytest.param(ConflictError("x", Status()), ActResult.OUTDATED, id="somebody was faster"),
+        pytest.param(NotFoundError("x", Status()), ActResult.OUTDATED, id="the pod is gone"),
+        pytest.param(
+            ForbiddenError("x", Status(message=FORBIDDEN)), ActResult.FORBIDDEN, id="no right"
+        ),
+        pytest.param(InvalidError("x", Status()), ActResult.REFUSED, id="it is not valid"),
+        pytest.param(UnreachableError("x", "lost"), ActResult.UNKNOWN, id="no answer"),
+        pytest.param(ApiError("x", Status(code=500)), ActResult.FAILED, id="anything else"),
+        pytest.param(BudgetError("x", Status()), ActResult.PROTECTED, id="a disruption budget"),
+    ],
+)
+def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(
+    error: ApiError, result: ActResult
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for name in ("a", "b"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        cluster.refusals["evict"] = [error]
+        report = await an_updater(cluster).tick()
+
+        assert report.acted == {Deed("Evict", result): 1, Deed("Evict", ActResult.DONE): 1}
+
+    run_virtually(scene())
+
+
+def test_a_server_that_asks_for_peace_gets_it_and_nothing_is_forgotten() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        later = Status(code=429, retry_after=timedelta(seconds=20))
+        cluster.refusals["evict"] = [TooManyRequestsError("x", later)]
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(15)
+        early = cluster.requests["evict"]
+        await asyncio.sleep(15)
+        running.cancel()
+
+        assert early == 1
+        assert cpu(cluster) == [500, 500]
+
+    run_virtually(scene())
+
+
+def test_an_eviction_without_an_answer_counts_until_the_view_tells_otherwise() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.refusals["evict"] = [UnreachableError("x", "lost")]
+        updater = an_updater(cluster)
+        await updater.tick()
+        again = await updater.tick()
+        cluster.clock.skew += minutes(6)
+        late = await updater.tick()
+
+        assert again.acted == {}
+        assert late.done("Evict") == 1
+
+    run_virtually(scene())
+
+
+def test_what_the_view_does_not_show_yet_is_not_done_twice() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster)
+        cluster.freeze()
+        for _ in range(3):
+            await updater.tick()
+        frozen = list(cluster.acts)
+        cluster.thaw()
+        await updater.tick()
+
+        assert len(frozen) == 1
+        assert len(cluster.acts) == 2
+
+    run_virtually(scene())
+
+
+def test_a_resize_that_the_view_does_not_show_yet_counts_against_the_budget() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP, mode=IN_PLACE)
+        updater = an_updater(cluster)
+        cluster.freeze()
+        for _ in range(3):
+            await updater.tick()
+
+        assert len(cluster.acts) == 1
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(EITHER, ["evict"], id="evicted where that is the way out"),
+        pytest.param(IN_PLACE, [], id="left alone where only a resize is wanted"),
+    ],
+)
+def test_a_resize_that_the_server_refuses_is_not_tried_again_at_once(
+    mode: UpdateMode, expected: list[str]
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=mode, min_replicas=1)
+        cluster.refusals["resize"] = [InvalidError("x", Status())]
+        updater = an_updater(cluster)
+        for _ in range(3):
+            await updater.tick()
+
+        assert [act for act, _ in cluster.acts] == expected
+        assert cluster.requests["resize"] == 1
+
+    run_virtually(scene())
+
+
+def test_a_resize_that_is_not_tried_again_is_told_on_the_pod() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=IN_PLACE, min_replicas=1)
+        cluster.refusals["resize"] = [InvalidError("x", Status())]
+        updater = an_updater(cluster)
+        await updater.tick()
+        await updater.tick()
+
+        assert [event.reason for event in cluster.events] == ["InPlaceResizeSkipped"]
+
+    run_virtually(scene())
+
+
+def test_without_an_admission_controller_nothing_is_evicted() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        updater = an_updater(cluster, replace(UNPACED, uses_admission_status=True))
+        cluster.leases.clear()
+        absent = await updater.tick()
+        cluster.leases[LEASE] = replace(a_lease(), renewed_at=cluster.clock.now())
+        present = await updater.tick()
+
+        assert absent.held == {HoldReason.ADMISSION_ABSENT: 2}
+        assert not absent.is_admission_alive
+        assert present.done("Evict") == 1
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    "age",
+    [
+        pytest.param(None, id="not listed yet"),
+        pytest.param(minutes(6), id="too old"),
+    ],
+)
+def test_who_does_not_see_the_cluster_does_nothing(age: timedelta | None) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.view_age = age
+        report = await an_updater(cluster).tick()
+
+        assert report.is_blind
+        assert cluster.requests == {}
+
+    run_virtually(scene())
+
+
+def test_conditions_of_others_stay_as_they_are() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        provided = Condition("RecommendationProvided", "True", last_transition_time=NOW)
+        cluster.autoscale(UP, conditions=(provided,))
+        await an_updater(cluster).tick()
+
+        assert cluster.condition("RecommendationProvided") == provided
+        assert cluster.condition("UpdatesHeld") is not None
+
+    run_virtually(scene())
+
+
+def test_conditions_that_stay_the_same_are_not_written_again() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster)
+        await let_run(updater, hours(1))
+        held = cluster.condition("UpdatesHeld")
+
+        assert held is not None
+        assert held.reason == "BelowMinReplicas"
+        assert cluster.requests["publish_conditions"] == 1
+
+    run_virtually(scene())
+
+
+def test_pods_of_ignored_namespaces_are_not_looked_at() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        settings = replace(UNPACED, ignored_namespaces=frozenset({"default"}))
+        report = await an_updater(cluster, settings).tick()
+
+        assert report.planned == {}
+
+    run_virtually(scene())
+
+
+def test_a_turn_that_fails_does_not_end_the_updater() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.refusals["fetch_lease"] = [RuntimeError("odd")]  # type: ignore[list-item]
+        settings = replace(UNPACED, uses_admission_status=True)
+        running = asyncio.create_task(an_updater(cluster, settings).run())
+        await asyncio.sleep(50)
+        early = list(cluster.acts)
+        cluster.renew()
+        await asyncio.sleep(50)
+        running.cancel()
+
+        assert early == []
+        assert cpu(cluster) == [500, 500]
 
     run_virtually(scene())

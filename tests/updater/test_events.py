@@ -1,0 +1,161 @@
+"""What cannot wait for the next tick is planned within a second."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, a_container, a_recommendation, amounts, minutes
+from updater.scenes import UNPACED, UP, an_updater, cpu
+from updater.small_cluster import SmallCluster
+from usage_makers import a_selector
+from virtual_time import run_virtually
+
+from trimtab.core.autoscalers import CpuBoost, TargetReference, UpdateMode
+from trimtab.core.boost import annotation_name, format_original
+from trimtab.core.pods import Allocation, Pod, ResizeState
+
+EITHER = UpdateMode.IN_PLACE_OR_RECREATE
+A_WHILE = timedelta(seconds=20)
+A_SECOND = timedelta(seconds=1)
+
+
+def boosted(pod: Pod) -> Pod:
+    """The pod with four times its CPU, as long as it is not Ready."""
+    original = format_original(pod.containers[0].spec)
+    return replace(
+        pod,
+        containers=(a_container(requests=amounts(400, 100 * MIB)),),
+        annotations={annotation_name("app"): original},
+        ready_since=None,
+    )
+
+
+def test_a_boost_ends_within_a_second_after_its_pod_turns_ready() -> None:
+    async def scene() -> tuple[list[int], list[int]]:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4))
+        pod = cluster.put(boosted(cluster.pods_of("web")[0]))
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(A_WHILE.total_seconds())
+        before = cpu(cluster)
+        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        await asyncio.sleep(A_SECOND.total_seconds())
+        running.cancel()
+        return before, cpu(cluster)
+
+    assert run_virtually(scene()) == ([100, 400], [100, 100])
+
+
+def test_a_pod_whose_label_changes_gets_the_size_of_its_new_role_within_a_second() -> None:
+    async def scene() -> tuple[list[int], list[int]]:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=3)
+        cluster.autoscale(
+            UP,
+            name="leaders",
+            mode=UpdateMode.IN_PLACE,
+            target=TargetReference("Deployment", "web"),
+            selector=a_selector(role="leader"),
+        )
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(A_WHILE.total_seconds())
+        before = cpu(cluster)
+        pod = cluster.pods_of("web")[0]
+        cluster.put(replace(pod, labels={"app": "web", "role": "leader"}))
+        await asyncio.sleep(A_SECOND.total_seconds())
+        running.cancel()
+        return before, cpu(cluster)
+
+    assert run_virtually(scene()) == ([100, 100, 100], [100, 100, 500])
+
+
+def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None:
+    async def scene() -> tuple[list[str], list[str]]:
+        cluster = SmallCluster()
+        cluster.is_kubelet_quick = False
+        container = a_container(
+            requests=amounts(100, 100 * MIB), status=Allocation(amounts(100, 100 * MIB))
+        )
+        cluster.deploy("web", container, replicas=2)
+        cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(5)
+        resizing = cluster.put(replace(cluster.pods_of("web")[0], resize=ResizeState.IN_PROGRESS))
+        await asyncio.sleep(A_WHILE.total_seconds())
+        before = [pod for _, pod in cluster.acts]
+        done = tuple(replace(each, status=each.spec) for each in resizing.containers)
+        cluster.put(replace(resizing, resize=None, containers=done))
+        await asyncio.sleep(A_SECOND.total_seconds())
+        running.cancel()
+        return before, [pod for _, pod in cluster.acts]
+
+    assert run_virtually(scene()) == (["web-0"], ["web-0", "web-1"])
+
+
+def test_the_next_eviction_follows_within_a_second_after_a_successor_shows_its_size() -> None:
+    async def scene() -> int:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(2)
+        running.cancel()
+        return len(cluster.acts)
+
+    assert run_virtually(scene()) == 2
+
+
+def test_changes_that_mean_nothing_cause_no_plan() -> None:
+    async def scene() -> int:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP, mode=UpdateMode.OFF)
+        settings = replace(UNPACED, uses_admission_status=True)
+        running = asyncio.create_task(an_updater(cluster, settings).run())
+        await asyncio.sleep(5)
+        for number in range(10):
+            pod = cluster.pods_of("web")[0]
+            cluster.put(replace(pod, annotations={"beat": str(number)}))
+            await asyncio.sleep(2)
+        running.cancel()
+        return cluster.requests["fetch_lease"]
+
+    assert run_virtually(scene()) == 1
+
+
+def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None:
+    async def scene() -> tuple[bool, list[int]]:
+        cluster = SmallCluster()
+        inside = a_recommendation(target=amounts(100, 100 * MIB))
+        for number in range(30):
+            cluster.deploy(f"w{number}")
+            cluster.autoscale(inside, name=f"w{number}")
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(70)
+        for number in range(30):
+            cluster.autoscale(UP, name=f"w{number}")
+        await asyncio.sleep(60)
+        is_surging = updater.report.is_surging
+        pod = cluster.pods_of("w0")[0]
+        cluster.put(replace(pod, labels={**pod.labels, "new": "label"}))
+        await asyncio.sleep(2)
+        running.cancel()
+        return is_surging, cpu(cluster, "w0")
+
+    assert run_virtually(scene()) == (True, [100, 100])
+
+
+@pytest.mark.parametrize("interval", [minutes(1), minutes(5)])
+def test_ticks_come_at_once_and_then_at_every_interval(interval: timedelta) -> None:
+    async def scene() -> int:
+        cluster = SmallCluster()
+        settings = replace(UNPACED, interval=interval, uses_admission_status=True)
+        running = asyncio.create_task(an_updater(cluster, settings).run())
+        await asyncio.sleep(interval.total_seconds() * 2.5)
+        running.cancel()
+        return cluster.requests["fetch_lease"]
+
+    assert run_virtually(scene()) == 3

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Clock, Owners, Store
 from trimtab.cluster.rights import MissingRights
+from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -60,14 +61,30 @@ class _KnownWorkloads:
 
 
 class _Scales:
-    """Workloads of all other kinds, asked for one by one."""
+    """Workloads of all other kinds, asked for one by one; answers are believed for a while."""
 
     def __init__(self, world: World, line: Line) -> None:
         self._world = world
         self._line = line
+        self._answers: dict[WorkloadName, Workload | Unknown | None] = {}
+        self._fresh_until: dict[WorkloadName, datetime] = {}
 
-    async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:
-        kind = Kind(f"{name.kind.lower()}s/scale", api_version.partition("/")[0])
+    async def workload(self, name: WorkloadName, api_version: str) -> Workload | Unknown | None:
+        now = self._world.now()
+        if name in self._answers and now < self._fresh_until[name]:
+            return self._answers[name]
+        try:
+            answer = await self._ask(name, api_version.partition("/")[0])
+        except ClusterError as error:
+            answer = self._answers.get(name) or Unknown(error)
+            self._fresh_until[name] = now + FAILURE_LIFE
+        else:
+            self._fresh_until[name] = now + SCALE_LIFE
+        self._answers[name] = answer
+        return answer
+
+    async def _ask(self, name: WorkloadName, group: str) -> Workload | Unknown | None:
+        kind = Kind(f"{name.kind.lower()}s/scale", group)
         request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
         await self._line.send(request)
         found = self._world.find_workload(name)

@@ -1,13 +1,22 @@
 """The real components, as copies that run in a simulation: nothing of them is changed for it."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
+from trimtab.admission.admitting import Admission
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.status_lease import StatusLease
 from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.core.operations import Add, Patch
+from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.resources import Resource
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.settings import RecommenderSettings
+from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.processes import Component, Surroundings
 from trimtab.updater.loop import Updater
@@ -23,12 +32,23 @@ class Stack:
 
 
 def _build(simulation: Simulation) -> Mapping[str, Component]:
-    del simulation
-    return {"recommender": run_recommender, "updater": run_updater}
+    return {
+        "recommender": run_recommender,
+        "updater": run_updater,
+        "admission": partial(run_admission, simulation.admitting),
+    }
 
 
-REAL: Final = Stack(("recommender", "updater"), _build)
+REAL: Final = Stack(("recommender", "updater", "admission"), _build)
 """Everything that a user would install."""
+
+_PROBE: Final = Pod(
+    "kube-system",
+    "trimtab-probe",
+    containers=(Container("probe", spec=Allocation({Resource.CPU: 1})),),
+)
+"""A pod that is never created; whether it would get its size shows whether others do."""
+_PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "2m"),)
 
 
 async def run_recommender(surroundings: Surroundings) -> None:
@@ -48,11 +68,40 @@ async def run_updater(surroundings: Surroundings) -> None:
     elector = _elector(surroundings, "vpa-updater")
     updater = Updater(
         surroundings.cluster,
-        settings=UpdaterSettings(uses_admission_status=False),
+        settings=UpdaterSettings(),
         clock=surroundings.clock,
         may_act=elector.leads,
     )
     await elector.run(updater.run)
+
+
+async def run_admission(admitting: Admitting, surroundings: Surroundings) -> None:
+    """The admission controller, which any pod that is created passes by."""
+    settings, line = AdmissionSettings(), surroundings.line
+    admission = Admission(surroundings.cluster, settings)
+
+    async def webhook(pod: Pod) -> Patch | None:
+        await surroundings.clock.sleep(line.latency)
+        if line.is_dead or line.is_cut or line.is_silent:
+            return None
+        return _PROBE_PATCH if pod.name == _PROBE.name else admission.admit(pod)
+
+    async def passes_test() -> bool:
+        probe = await admitting.try_out(_PROBE)
+        return probe.containers[0].spec.requests == {Resource.CPU: 2}
+
+    lease = StatusLease(
+        surroundings.cluster,
+        settings,
+        holder=line.actor,
+        clock=surroundings.clock,
+        passes_test=passes_test,
+    )
+    await surroundings.cluster.synced()
+    admitting.webhook = webhook
+    async with asyncio.TaskGroup() as group:
+        group.create_task(admission.run())
+        group.create_task(lease.run())
 
 
 def _elector(surroundings: Surroundings, lease: str) -> Elector:

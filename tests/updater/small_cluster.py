@@ -14,9 +14,11 @@ from usage_makers import a_selector
 from virtual_time import LoopClock
 
 from trimtab.api.checkpoints import Checkpoint
+from trimtab.api.decoding import DecodeError
 from trimtab.api.events import Event
 from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
+from trimtab.api.lists import Unreadable
 from trimtab.api.statuses import Status
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import BudgetError, ClusterError, ConflictError, NotFoundError
@@ -166,6 +168,9 @@ class SmallCluster:
 
     def drop_autoscaler(self, name: str = "web") -> None:
         self._autoscaler_writer.drop(ObjectName("default", name))
+
+    def spoil_autoscaler(self, name: str = "web") -> None:
+        self._autoscaler_writer.spoil(Unreadable("default", name, DecodeError("spec", "odd")))
 
     def freeze(self) -> None:
         """Let the view show nothing new."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from trimtab.cluster.ports import Cluster
-from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.pods import Pod, WorkloadName
@@ -61,8 +61,9 @@ class Observer:
     async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
         """All that the stores hold, as far as it concerns any autoscaler."""
         autoscalers = self.autoscalers()
-        namespaces = {autoscaler.namespace for autoscaler in autoscalers}
-        pods = [pod for pod in self._cluster.pods if self._concerns(pod, namespaces)]
+        everywhere = list(self._cluster.pods)
+        namespaces = self._namespaces(everywhere, autoscalers)
+        pods = [pod for pod in everywhere if pod.namespace in namespaces]
         self._owners = await self._resolve_owners(pods)
         self._memory.forget_shown_evictions(pods, now)
         observed = await self._resolve_targets(autoscalers)
@@ -102,12 +103,15 @@ class Observer:
         ignored = self._settings.ignored_namespaces
         return [each for each in self._cluster.autoscalers if each.namespace not in ignored]
 
-    def _concerns(self, pod: Pod, namespaces: Collection[str]) -> bool:
-        if pod.namespace in namespaces:
-            return True
-        # A boost may outlive its autoscaler (S40).
-        boosted = any(name.startswith(BOOST_PREFIX) for name in pod.annotations)
-        return boosted and pod.namespace not in self._settings.ignored_namespaces
+    def _namespaces(self, pods: Iterable[Pod], autoscalers: Iterable[Autoscaler]) -> set[str]:
+        """Where anything may have to be done: a boost may outlive its autoscaler (S40)."""
+        governed = {autoscaler.namespace for autoscaler in autoscalers}
+        boosted = {
+            pod.namespace
+            for pod in pods
+            if pod.namespace not in governed and boosted_containers(pod)
+        }
+        return governed | (boosted - self._settings.ignored_namespaces)
 
     def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
         known = {self._owners[key].topmost for key in changed if key in self._owners}

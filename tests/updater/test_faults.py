@@ -1,0 +1,399 @@
+"""Faults from the field, by their numbers: loops and blast radius."""
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_recommendation, amounts, hours, minutes
+from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.core.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.boost import annotation_name, format_original
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.notes import format_updates
+from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.updater.settings import UpdaterSettings
+
+EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
+DAY = timedelta(days=1)
+
+
+def to_template(pod: Pod) -> Pod:
+    """What another webhook makes of a pod that passed ours."""
+    return replace(pod, containers=(a_container(requests=amounts(100, 100 * MIB)),))
+
+
+def by_another_autoscaler(pod: Pod) -> Pod:
+    return replace(
+        to_template(pod), annotations={**pod.annotations, "vpaUpdates": format_updates("old", ())}
+    )
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 10])
+def test_f16_a_webhook_that_does_not_answer_costs_three_evictions_a_day(replicas: int) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=replicas)
+        cluster.autoscale(UP)
+        cluster.has_webhook = False
+        updater = an_updater(cluster)
+        await let_run(updater, DAY)
+        condition = cluster.condition("UpdatesWithoutEffect")
+
+        assert len(cluster.acts) == 3
+        assert set(holds(updater).values()) == {"NotConverging"}
+        assert condition is not None
+        assert condition.reason == "AdmissionMissed"
+        assert condition.message == (
+            "3 changes in a row without effect: new pods do not pass the admission controller; "
+            "look at its webhook and the CA bundle; nothing more is tried"
+        )
+
+    run_virtually(scene())
+
+
+def break_undo(cluster: SmallCluster) -> None:
+    cluster.undo = to_template
+
+
+def break_other(cluster: SmallCluster) -> None:
+    cluster.undo = by_another_autoscaler
+
+
+def break_limit_range(cluster: SmallCluster) -> None:
+    bound = amounts(100, 100 * MIB)
+    cluster.undo = to_template
+    cluster.items["default"] = [LimitRangeItem(LimitRangeType.CONTAINER, default=bound)]
+
+
+def break_quota(cluster: SmallCluster) -> None:
+    cluster.has_quota = False
+
+
+@pytest.mark.parametrize(
+    ("break_it", "suspect"),
+    [
+        pytest.param(break_undo, "OtherManager", id="another webhook"),
+        pytest.param(break_other, "OtherAutoscaler", id="another autoscaler"),
+        pytest.param(break_limit_range, "LimitRange", id="a limit range"),
+        pytest.param(break_quota, "NoSuccessor", id="a quota that is full"),
+    ],
+)
+def test_f16_evictions_stop_and_the_condition_names_the_suspect(
+    break_it: object, suspect: str
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=8)
+        cluster.autoscale(UP)
+        assert callable(break_it)
+        break_it(cluster)
+        await let_run(an_updater(cluster), hours(3))
+        condition = cluster.condition("UpdatesWithoutEffect")
+
+        assert 0 < len(cluster.acts) <= 3
+        assert condition is not None
+        assert condition.reason == suspect
+
+    run_virtually(scene())
+
+
+def test_f16_evictions_go_on_once_a_new_pod_shows_that_admission_works_again() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.autoscale(UP)
+        cluster.has_webhook = False
+        updater = an_updater(cluster)
+        await let_run(updater, hours(2))
+        broken = len(cluster.acts)
+        cluster.has_webhook = True
+        await let_run(updater, hours(2))
+        unnoticed = len(cluster.acts)
+        # Somebody else deletes a pod.
+        victim = cluster.pods_of("web")[0]
+        await cluster.evict(victim)
+        await let_run(updater, hours(2))
+
+        assert broken == unnoticed == 3
+        assert cpu(cluster) == [500] * 4
+        assert cluster.condition("UpdatesWithoutEffect") is None
+
+    run_virtually(scene())
+
+
+def test_f16_evictions_go_on_once_somebody_edits_the_autoscaler() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.autoscale(UP)
+        cluster.has_webhook = False
+        updater = an_updater(cluster)
+        await let_run(updater, hours(2))
+        cluster.has_webhook = True
+        cluster.autoscale(min_replicas=1)
+        await let_run(updater, hours(2))
+
+        assert cpu(cluster) == [500] * 4
+
+    run_virtually(scene())
+
+
+def test_f16_a_resize_that_somebody_undoes_is_not_repeated_for_ever() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP, mode=IN_PLACE)
+        running = asyncio.create_task(an_updater(cluster).run())
+        for _ in range(3 * 60):
+            await asyncio.sleep(60)
+            for pod in cluster.pods_of("web"):
+                cluster.put(to_template(pod))
+        running.cancel()
+        condition = cluster.condition("UpdatesWithoutEffect")
+
+        assert len(cluster.acts) <= 4
+        assert condition is not None
+        assert condition.reason == "OtherManager"
+
+    run_virtually(scene())
+
+
+@settings(max_examples=20)
+@given(
+    replicas=st.integers(2, 12),
+    breaks_at=st.integers(0, 30),
+    template=st.sampled_from([50, 100, 300, 450]),
+)
+def test_f16_whenever_the_webhook_breaks_three_more_evictions_are_the_end(
+    replicas: int, breaks_at: int, template: int
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        container = a_container(requests=amounts(template, 100 * MIB))
+        cluster.deploy("web", container, replicas=replicas)
+        wanted = amounts(600, 100 * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted, upper=wanted))
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(breaks_at)
+        before = len(cluster.acts)
+        cluster.has_webhook = False
+        await asyncio.sleep(3600)
+        running.cancel()
+
+        # One more may be under way at the moment when it breaks.
+        assert len(cluster.acts) - before <= 4
+
+    run_virtually(scene())
+
+
+def test_f17_after_a_restart_evictions_stay_under_the_budget() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for number in range(200):
+            cluster.deploy(f"w{number}")
+            cluster.autoscale(UP, name=f"w{number}")
+        counts = []
+        updater = an_updater(cluster, UpdaterSettings(uses_admission_status=False))
+        running = asyncio.create_task(updater.run())
+        for _ in range(4):
+            before = len(cluster.acts)
+            await asyncio.sleep(60)
+            counts.append(len(cluster.acts) - before)
+        running.cancel()
+
+        # A tenth of one a second in the first minute, then a little more each minute.
+        assert counts[0] <= 8
+        assert counts == sorted(counts)
+        assert sum(counts) <= 80
+
+    run_virtually(scene())
+
+
+def test_f18_two_updaters_without_leases_evict_no_pod_twice_and_no_more_than_one() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for number in range(20):
+            cluster.deploy(f"w{number}")
+            cluster.autoscale(UP, name=f"w{number}")
+        one, two = an_updater(cluster), an_updater(cluster)
+        first, second = await asyncio.gather(one.tick(), two.tick())
+        evicted = Counter(pod for _, pod in cluster.acts)
+
+        assert evicted == {f"w{number}-0": 1 for number in range(20)}
+        assert first.done("Evict") + second.done("Evict") == 20
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, IN_PLACE])
+def test_f19_a_target_that_swings_is_not_followed_at_each_swing(mode: UpdateMode) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=mode, min_replicas=1)
+        running = asyncio.create_task(an_updater(cluster).run())
+        for minute in range(60):
+            wanted = amounts(500 if minute % 2 else 900, 500 * MIB)
+            cluster.autoscale(a_recommendation(target=wanted, lower=wanted, upper=wanted))
+            await asyncio.sleep(60)
+        running.cancel()
+
+        assert 2 <= len(cluster.acts) <= 12
+
+    run_virtually(scene())
+
+
+def test_f23_a_higher_target_is_applied_without_restart_after_a_resize_failed() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=EITHER, min_replicas=1)
+        cluster.is_kubelet_quick = False
+        updater = an_updater(cluster)
+        await updater.tick()
+        pod = cluster.pods_of("web")[0]
+        small = Allocation(amounts(100, 100 * MIB))
+        failed = tuple(replace(each, status=small) for each in pod.containers)
+        cluster.put(replace(pod, resize=ResizeState.ERROR, containers=failed))
+        wanted = amounts(800, 800 * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted))
+        cluster.clock.skew += minutes(6)
+        await updater.tick()
+
+        assert [act for act, _ in cluster.acts] == ["resize", "resize"]
+        assert cpu(cluster) == [800]
+        assert cluster.pods_of("web")[0].uid == pod.uid
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("replicas", [2, 5, 8])
+def test_f24_resizes_that_restart_containers_never_take_more_pods_than_the_budget(
+    replicas: int,
+) -> None:
+    async def scene() -> int:
+        cluster = SmallCluster()
+        small = amounts(100, 100 * MIB)
+        container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
+        cluster.deploy("web", container, replicas=replicas)
+        cluster.autoscale(UP, mode=EITHER)
+        cluster.is_kubelet_quick = False
+        running = asyncio.create_task(an_updater(cluster).run())
+        most_down = 0
+        for second in range(600):
+            await asyncio.sleep(1)
+            down = [pod for pod in cluster.pods_of("web") if is_restarting(pod)]
+            most_down = max(most_down, len(down))
+            if second % 20 == 19:
+                for pod in down:
+                    restart(cluster, pod)
+        running.cancel()
+
+        assert cpu(cluster) == [500] * replicas
+        return most_down
+
+    assert run_virtually(scene()) == max(1, replicas // 2)
+
+
+def is_restarting(pod: Pod) -> bool:
+    return any(each.status != each.spec for each in pod.containers)
+
+
+def restart(cluster: SmallCluster, pod: Pod) -> None:
+    """The kubelet gives all containers what their spec says."""
+    containers = tuple(replace(each, status=each.spec) for each in pod.containers)
+    cluster.put(replace(pod, containers=containers, ready_since=cluster.clock.now()))
+
+
+def boosted(pod: Pod) -> Pod:
+    return replace(
+        pod,
+        containers=(a_container(requests=amounts(400, 100 * MIB)),),
+        annotations={annotation_name("app"): format_original(pod.containers[0].spec)},
+        ready_since=None,
+    )
+
+
+def test_f25_a_boost_ends_at_its_hard_limit_though_readiness_flaps() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=minutes(5)))
+        name = cluster.put(boosted(cluster.pods_of("web")[0])).name
+        running = asyncio.create_task(an_updater(cluster).run())
+        sizes = []
+        for minute in range(32):
+            pod = next(pod for pod in cluster.pods_of("web") if pod.name == name)
+            ready = cluster.clock.now() if minute % 2 else None
+            cluster.put(replace(pod, ready_since=ready))
+            await asyncio.sleep(60)
+            sizes.append(max(cpu(cluster)))
+        running.cancel()
+
+        assert sizes[:29] == [400] * 29
+        assert sizes[-1] == 100
+
+    run_virtually(scene())
+
+
+def test_f25_a_boost_ends_when_its_autoscaler_is_deleted() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
+        pod = boosted(cluster.pods_of("web")[0])
+        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        updater = an_updater(cluster)
+        await updater.tick()
+        before = cpu(cluster)
+        cluster.drop_autoscaler()
+        await updater.tick()
+
+        assert before == [100, 400]
+        assert cpu(cluster) == [100, 100]
+        assert all(not pod.annotations.get(annotation_name("app")) for pod in cluster.pods)
+
+    run_virtually(scene())
+
+
+def test_f25_a_boost_goes_on_while_it_cannot_be_seen_what_its_autoscaler_says() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(mode=EITHER, boost=CpuBoost(factor=4, duration=hours(1)))
+        pod = boosted(cluster.pods_of("web")[0])
+        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+        cluster.spoil_autoscaler()
+        await an_updater(cluster).tick()
+
+        assert cpu(cluster) == [100, 400]
+
+    run_virtually(scene())
+
+
+def test_f28_nothing_that_one_object_says_keeps_others_from_their_size() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for name in ("odd", "web"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        odd = cluster.pods_of("odd")[0]
+        cluster.put(replace(odd, containers=(), annotations={"vpaObservedContainers": "?"}))
+        cluster.autoscale(a_recommendation(target=amounts(-5, 0)), name="odd")
+        await let_run(an_updater(cluster), minutes(5))
+
+        assert cpu(cluster) == [500, 500]
+
+    run_virtually(scene())
+
+
+def test_unpaced_settings_still_limit_what_is_unproven() -> None:
+    assert UNPACED.plan.max_unproven == UNPACED.plan.max_misses

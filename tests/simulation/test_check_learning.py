@@ -204,6 +204,8 @@ def said_after_a_start(
 
 HALF_THE_SAMPLES = replace(WHOLE, total_samples_count=50)
 FORGETFUL = replace(WHOLE, last_sample_start=START)
+YOUNGER = replace(WHOLE, first_sample_start=START + DAY)
+UNSAMPLED = replace(WHOLE, first_sample_start=None, last_sample_start=None)
 EMPTY = AggregateCheckpoint(total_samples_count=100)
 
 SINS = [
@@ -230,6 +232,12 @@ SINS = [
     ),
     pytest.param(
         Histories, saved(WHOLE, FORGETFUL), saved(FORGETFUL, WHOLE), id="the last sample is lost"
+    ),
+    pytest.param(
+        Histories, saved(WHOLE, YOUNGER), saved(YOUNGER, WHOLE), id="the first sample is lost"
+    ),
+    pytest.param(
+        Histories, saved(WHOLE, UNSAMPLED), saved(UNSAMPLED, WHOLE), id="all samples are lost"
     ),
     pytest.param(
         Histories,

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 from trimtab.api.checkpoints import Checkpoint
@@ -52,10 +52,11 @@ class Histories(Checker):
         usage = self.rules.usage
         if new.total_samples_count < old.total_samples_count:
             yield f"{new.total_samples_count} samples instead of {old.total_samples_count}"
-        if _is_later(old.last_sample_start, new.last_sample_start):
-            yield f"its last sample at {new.last_sample_start}, before {old.last_sample_start}"
-        if _is_later(new.first_sample_start, old.first_sample_start):
-            yield f"its first sample at {new.first_sample_start}, after {old.first_sample_start}"
+        first, last = old.first_sample_start, old.last_sample_start
+        if first and (new.first_sample_start is None or new.first_sample_start > first):
+            yield f"its first sample at {new.first_sample_start}, after {first}"
+        if last and (new.last_sample_start is None or new.last_sample_start < last):
+            yield f"its last sample at {new.last_sample_start}, before {last}"
         lost = _lost_part(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
         if lost > _ROUNDING:
             yield f"{lost:.4%} of its CPU weight lost"
@@ -113,11 +114,6 @@ class KeptCheckpoints(Checker):
 
 def _name(checkpoint: Checkpoint) -> ObjectName:
     return ObjectName(checkpoint.namespace, checkpoint.written_name)
-
-
-def _is_later(one: datetime | None, other: datetime | None) -> bool:
-    """Whether a moment is later than another, or the other one is not known any more."""
-    return one is not None and (other is None or one > other)
 
 
 def _lost_part(

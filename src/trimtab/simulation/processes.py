@@ -50,17 +50,18 @@ class Process:
         self._usage = usage
         self._random = Random(world.random.getrandbits(64))
         self._task: asyncio.Task[None] | None = None
+        self._dying = set[asyncio.Task[None]]()
         self.line = Line(name, self._random)
 
     @property
     def is_running(self) -> bool:
-        """Whether it runs now."""
-        return self._task is not None and not self._task.done()
+        """Whether it runs now; one that has crashed does not, whatever it still tries."""
+        return self._task is not None and not self._task.done() and not self.line.is_dead
 
     def start(self) -> None:
         """Run, with nothing left of what it knew before, on a line that keeps its faults."""
         assert not self.is_running
-        self.line = Line(self.name, self._random, self.line.disturbances)
+        self.line = Line(self.name, self._random, self.line.disturbances, lacks=self.line.lacks)
         cluster = SimulatedCluster(self._world, self._serving, self.line, clock=self.clock)
         surroundings = Surroundings(cluster, self._usage(self.line), self.clock, self.line)
         self._world.tell(ProcessStarted(self._world.now(), self.name))
@@ -68,11 +69,20 @@ class Process:
 
     def crash(self, during: str = "") -> None:
         """Die at once: from now on nothing that it does has any effect."""
-        if self._task is None:
+        if self._task is None or not self.is_running:
             return
         self.line.is_dead = True
         self._task.cancel()
+        # It may take a while to notice that it is dead; until then somebody has to know it.
+        self._dying.add(self._task)
+        self._task.add_done_callback(self._bury)
         self._world.tell(ProcessCrashed(self._world.now(), self.name, during))
+
+    def _bury(self, task: asyncio.Task[None]) -> None:
+        self._dying.discard(task)
+        if not task.cancelled():
+            # What went wrong while it died is nobody's business, but asyncio wants it looked at.
+            task.exception()
 
     async def stop(self) -> None:
         """End it as SIGTERM does: it may still say goodbye."""
@@ -86,4 +96,4 @@ class Process:
         """What ended it, if it ended by itself."""
         if self._task is None or not self._task.done() or self._task.cancelled():
             return None
-        return self._task.exception()
+        return None if self.line.is_dead else self._task.exception()

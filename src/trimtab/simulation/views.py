@@ -5,6 +5,7 @@ then it goes on from where it was, or lists anew if the cluster has forgotten th
 """
 
 import asyncio
+from collections import deque
 from datetime import timedelta
 from typing import Final, Generic, TypeVar
 
@@ -23,6 +24,8 @@ BOOKMARK_INTERVAL: Final = timedelta(minutes=1)
 RETRY_INTERVAL: Final = timedelta(seconds=1)
 """How often a lost watch is tried again."""
 _NOT_CONNECTED: Final = -1
+_MOMENT: Final = 1e-6
+"""Seconds by which a timer may be early."""
 
 
 class View(Generic[RecordT]):
@@ -49,32 +52,43 @@ class View(Generic[RecordT]):
         self._due: asyncio.TimerHandle | None = None
         self.problem: ClusterError | None = None
         """What keeps it from getting newer; None while all is well."""
+        self._underway: deque[tuple[float, int]] = deque()
+        """When the watch tells of which version: changes that it has not told yet."""
         table.subscribe(self._notice)
-        self._look_in(line.latency)
+        self._look_at(self._time() + line.latency.total_seconds())
 
-    def _notice(self, _: Change[RecordT]) -> None:
+    def _notice(self, change: Change[RecordT]) -> None:
         if self._line.is_dead:
             self._table.unsubscribe(self._notice)
             return
-        lag = self._line.watch_lag
-        loop = asyncio.get_running_loop()
-        if self._due is None or self._due.when() > loop.time() + lag.total_seconds():
-            self._look_in(lag)
+        arrives = self._time() + self._line.watch_lag.total_seconds()
+        if self._underway:
+            # A watch tells of changes in their order, however slow it was with the first.
+            arrives = max(arrives, self._underway[-1][0])
+        self._underway.append((arrives, change.version))
+        if self._due is None or self._due.when() > arrives:
+            self._look_at(arrives)
 
-    def _look_in(self, span: timedelta) -> None:
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _look_at(self, moment: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        loop = asyncio.get_running_loop()
-        self._due = loop.call_later(span.total_seconds(), self._look)
+        self._due = asyncio.get_running_loop().call_at(moment, self._look)
 
     def _look(self) -> None:
         self._due = None
         if self._line.is_dead:
             return
-        self._look_in(BOOKMARK_INTERVAL if self._catch_up() else RETRY_INTERVAL)
+        if not self._catch_up():
+            self._look_at(self._time() + RETRY_INTERVAL.total_seconds())
+            return
+        bookmark = self._time() + BOOKMARK_INTERVAL.total_seconds()
+        self._look_at(min(bookmark, self._underway[0][0]) if self._underway else bookmark)
 
     def _catch_up(self) -> bool:
-        """Whether the view is as new as the world now."""
+        """Whether the watch has told all that it can tell by now."""
         line = self._line
         is_connected = self._connection == line.breaks and not line.is_cut
         if line.is_silent:
@@ -94,6 +108,8 @@ class View(Generic[RecordT]):
         self.problem = self._line.refusal(self._ask(Act.WATCH))
         if self.problem is None:
             self._connection = self._line.breaks
+            # A new watch begins with all that has happened since.
+            self._underway.clear()
         return self.problem is None
 
     def _list(self) -> bool:
@@ -105,6 +121,7 @@ class View(Generic[RecordT]):
         ]
         self._writer.replace(entries, self._table.unreadable.values())
         self._position = self._versions.latest
+        self._underway.clear()
         return True
 
     def _ask(self, act: Act) -> Request:
@@ -112,11 +129,21 @@ class View(Generic[RecordT]):
 
     def _read_log(self) -> None:
         self._writer.confirm()
+        told = self._hear()
         for change in self._table.after(self._position):
+            if change.version > told:
+                break
             if change.unreadable is not None:
                 self._writer.spoil(change.unreadable)
             elif change.after is None:
                 self._writer.drop(change.name)
             else:
                 self._writer.put(Entry(change.name, change.after))
-        self._position = self._versions.latest
+        self._position = told
+
+    def _hear(self) -> int:
+        """The version up to which the watch has told everything by now."""
+        told = self._position
+        while self._underway and self._underway[0][0] <= self._time() + _MOMENT:
+            told = max(told, self._underway.popleft()[1])
+        return told if self._underway else self._versions.latest

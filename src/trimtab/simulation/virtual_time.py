@@ -65,6 +65,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
         super().__init__(self._jumping)
+        # A nanosecond, which asyncio takes for granted, is lost in the float of half a year.
+        self._clock_resolution = 1e-6
         self._numbers = count(1)
         self.set_task_factory(self._make_task)
 

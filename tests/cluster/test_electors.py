@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lease_server import LEASE, Candidate, LeaseServer, Link, Stall, wait_for
+from makers import NOW
 from virtual_time import LoopClock, run_virtually
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.leases import Lease
 from trimtab.api.statuses import Status
 from trimtab.cluster.election import ElectionSettings, Elector
-from trimtab.cluster.errors import ConflictError, ForbiddenError, UnreachableError
+from trimtab.cluster.errors import ConflictError, ForbiddenError, RivalError, UnreachableError
 
 MINE = Lease(*LEASE, holder="me", duration=timedelta(seconds=15), transitions=3)
 THEIRS = replace(MINE, holder="them")
@@ -152,6 +153,47 @@ def test_a_release_that_fails_keeps_nobody_from_stopping() -> None:
 
         assert candidate.elector.problem is server.error
         assert not candidate.elector.leads()
+
+    run_virtually(scenario())
+
+
+def test_f42_a_lease_that_something_else_renews_is_never_taken_and_it_is_said_whose() -> None:
+    async def scenario() -> None:
+        server = LeaseServer()
+        server.lease = replace(THEIRS, resource_version="0")
+        candidate = Candidate(server, "one")
+        candidate.start()
+        for number in range(60):
+            await asyncio.sleep(2)
+            renewed_at = NOW + timedelta(seconds=2 * number)
+            server.write(replace(server.lease, renewed_at=renewed_at))
+
+            assert isinstance(candidate.elector.problem, RivalError)
+            assert "kube-system/vpa-updater is held by them" in str(candidate.elector.problem)
+        assert candidate.reigns == 0
+
+        # It has left for good, and its lease with it.
+        await wait_for(lambda: candidate.is_acting)
+        assert candidate.elector.problem is None
+        await candidate.stop()
+
+    run_virtually(scenario())
+
+
+def test_those_who_wait_for_one_of_us_have_no_problem() -> None:
+    async def scenario() -> None:
+        server = LeaseServer()
+        one, two = Candidate(server, "one"), Candidate(server, "two")
+        one.start()
+        await wait_for(lambda: one.is_acting)
+        two.start()
+        await asyncio.sleep(10)
+
+        assert two.elector.problem is None
+        await one.stop()
+        await asyncio.sleep(1)
+        assert two.elector.problem is None
+        await two.stop()
 
     run_virtually(scenario())
 

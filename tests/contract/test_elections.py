@@ -2,12 +2,15 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 
 from contract.stage import eventually, in_every_world, meanwhile
 from contract.world import Link, World
 
-from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.api.leases import Lease
+from trimtab.cluster.election import ElectionSettings, Elector, new_identity
+from trimtab.cluster.errors import RivalError
 
 SHORT = timedelta(milliseconds=5)
 SPANS = {
@@ -18,7 +21,8 @@ SPANS = {
 
 
 def an_elector(world: World, link: Link, identity: str) -> Elector:
-    settings = ElectionSettings(world.namespace, "vpa-updater", identity, **SPANS)
+    name = new_identity(identity, "1")
+    settings = ElectionSettings(world.namespace, "vpa-updater", name, **SPANS)
     return Elector(link.cluster, settings, clock=world.clock, elapsed=world.elapsed)
 
 
@@ -75,5 +79,34 @@ async def test_a_leader_that_leaves_lets_the_next_one_lead_at_once(world: World)
                 lease = await one_link.cluster.fetch_lease(world.namespace, "vpa-updater")
 
         assert lease is not None
-        assert lease.holder == "two"
+        assert lease.holder == new_identity("two", "1")
         assert not one.leads()
+
+
+async def renew(world: World, link: Link, lease: Lease) -> None:
+    """Do what an elector of another make does: keep its lease fresh."""
+    while True:
+        lease = await link.cluster.write_lease(replace(lease, renewed_at=world.clock.now()))
+        await world.clock.sleep(SPANS["retry_period"])
+
+
+@in_every_world
+async def test_f42_a_lease_of_a_managed_autoscaler_is_refused_until_it_is_abandoned(
+    world: World,
+) -> None:
+    rival = Lease(
+        world.namespace, "vpa-updater", holder="managed-vpa_1", duration=SPANS["lease_duration"]
+    )
+    async with world.joined() as link, world.joined() as other:
+        elector = an_elector(world, link, "one")
+        lease = await other.cluster.write_lease(rival)
+        async with meanwhile(renew(world, other, lease)), meanwhile(elector.run(act)):
+            await world.clock.sleep(2 * SPANS["lease_duration"])
+            led, problem = elector.leads(), elector.problem
+        async with meanwhile(elector.run(act)):
+            await eventually(world, elector.leads)
+
+        assert not led
+        assert isinstance(problem, RivalError)
+        assert problem.holder == "managed-vpa_1"
+        assert elector.problem is None

@@ -8,6 +8,8 @@
    longer, and counts from a later moment: when the renewal was seen, not when it was sent.
 4. Every write names the version it replaces, so a renewal that was stuck somewhere and arrives late
    finds another version, and fails.
+5. The name of a holder says whether it is one of us. A lease of the same name that something else
+   renews is never taken, and the reason is told: managed clusters come with autoscalers (F42).
 
 Losing the lease ends what was done under it and goes back to waiting; nothing else stops (D12).
 """
@@ -20,7 +22,7 @@ from typing import Final, NoReturn, Protocol, TypeAlias
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.leases import Lease
-from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.errors import ClusterError, RivalError
 from trimtab.cluster.ports import Clock
 
 
@@ -31,7 +33,7 @@ class ElectionSettings:
     namespace: str
     name: str
     identity: str
-    """Unlike that of any other process: `<hostname>_<uuid>`."""
+    """Unlike that of any other process, and one of ours: see `new_identity`."""
     lease_duration: timedelta = timedelta(seconds=15)
     renew_deadline: timedelta = timedelta(seconds=10)
     retry_period: timedelta = timedelta(seconds=2)
@@ -80,8 +82,14 @@ class Wait:
 
 
 _NOBODY: Final = ""
+_OURS: Final = "_trimtab"
 _RELEASED: Final = timedelta(seconds=1)
 """The duration of a lease that nobody holds; what client-go writes there."""
+
+
+def new_identity(hostname: str, token: str) -> str:
+    """The name under which a process holds leases; tokens are not used twice."""
+    return f"{hostname}_{token}{_OURS}"
 
 
 def step(
@@ -112,6 +120,14 @@ def gain(settings: ElectionSettings, written: Lease, *, sent_at: timedelta) -> L
 def leads(state: State, now: timedelta) -> bool:
     """Whether one may act at this moment."""
     return isinstance(state, Leading) and now < state.deadline
+
+
+def rival(state: State) -> RivalError | None:
+    """What keeps us waiting, if it is something other than Trimtab."""
+    seen = state.seen if isinstance(state, Waiting) else None
+    if seen is None or seen.holder == _NOBODY or seen.holder.endswith(_OURS):
+        return None
+    return RivalError(f"{seen.namespace}/{seen.name}", seen.holder)
 
 
 def release(lease: Lease) -> Lease:
@@ -214,9 +230,13 @@ class Elector:
         self._state, action = step(
             settings, self._state, seen, now=now, wall_time=self._clock.now()
         )
-        if isinstance(action, Write):
-            written = await self._leases.write_lease(action.lease)
-            self._state = gain(settings, written, sent_at=now)
+        match action:
+            case Write(lease):
+                written = await self._leases.write_lease(lease)
+                self._state = gain(settings, written, sent_at=now)
+            case Wait():
+                if problem := rival(self._state):
+                    raise problem
 
     def _time_left(self) -> timedelta:
         # Half of the deadline: of two requests the second may get through where the first hangs.

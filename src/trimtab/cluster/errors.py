@@ -2,6 +2,7 @@
 
     ClusterError
     ├── CredentialsError           no way in: a kubeconfig, a token or a plugin is broken
+    ├── RivalError                 our lease is in the hands of something other than Trimtab
     └── ApiError                   a request that failed; any status that nobody treats apart
         ├── UnauthorizedError      401: the server does not know us
         ├── ForbiddenError         403: a right is missing (`right` says which), or a quota is full
@@ -46,6 +47,17 @@ class CredentialsError(ClusterError):
         self.field = field
         """The path of the field in it; empty where it is about the whole."""
         self.problem = problem
+
+
+class RivalError(ClusterError):
+    """The lease that we want is held, and renewed, by something other than Trimtab (F42)."""
+
+    def __init__(self, lease: str, holder: str) -> None:
+        super().__init__(
+            f"the lease {lease} is held by {holder}, which is not Trimtab: another autoscaler "
+            "seems to run here; stop it, or name another lease by --leader-elect-resource-name"
+        )
+        self.holder = holder
 
 
 class ApiError(ClusterError):

@@ -9,7 +9,7 @@ from virtual_time import LoopClock
 
 from trimtab.api.leases import Lease
 from trimtab.api.statuses import Status
-from trimtab.cluster.election import ElectionSettings, Elector, new_identity
+from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.cluster.errors import ConflictError, UnreachableError
 
 LEASE = ("kube-system", "vpa-updater")
@@ -105,7 +105,7 @@ class Candidate:
         self.reigns = 0
         self.elector = Elector(
             self.link,
-            ElectionSettings(*LEASE, new_identity(identity, "1")),
+            ElectionSettings(*LEASE, identity),
             clock=self.clock,
             elapsed=self.clock.elapsed,
         )

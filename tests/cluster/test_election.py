@@ -24,7 +24,7 @@ MINE = Lease(
     "kube-system",
     "vpa-updater",
     "5",
-    holder="me",
+    holder="me_trimtab",
     duration=timedelta(seconds=15),
     acquired_at=NOW,
     renewed_at=NOW,
@@ -79,7 +79,7 @@ def test_a_lease_that_was_never_there_is_created_at_once() -> None:
         Lease(
             "kube-system",
             "vpa-updater",
-            holder="me",
+            holder="me_trimtab",
             duration=seconds(15),
             acquired_at=NOW + seconds(100),
             renewed_at=NOW + seconds(100),
@@ -92,7 +92,7 @@ def test_a_lease_that_nobody_holds_is_taken_at_once_and_the_change_is_counted() 
     _, action = decide(Waiting(), FREE, 100)
 
     assert isinstance(action, Write)
-    assert (action.lease.holder, action.lease.transitions) == ("me", 4)
+    assert (action.lease.holder, action.lease.transitions) == ("me_trimtab", 4)
     assert action.lease.resource_version == "4"
     assert action.lease.duration == seconds(15)
 
@@ -167,7 +167,7 @@ def test_a_leader_whose_lease_was_deleted_makes_it_anew() -> None:
 
     assert leads(state, seconds(102))
     assert isinstance(action, Write)
-    assert (action.lease.holder, action.lease.resource_version) == ("me", "")
+    assert (action.lease.holder, action.lease.resource_version) == ("me_trimtab", "")
 
 
 def test_a_leader_that_sees_another_in_its_place_waits() -> None:

@@ -9,7 +9,7 @@ from contract.stage import eventually, in_every_world, meanwhile
 from contract.world import Link, World
 
 from trimtab.api.leases import Lease
-from trimtab.cluster.election import ElectionSettings, Elector, new_identity
+from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.cluster.errors import RivalError
 
 SHORT = timedelta(milliseconds=5)
@@ -21,8 +21,7 @@ SPANS = {
 
 
 def an_elector(world: World, link: Link, identity: str) -> Elector:
-    name = new_identity(identity, "1")
-    settings = ElectionSettings(world.namespace, "vpa-updater", name, **SPANS)
+    settings = ElectionSettings(world.namespace, "vpa-updater", identity, **SPANS)
     return Elector(link.cluster, settings, clock=world.clock, elapsed=world.elapsed)
 
 
@@ -79,7 +78,7 @@ async def test_a_leader_that_leaves_lets_the_next_one_lead_at_once(world: World)
                 lease = await one_link.cluster.fetch_lease(world.namespace, "vpa-updater")
 
         assert lease is not None
-        assert lease.holder == new_identity("two", "1")
+        assert lease.holder == "two_trimtab"
         assert not one.leads()
 
 

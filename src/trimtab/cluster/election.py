@@ -25,6 +25,9 @@ from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError, RivalError
 from trimtab.cluster.ports import Clock
 
+_OURS: Final = "_trimtab"
+"""What the names of all holders end with that are Trimtab."""
+
 
 @dataclass(frozen=True, slots=True)
 class ElectionSettings:
@@ -33,7 +36,7 @@ class ElectionSettings:
     namespace: str
     name: str
     identity: str
-    """Unlike that of any other process, and one of ours: see `new_identity`."""
+    """Unlike that of any other process: `<hostname>_<uuid>`."""
     lease_duration: timedelta = timedelta(seconds=15)
     renew_deadline: timedelta = timedelta(seconds=10)
     retry_period: timedelta = timedelta(seconds=2)
@@ -44,6 +47,11 @@ class ElectionSettings:
                 "retry period < renew deadline < lease duration must hold, got "
                 f"{self.retry_period}, {self.renew_deadline}, {self.lease_duration}"
             )
+
+    @property
+    def holder(self) -> str:
+        """The name that stands in a lease which we hold, and which says that it is one of ours."""
+        return self.identity + _OURS
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +90,8 @@ class Wait:
 
 
 _NOBODY: Final = ""
-_OURS: Final = "_trimtab"
 _RELEASED: Final = timedelta(seconds=1)
 """The duration of a lease that nobody holds; what client-go writes there."""
-
-
-def new_identity(hostname: str, token: str) -> str:
-    """The name under which a process holds leases; tokens are not used twice."""
-    return f"{hostname}_{token}{_OURS}"
 
 
 def step(
@@ -102,7 +104,7 @@ def step(
 ) -> tuple[State, Write | Wait]:
     """What to do about the lease as it is seen now, and what to remember of it."""
     if isinstance(state, Leading):
-        if now < state.deadline and (seen is None or seen.holder == settings.identity):
+        if now < state.deadline and (seen is None or seen.holder == settings.holder):
             # Whoever deleted it, those who knew it let its duration pass before they make one.
             return state, Write(_renewed(settings, seen, wall_time))
         state = Waiting()
@@ -137,7 +139,7 @@ def release(lease: Lease) -> Lease:
 
 def _is_free(settings: ElectionSettings, waiting: Waiting, now: timedelta) -> bool:
     seen = waiting.seen
-    if seen is not None and seen.holder in (_NOBODY, settings.identity):
+    if seen is not None and seen.holder in (_NOBODY, settings.holder):
         return True
     # The holder said itself for how long others have to wait; a shorter span is not trusted.
     promised = seen.duration if seen is not None and seen.duration else settings.lease_duration
@@ -146,10 +148,10 @@ def _is_free(settings: ElectionSettings, waiting: Waiting, now: timedelta) -> bo
 
 def _renewed(settings: ElectionSettings, seen: Lease | None, wall_time: datetime) -> Lease:
     lease = seen or Lease(settings.namespace, settings.name)
-    if lease.holder != settings.identity:
+    if lease.holder != settings.holder:
         transitions = 0 if seen is None else (seen.transitions or 0) + 1
         lease = replace(
-            lease, holder=settings.identity, acquired_at=wall_time, transitions=transitions
+            lease, holder=settings.holder, acquired_at=wall_time, transitions=transitions
         )
     return replace(lease, duration=settings.lease_duration, renewed_at=wall_time)
 

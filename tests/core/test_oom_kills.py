@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, amounts, minutes
 
-from trimtab.core.oom_kills import OomKill, find_oom_kills, parse_eviction
+from trimtab.core.oom_kills import OomKill, find_oom_kills, list_oom_kills, parse_eviction
 from trimtab.core.pods import Allocation, Container, Termination
 
 START = datetime(2026, 8, 22, tzinfo=UTC)
@@ -152,3 +152,22 @@ def test_no_look_shows_a_kill_that_the_one_before_already_showed(looks: list[Con
 
         assert find_oom_kills(after, after) == ()
         assert all(START <= time <= START + timedelta(minutes=5) for time in times)
+
+
+@pytest.mark.parametrize(
+    ("look", "minutes_of_kills"),
+    [
+        pytest.param(RUNNING, [], id="it runs as it always did"),
+        pytest.param(DOWN, [1], id="it lies dead"),
+        pytest.param(AGAIN, [1], id="it runs again"),
+        pytest.param(CRASHED, [], id="it ended for another reason"),
+        pytest.param(replace(AGAIN, termination=killed(9)), [1, 9], id="it was killed twice"),
+    ],
+)
+def test_a_pod_never_seen_before_shows_all_its_kills(
+    look: Container, minutes_of_kills: list[float]
+) -> None:
+    kills = list_oom_kills(a_pod(look))
+
+    assert [kill.time for kill in kills] == [START + minutes(at) for at in minutes_of_kills]
+    assert {kill.memory_bytes for kill in kills} <= {128 * MIB}

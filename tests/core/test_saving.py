@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from makers import MIB, an_autoscaler
 from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 
+from trimtab.core.aggregates import UsageSettings
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.containers import PodName
-from trimtab.core.saving import encode_checkpoints, is_about_pods_of
+from trimtab.core.saving import encode_checkpoints, is_about_pods_of, is_lighter
 from trimtab.core.selectors import LabelRequirement, Operator, Selector, fingerprint
 
 
@@ -243,3 +244,45 @@ def test_s27_a_checkpoint_counts_for_the_pods_that_it_describes(
 def test_s27_odd_fingerprints_are_no_error(stored: str, *, expected: bool) -> None:
     assert is_about_pods_of(None, stored) is expected
     assert not is_about_pods_of(LEADERS, stored)
+
+
+FULL = HistogramCheckpoint(BEGIN, {8: 10000, 9: 5000}, 10.0)
+LESS = HistogramCheckpoint(BEGIN, {8: 10000}, 9.0)
+DOUBLED = HistogramCheckpoint(BEGIN + timedelta(days=1), {8: 10000, 9: 5000}, 10.0)
+HALVED = HistogramCheckpoint(BEGIN + timedelta(days=1), {8: 10000, 9: 5000}, 5.0)
+NOTHING = HistogramCheckpoint()
+
+
+@pytest.mark.parametrize(
+    ("ours", "stored", "expected"),
+    [
+        pytest.param(FULL, FULL, False, id="equal"),
+        pytest.param(LESS, FULL, True, id="a tenth is missing"),
+        pytest.param(FULL, LESS, False, id="more"),
+        pytest.param(HALVED, FULL, False, id="decay is no loss"),
+        pytest.param(FULL, DOUBLED, True, id="the same number weighs more a day later"),
+        pytest.param(NOTHING, FULL, True, id="everything is missing"),
+        pytest.param(NOTHING, NOTHING, False, id="nothing is missing of nothing"),
+        pytest.param(
+            NOTHING, HistogramCheckpoint(BEGIN, {8: 0}, 5.0), False, id="nothing but zeros"
+        ),
+        pytest.param(
+            LESS, HistogramCheckpoint(BEGIN, {999: 1}, 90.0), False, id="nobody can read it"
+        ),
+    ],
+)
+def test_f1_weights_are_compared_as_of_one_moment(
+    ours: HistogramCheckpoint, stored: HistogramCheckpoint, *, expected: bool
+) -> None:
+    settings = UsageSettings()
+
+    for_cpu = (AggregateCheckpoint(ours, FULL), AggregateCheckpoint(stored, FULL))
+    assert is_lighter(*for_cpu, settings) is expected
+    for_memory = (AggregateCheckpoint(FULL, ours), AggregateCheckpoint(FULL, stored))
+    assert is_lighter(*for_memory, settings) is expected
+
+
+def test_a_checkpoint_of_another_version_holds_nothing() -> None:
+    stored = AggregateCheckpoint(FULL, FULL, version="v2")
+
+    assert not is_lighter(AggregateCheckpoint(), stored, UsageSettings())

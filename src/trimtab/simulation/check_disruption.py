@@ -88,9 +88,11 @@ class Disruption(Checker):
         still = [each for each in self._open.get(owner, ()) if self._is_down(each)]
         self._open[owner] = still
         evicted = sum(each.is_eviction for each in still)
+        return len(still) - evicted + min(evicted, self._count_missing(owner))
+
+    def _count_missing(self, owner: WorkloadName) -> int:
         ready = sum(each.ready_since is not None for each in self._live(owner))
-        missing = max(0, (self._count(owner).configured or 0) - ready)
-        return len(still) - evicted + min(evicted, missing)
+        return max(0, (self._count(owner).configured or 0) - ready)
 
     def _is_down(self, disruption: _Disruption) -> bool:
         if disruption.is_eviction:
@@ -116,6 +118,10 @@ class Disruption(Checker):
     def _replace(self, owner: WorkloadName, successor: Pod) -> None:
         """Let a pod that became ready take the place of the first one that it can."""
         waiting = self._open.get(owner, [])
+        if waiting and not self._count_missing(owner):
+            # Whoever took whose place, all of them are back.
+            waiting[:] = [each for each in waiting if not each.is_eviction]
+            return
         made_at = successor.created_at
         for disruption in waiting:
             if disruption.is_eviction and made_at is not None and made_at >= disruption.at:

@@ -2,7 +2,7 @@ from makers import MIB, amounts, minutes
 from simulation.node_makers import Stage, a_load, a_program, on_a_stage, passing
 
 from trimtab.api.evictions import MemoryEviction
-from trimtab.core.pods import Pod, PodPhase
+from trimtab.core.pods import PodPhase
 from trimtab.simulation.facts import PodPressedOut
 from trimtab.simulation.objects import ContainerTemplate, Node
 
@@ -13,21 +13,22 @@ def greedy(requested: int, used: int, name: str = "app") -> ContainerTemplate:
     return a_program(name, requests=amounts(10, requested * MIB), load=a_load(memory=used * MIB))
 
 
-async def _evictions(stage: Stage) -> list[MemoryEviction]:
-    read = stage.world.evictions.read()
-    return [await anext(read) for _ in range(len(stage.world.evictions))]
+def evictions(stage: Stage) -> list[MemoryEviction]:
+    return [notice.eviction for notice in stage.world.evictions]
 
 
 def test_the_pod_that_exceeds_its_requests_most_has_to_go() -> None:
-    async def play(stage: Stage) -> tuple[list[Pod], list[MemoryEviction]]:
+    async def play(stage: Stage) -> tuple[list[PodPressedOut], list[MemoryEviction]]:
         stage.place(greedy(500, 500), name="large")
         stage.place(greedy(100, 350), name="greedy")
         stage.place(greedy(100, 250), name="less-greedy")
         await passing(minutes(3))
-        return [fact.pod for fact in stage.told(PodPressedOut)], await _evictions(stage)
+        return stage.told(PodPressedOut), evictions(stage)
 
-    (gone,), (eviction,) = on_a_stage(play, nodes=[SMALL])
+    (fact,), (eviction,) = on_a_stage(play, nodes=[SMALL])
 
+    gone = fact.pod
+    assert fact.blamed == (eviction,)
     assert (gone.name, gone.phase, gone.ready_since) == ("greedy", PodPhase.FAILED, None)
     assert not gone.containers[0].is_running
     assert (eviction.pod, eviction.container) == ("greedy", "app")
@@ -50,7 +51,7 @@ def test_only_containers_over_their_requests_are_blamed() -> None:
     async def play(stage: Stage) -> list[str]:
         stage.place(greedy(100, 900), greedy(400, 300, "modest"))
         await passing(minutes(3))
-        return [eviction.container for eviction in await _evictions(stage)]
+        return [eviction.container for eviction in evictions(stage)]
 
     assert on_a_stage(play, nodes=[SMALL]) == ["app"]
 

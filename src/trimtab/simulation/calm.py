@@ -7,7 +7,12 @@ from trimtab.simulation.facts import Fact, FaultBegan, FaultEnded, ProcessCrashe
 from trimtab.simulation.faults import FaultKind
 from trimtab.simulation.world import World
 
-_SET_CLOCKS: Final = str(FaultKind.CLOCK_SKEW)
+_SETS_CLOCK: Final = str(FaultKind.CLOCK_SKEW)
+
+
+def sets_clock(fault: str) -> bool:
+    """Whether a fault sets the clock of a component wrong, and right again."""
+    return fault.startswith(_SETS_CLOCK)
 
 
 class Calm:
@@ -27,7 +32,7 @@ class Calm:
 
     def clocks_are_doubtful(self, now: datetime, span: timedelta) -> bool:
         """Whether a clock of a component is wrong, or was set within the span."""
-        is_wrong = any(fault.startswith(_SET_CLOCKS) for fault in self._faults)
+        is_wrong = any(map(sets_clock, self._faults))
         set_at = self._clocks_set_at
         return is_wrong or (set_at is not None and now - set_at < span)
 
@@ -48,5 +53,5 @@ class Calm:
             case _:
                 return
         self._disturbed_at = fact.at
-        if isinstance(fact, FaultBegan | FaultEnded) and fact.fault.startswith(_SET_CLOCKS):
+        if isinstance(fact, FaultBegan | FaultEnded) and sets_clock(fact.fault):
             self._clocks_set_at = fact.at

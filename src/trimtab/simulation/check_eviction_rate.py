@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from trimtab.simulation.facts import Fact, PodEvicted
+from trimtab.simulation.calm import sets_clock
+from trimtab.simulation.facts import Fact, FaultBegan, FaultEnded, PodEvicted
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
@@ -23,13 +24,18 @@ class EvictionRate(Checker):
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """An eviction that came too early."""
-        if not isinstance(fact, PodEvicted):
-            return
-        self._refill(fact.at)
-        if self._tokens < _NEARLY_ONE:
-            yield f"{fact.actor} evicted {fact.pod.namespace}/{fact.pod.name} too soon after others"
-        else:
-            self._tokens -= 1
+        match fact:
+            case FaultBegan(fault=fault) | FaultEnded(fault=fault) if sets_clock(fault):
+                # By a clock that jumps ahead enough time has passed.
+                self._tokens = float(self.rules.eviction_burst)
+            case PodEvicted(at=at, actor=actor, pod=pod):
+                self._refill(at)
+                if self._tokens < _NEARLY_ONE:
+                    yield f"{actor} evicted {pod.namespace}/{pod.name} too soon after others"
+                else:
+                    self._tokens -= 1
+            case _:
+                return
 
     def _refill(self, now: datetime) -> None:
         passed = 0.0 if self._counted_at is None else (now - self._counted_at).total_seconds()

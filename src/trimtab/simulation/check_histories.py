@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.watch_events import ObjectName
-from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.saving import is_about_pods_of
 from trimtab.simulation.facts import CheckpointDeleted, CheckpointSaved, Fact
 from trimtab.simulation.hindsight import Hindsight
@@ -19,10 +19,12 @@ _Subject: TypeAlias = tuple[object, ...]
 
 _ROUNDING: Final = 1e-6
 """By which part sums of floats may differ that were added in another order."""
+_AGED_OUT: Final = 0.05
+"""Which part may go at once with pods of long ago: histories are kept for eight half-lives."""
 
 
 class Histories(Checker):
-    """The weight of a saved histogram falls only by decay, and its counts never fall.
+    """The weight of a saved histogram falls only by decay, and its counts only by old age.
 
     A checkpoint is written without the peaks of windows that are still open. They come in when they
     close, so its weight only grows; where a pod's labels changed while its window was open, or the
@@ -48,21 +50,25 @@ class Histories(Checker):
                 return
 
     def _find_losses(self, before: Checkpoint, after: Checkpoint) -> Iterator[str]:
-        old, new = before.aggregate, after.aggregate
-        usage = self.rules.usage
-        if new.total_samples_count < old.total_samples_count:
-            yield f"{new.total_samples_count} samples instead of {old.total_samples_count}"
-        first, last = old.first_sample_start, old.last_sample_start
-        if first and (new.first_sample_start is None or new.first_sample_start > first):
-            yield f"its first sample at {new.first_sample_start}, after {first}"
+        old, new, usage = before.aggregate, after.aggregate, self.rules.usage
+        last = old.last_sample_start
         if last and (new.last_sample_start is None or new.last_sample_start < last):
             yield f"its last sample at {new.last_sample_start}, before {last}"
+        if not self._may_be_forgotten(old):
+            yield from _find_lost_counts(old, new)
+        allowed = _AGED_OUT if self._may_be_forgotten(old) else _ROUNDING
         lost = _lost_part(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
-        if lost > _ROUNDING:
+        if lost > allowed:
             yield f"{lost:.4%} of its CPU weight lost"
         lost = _lost_part(old.memory_histogram, new.memory_histogram, usage.memory_half_life)
-        if lost > _ROUNDING and self._is_memory_clear(after):
+        if lost > allowed and self._is_memory_clear(after):
             yield f"{lost:.4%} of its memory weight lost"
+
+    def _may_be_forgotten(self, aggregate: AggregateCheckpoint) -> bool:
+        """Whether a part of it is so old that nobody has to know it any more."""
+        first, usage = aggregate.first_sample_start, self.rules.usage
+        lifetime = usage.memory_interval * usage.memory_interval_count
+        return first is not None and self.world.now() - first >= lifetime
 
     def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
         """Whether no window that was closed, or lay elsewhere, may be open again."""
@@ -110,6 +116,14 @@ class KeptCheckpoints(Checker):
         last = fact.checkpoint.aggregate.last_sample_start
         kept = usage.memory_interval * usage.memory_interval_count
         return last is not None and fact.at - last > kept
+
+
+def _find_lost_counts(old: AggregateCheckpoint, new: AggregateCheckpoint) -> Iterator[str]:
+    if new.total_samples_count < old.total_samples_count:
+        yield f"{new.total_samples_count} samples instead of {old.total_samples_count}"
+    first = old.first_sample_start
+    if first and (new.first_sample_start is None or new.first_sample_start > first):
+        yield f"its first sample at {new.first_sample_start}, after {first}"
 
 
 def _name(checkpoint: Checkpoint) -> ObjectName:

@@ -55,7 +55,7 @@ def _without_empty(document: Any) -> Any:
     return {key: kept[key] for key in kept if kept[key] != {} or key in ("resources", "metadata")}
 
 
-AMOUNTS = {"cpu": ("250m", "1", "2"), "memory": ("64Mi", "1Gi", "1000")}
+AMOUNTS = {"cpu": ("250m", "1", "2"), "memory": ("64Mi", "1Gi", "1234")}
 texts = st.builds(
     pointer,
     st.just("metadata"),

@@ -16,13 +16,14 @@ from trimtab.simulation.breaking import break_now
 from trimtab.simulation.checking import Inspector, Violation
 from trimtab.simulation.faults import Fault, draw_faults
 from trimtab.simulation.kubelet import KubeletSettings
+from trimtab.simulation.rules import Rules
 from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
-from trimtab.simulation.stack import REAL, Stack
+from trimtab.simulation.stack import REAL, USAGE, Stack
 from trimtab.simulation.virtual_time import run_virtually
 
 STEP: Final = timedelta(minutes=1)
 """How often everything is checked that shows only over time."""
-SETTLING: Final = timedelta(hours=2)
+SETTLING: Final = timedelta(hours=6)
 """How long the cluster may take to come to rest when all faults have ended."""
 
 
@@ -73,7 +74,7 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
     random = Random(scenario.seed)
     kubelet = KubeletSettings(period=scenario.kubelet_period)
     async with Simulation(random=random, kubelet=kubelet) as simulation:
-        inspector = Inspector(simulation.world)
+        inspector = Inspector(simulation.world, Rules(usage=USAGE))
         simulation.furnish(scenario)
         for name, component in stack.build(simulation).items():
             simulation.add(name, component)

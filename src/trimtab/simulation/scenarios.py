@@ -74,7 +74,7 @@ class Size:
     replicas: tuple[int, int] = (1, 5)
     disturbed_hours: tuple[int, int] = (4, 12)
     """For how long faults come and go."""
-    quiet_hours: int = 4
+    quiet_hours: int = 9
     """For how long nothing is broken any more, and nobody's load changes."""
 
 
@@ -104,7 +104,7 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
         seed=seed,
         disturbed=timedelta(hours=random.randint(*size.disturbed_hours)),
         quiet=timedelta(hours=size.quiet_hours),
-        kubelet_period=timedelta(seconds=random.choice((10, 15, 30, 60))),
+        kubelet_period=timedelta(seconds=random.choice((15, 30, 60))),
         nodes=tuple(_draw_node(random, number) for number in range(random.randint(*size.nodes))),
         workloads=workloads,
         autoscalers=tuple(

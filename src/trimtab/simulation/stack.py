@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -11,9 +11,12 @@ from trimtab.admission.admitting import Admission
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
 from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.core.aggregates import UsageSettings
 from trimtab.core.operations import Add, Patch
 from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.resources import Resource
+from trimtab.core.urgency import Thresholds
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.settings import RecommenderSettings
 from trimtab.simulation.admitting import Admitting
@@ -42,6 +45,22 @@ def _build(simulation: Simulation) -> Mapping[str, Component]:
 REAL: Final = Stack(("recommender", "updater", "admission"), _build)
 """Everything that a user would install."""
 
+DAY: Final = timedelta(hours=1)
+"""What the recommender takes for a day: histories age, and come to rest, in hours."""
+USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
+
+_USUAL: Final = RecommendationSettings()
+_RECOMMENDER: Final = RecommenderSettings(
+    usage=USAGE,
+    recommendations=replace(
+        _USUAL,
+        cpu=replace(_USUAL.cpu, confidence_interval=DAY),
+        memory=replace(_USUAL.memory, confidence_interval=DAY),
+    ),
+)
+_UPDATER: Final = UpdaterSettings(
+    plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=DAY / 2))
+)
 _PROBE: Final = Pod(
     "kube-system",
     "trimtab-probe",
@@ -56,7 +75,7 @@ async def run_recommender(surroundings: Surroundings) -> None:
     recommender = Recommender(
         surroundings.cluster,
         surroundings.usage,
-        settings=RecommenderSettings(),
+        settings=_RECOMMENDER,
         clock=surroundings.clock,
     )
     elector = _elector(surroundings, "vpa-recommender-lease")
@@ -68,7 +87,7 @@ async def run_updater(surroundings: Surroundings) -> None:
     elector = _elector(surroundings, "vpa-updater")
     updater = Updater(
         surroundings.cluster,
-        settings=UpdaterSettings(),
+        settings=_UPDATER,
         clock=surroundings.clock,
         may_act=elector.leads,
     )

@@ -1,0 +1,158 @@
+"""Checkers and toys in a whole simulated cluster, with controllers, a scheduler and kubelets."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+
+from makers import MIB, a_recommendation, amounts, an_autoscaler
+from simulation.toys import SELECTOR, EvictEverything, PublishTo, Toy
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.core.autoscalers import TargetReference, UpdateMode
+from trimtab.core.buckets import CPU_BUCKETS
+from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.histogram import HistogramBank
+from trimtab.core.pods import Allocation, Pod
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.checking import Inspector
+from trimtab.simulation.loads import Load, Wave
+from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.rules import Rules
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.virtual_time import START, run_virtually
+
+LARGER = a_recommendation(target=amounts(200, 300 * MIB))
+LOAD = Load(cpu=Wave(base=80.0), memory=Wave(base=60.0 * MIB))
+
+
+def a_scenario(replicas: int) -> Scenario:
+    allocation = Allocation(amounts(100, 100 * MIB))
+    template = PodTemplate({"app": "web"}, (ContainerTemplate("app", allocation, load=LOAD),))
+    return Scenario(
+        seed=1,
+        disturbed=timedelta(),
+        quiet=timedelta(),
+        kubelet_period=timedelta(seconds=15),
+        nodes=tuple(Node(f"node-{number}", amounts(8000, 32_000 * MIB)) for number in range(3)),
+        workloads=(
+            WorkloadObject("default", "Deployment", "web", template, SELECTOR, replicas=replicas),
+        ),
+        autoscalers=(
+            an_autoscaler(
+                LARGER,
+                created_at=None,
+                mode=UpdateMode.RECREATE,
+                target=TargetReference("Deployment", "web", "apps/v1"),
+            ),
+        ),
+    )
+
+
+def broken_rules(*toys: Toy, replicas: int = 6, minutes: float = 30) -> tuple[set[str], str]:
+    """The checkers that object to some toys in a cluster, and the hash of what happened."""
+
+    async def run() -> tuple[set[str], str]:
+        async with Simulation(random=Random(1)) as simulation:
+            inspector = Inspector(simulation.world, Rules(status_lease=None))
+            simulation.furnish(a_scenario(replicas))
+            await simulation.clock.sleep(timedelta(minutes=5))
+            for number, toy in enumerate(toys):
+                simulation.add(f"toy-{number}", toy)
+            await simulation.clock.sleep(timedelta(minutes=minutes))
+            inspector.inspect()
+            simulation.check()
+            broken = {violation.checker for violation in inspector.violations()}
+            return broken, simulation.journal.digest()
+
+    return run_virtually(run())
+
+
+@dataclass(frozen=True)
+class EvictPatiently:
+    """An updater that waits until all pods are ready again before it takes the next one."""
+
+    replicas: int
+
+    async def __call__(self, surroundings: Surroundings) -> None:
+        cluster, clock = surroundings.cluster, surroundings.clock
+        await cluster.synced()
+        for seen in list(cluster.pods):
+            while sum(map(_is_available, cluster.pods)) < self.replicas:
+                await clock.sleep(timedelta(seconds=1))
+            pod = cluster.pods.find(seen.namespace, seen.name)
+            if pod is not None:
+                await cluster.evict(pod)
+            await clock.sleep(timedelta(seconds=1))
+
+
+@dataclass(frozen=True)
+class Count:
+    """A recommender that saves how many samples it has read, each counted so many times."""
+
+    times: int
+
+    async def __call__(self, surroundings: Surroundings) -> None:
+        cluster, clock = surroundings.cluster, surroundings.clock
+        bank = HistogramBank(CPU_BUCKETS, timedelta(days=1), (0.9,))
+        row = int(bank.allocate(1)[0])
+        known: dict[str, float] = {}
+        count = 0
+        while True:
+            usage = await surroundings.usage.fetch()
+            for pod, time, cpu in zip(usage.pods, usage.times, usage.cpu_millicores, strict=True):
+                if time > known.get(pod, 0.0):
+                    known[pod] = time
+                    count += self.times
+                    bank.add([row] * self.times, [cpu / 1000] * self.times, 0.1, time)
+            aggregate = AggregateCheckpoint(
+                bank.encode(row), first_sample_start=START, total_samples_count=count
+            )
+            await cluster.save_checkpoint(Checkpoint("default", "web", "app", aggregate))
+            await clock.sleep(timedelta(minutes=1))
+
+
+def _is_available(pod: Pod) -> bool:
+    return pod.ready_since is not None and not pod.is_deleting
+
+
+def test_an_updater_that_evicts_everything_at_once_is_caught() -> None:
+    broken, _ = broken_rules(EvictEverything())
+
+    assert "Disruption" in broken
+
+
+def test_an_updater_that_evicts_one_pod_after_the_other_is_left_alone() -> None:
+    broken, _ = broken_rules(EvictPatiently(6))
+
+    assert broken == set()
+
+
+def test_f16_evictions_that_change_nothing_are_caught_in_the_end() -> None:
+    async def again_and_again(surroundings: Surroundings) -> None:
+        while True:
+            await EvictPatiently(6)(surroundings)
+            await surroundings.clock.sleep(timedelta(minutes=5))
+
+    broken, _ = broken_rules(again_and_again, minutes=60)
+    assert broken == {"Futility"}
+
+
+def test_each_sample_of_the_metrics_server_may_be_counted_once_and_not_twice() -> None:
+    once, _ = broken_rules(Count(1))
+    twice, _ = broken_rules(Count(2))
+
+    assert once == set()
+    assert twice == {"SamplesCountedOnce"}
+
+
+def test_a_target_that_nothing_explains_is_caught() -> None:
+    broken, _ = broken_rules(
+        Count(1), PublishTo((replace(LARGER, target=amounts(200, 900 * MIB)),))
+    )
+
+    assert broken == {"KillsCountedOnce"}
+
+
+def test_two_runs_of_the_same_toys_are_the_same_run() -> None:
+    assert broken_rules(EvictEverything()) == broken_rules(EvictEverything())

@@ -33,6 +33,7 @@ from trimtab.simulation.objects import (
     PodTemplate,
     Quota,
 )
+from trimtab.simulation.resize_rules import ResizeRules
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.virtual_time import VirtualClock
 from trimtab.simulation.world import World
@@ -54,6 +55,11 @@ class Both:
         self.plane, self.namespace, self.acts = plane, namespace, acts
         self.world = World(clock=VirtualClock(), random=Random(1))
         self.serving, self.admitting = Serving(self.world), Admitting(self.world)
+        _, version = plane.request("GET", "/version")
+        minor = int(json.loads(version)["minor"])
+        self.serving.resize_rules = ResizeRules(
+            memory_limits_may_shrink=minor >= 34, node_must_be_large_enough=minor >= 36
+        )
 
     def path(self, plural: str, name: str = "", api: str = "api/v1") -> str:
         return f"/{api}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")

@@ -12,6 +12,7 @@ from simulation.small_cluster import (
     SmallCluster,
     a_cluster,
     a_node,
+    a_placed_pod,
     a_template,
     a_workload,
     passing,
@@ -20,7 +21,7 @@ from simulation.small_cluster import (
 
 from trimtab.core.operations import Patch
 from trimtab.core.pods import OwnerReference, Pod, PodPhase
-from trimtab.simulation.controllers import RESYNC_INTERVAL
+from trimtab.simulation.controllers import ENDED_KEPT, RESYNC_INTERVAL
 from trimtab.simulation.objects import Quota, WorkloadObject
 from trimtab.simulation.virtual_time import run_virtually
 
@@ -174,6 +175,19 @@ async def test_a_workload_that_changes_while_its_pods_are_made_is_looked_at_agai
         await passing(seconds=30)
 
         assert len(cluster.pods("web")) == 0
+
+
+@virtually
+async def test_of_pods_that_have_ended_only_the_last_are_left_to_be_seen() -> None:
+    async with a_cluster() as cluster:
+        await passing(seconds=1)
+        for number in range(ENDED_KEPT + 3):
+            name, phase = f"pod-{number}", PodPhase.FAILED
+            cluster.world.pods.put(a_placed_pod(name=name, phase=phase, node_name=""))
+        await passing(seconds=RESYNC_INTERVAL.total_seconds())
+
+        assert next(iter(cluster.world.pods)).name == "pod-3"
+        assert len(cluster.world.pods) == ENDED_KEPT
 
 
 @virtually

@@ -18,7 +18,7 @@ from trimtab.simulation.cron_jobs import reconcile_cron_job
 from trimtab.simulation.daemon_sets import reconcile_daemon_set
 from trimtab.simulation.deployments import reconcile_deployment
 from trimtab.simulation.jobs import reconcile_job
-from trimtab.simulation.objects import Node, WorkloadObject
+from trimtab.simulation.objects import ENDED, Node, WorkloadObject
 from trimtab.simulation.replicas import reconcile_replicas
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.stateful_sets import reconcile_stateful_set
@@ -30,6 +30,8 @@ DELAY: Final = timedelta(seconds=1)
 """How long after a change its controller looks at it."""
 RESYNC_INTERVAL: Final = timedelta(hours=1)
 """How often everything is looked at, changed or not."""
+ENDED_KEPT: Final = 500
+"""So many pods that have ended are left to be seen (`--terminated-pod-gc-threshold`)."""
 # The backoff of the real controllers' queues, but for its first few milliseconds.
 _BACKOFF: Final = timedelta(seconds=1)
 _LONGEST_BACKOFF: Final = timedelta(seconds=1000)
@@ -110,10 +112,17 @@ class Controllers:
 
     async def _resync(self) -> None:
         while True:
+            self._sweep()
             for table in self._world.workloads.values():
                 for workload in table:
                     self._note(_key(workload.namespace, workload.reference))
             await asyncio.sleep(RESYNC_INTERVAL.total_seconds())
+
+    def _sweep(self) -> None:
+        """Delete the oldest of the pods that have ended, if there are too many."""
+        ended = [pod for pod in self._world.pods if pod.phase in ENDED]
+        # They are in the order in which they came.
+        self._upkeep.delete(ended[: max(0, len(ended) - ENDED_KEPT)])
 
     async def _wait(self) -> None:
         """Return when something is due."""

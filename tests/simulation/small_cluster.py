@@ -63,6 +63,8 @@ async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[SmallClus
     scheduler.start()
     kubelet = QuickKubelet(world)
     kubelet.start()
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
     controllers = asyncio.create_task(Controllers(world, serving, admitting).run())
     try:
         yield SmallCluster(world, serving, admitting, scheduler, kubelet)
@@ -70,6 +72,7 @@ async def a_cluster(*, nodes: int = 3, seed: int = 1) -> AsyncIterator[SmallClus
         controllers.cancel()
         with suppress(asyncio.CancelledError):
             await controllers
+    assert not failures, failures
 
 
 async def passing(**span: float) -> None:

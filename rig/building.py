@@ -81,20 +81,20 @@ def _build(recipe: Recipe, kept: Path) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     # Built beside its place and moved there whole, so that two builds at once do no harm.
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=".building-") as folder:
-        unfinished, log = Path(folder) / recipe.name, Path(folder) / "log"
-        _compile(recipe, unfinished, log)
+        unfinished = Path(folder) / recipe.name
+        _compile(recipe, unfinished)
         unfinished.replace(kept)
 
 
-def _compile(recipe: Recipe, target: Path, log: Path) -> None:
+def _compile(recipe: Recipe, target: Path) -> None:
     flags = ["-v", "-trimpath", "-ldflags", recipe.linker_flags, "-o", str(target)]
     try:
         progress.run(
             [_find_go(), "build", *flags, recipe.package],
             recipe.title,
-            log=log,
             directory=recipe.directory,
-            environment={**os.environ, "CGO_ENABLED": "0"},
+            logs=target.parent,
+            environment={"CGO_ENABLED": "0"},
             describe=_describe,
         )
     except progress.ProgressError as error:

@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from rig import processes
+from rig.processes import Process, Surroundings
+
 _EVERY_SECONDS: Final = 10
 _MINUTE_SECONDS: Final = 60
+_LAST_WORDS: Final = 20
 
 
 class ProgressError(RuntimeError):
@@ -25,25 +29,25 @@ def run(
     command: Sequence[str],
     title: str,
     *,
-    log: Path,
-    directory: Path | None = None,
+    directory: Path,
+    logs: Path,
     environment: Mapping[str, str] | None = None,
     describe: Callable[[Sequence[str]], str] = lambda _: "",
 ) -> None:
-    """Run a program to its end, and say now and then what its log tells, as described."""
+    """Run a program to its end, and say now and then what its log tells, as described.
+
+    It ends with us, however we end.
+    """
     started = time.monotonic()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
+    program, *flags = command
+    around = Surroundings(environment=environment or {})
+    with processes.running(
+        Path(program), flags, directory, logs=logs, surroundings=around
+    ) as process:
         while _is_running(process):
-            _say_how_far(title, time.monotonic() - started, describe(_lines(log)))
-    finally:
-        process.kill()
-        process.wait()
-    if process.returncode != 0:
-        raise ProgressError(_last_words(log))
+            _say_how_far(title, time.monotonic() - started, describe(_lines(process.log)))
+    if process.popen.returncode != 0:
+        raise ProgressError("\n".join(_lines(process.log)[-_LAST_WORDS:]))
     say(f"{title}: done in {format_span(time.monotonic() - started)}")
 
 
@@ -57,16 +61,12 @@ def _say_how_far(title: str, seconds: float, told: str) -> None:
     say(": ".join(filter(None, (title, format_span(seconds), told))))
 
 
-def _is_running(process: subprocess.Popen[bytes]) -> bool:
+def _is_running(process: Process) -> bool:
     try:
-        process.wait(timeout=_EVERY_SECONDS)
+        process.popen.wait(timeout=_EVERY_SECONDS)
     except subprocess.TimeoutExpired:
         return True
     return False
-
-
-def _last_words(log: Path, count: int = 20) -> str:
-    return "\n".join(_lines(log)[-count:])
 
 
 def _lines(log: Path) -> list[str]:

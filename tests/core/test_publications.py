@@ -618,3 +618,38 @@ def test_every_container_is_published_inside_its_caps(
     for one, free in zip(published, uncapped, strict=True):
         assert one.target == plainly_capped(free, capping, global_max)
         assert one.uncapped_target == free.target
+
+
+def test_f34_bounds_that_creep_are_told_when_asked_for_and_compared_with_what_was_told() -> None:
+    world = World()
+    world.pod()
+    world.cpu([100] * 300, range(300))
+    name = world.autoscaler.identity
+    first = world.publications.refresh(0.02)[name]
+    crept = 0
+    for minute in range(300, 330):
+        world.cpu([100], [minute])
+        changed = world.publications.refresh(0.02)
+        if changed:
+            break
+        assert world.publications.creeping == {name}
+        crept += 1
+
+    assert 3 <= crept <= 10
+    assert changed[name] != first
+    world.cpu([100], [minute + 1])
+    assert world.publications.refresh(0.02) == {}
+    told = world.publications.tell(name)
+    assert told != changed[name]
+    assert world.publications.refresh(0.02) == {}
+    assert world.publications.creeping == set()
+
+
+def test_a_target_is_told_however_little_it_moved() -> None:
+    world = World()
+    world.pod()
+    world.memory([1e9], [0])
+    world.publications.refresh(0.5)
+    world.memory([1.06e9], [1])
+
+    assert list(world.publications.refresh(0.5)) == [world.autoscaler.identity]

@@ -1,7 +1,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
 
 from trimtab.core.autoscalers import Condition, ContainerRecommendation
@@ -9,8 +12,10 @@ from trimtab.core.publishing import (
     Change,
     PublishingSettings,
     Status,
+    far_moves,
     find_change,
     is_due,
+    relative_move,
     stored_status,
 )
 from trimtab.core.settings_errors import SettingsError
@@ -76,6 +81,11 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
             replace(STORED, recommendation=(bounds(50, 979),)), Change.BOUND, id="2.1 % down"
         ),
         pytest.param(
+            replace(STORED, recommendation=(bounds(49, 1000),)),
+            Change.SMALL,
+            id="a single millicore is not much, whatever part it is",
+        ),
+        pytest.param(
             replace(STORED, recommendation=(replace(SAID, lower_bound=None),)),
             Change.BOUND,
             id="a bound left",
@@ -107,6 +117,15 @@ def test_f34_only_what_matters_is_written_at_once(
     change: Change, waited: timedelta, *, due: bool
 ) -> None:
     assert is_due(change, waited, minutes(10)) is due
+
+
+@given(st.integers(0, 10**14), st.integers(0, 10**14), st.sampled_from([0.0, 0.02, 0.5]))
+def test_arrays_and_single_amounts_agree_on_what_is_far(
+    before: int, after: int, fraction: float
+) -> None:
+    (far,) = far_moves(np.array([before]), np.array([after]), fraction).tolist()
+
+    assert far == (relative_move(before, after) > max(fraction, 1e-6))
 
 
 def test_what_an_autoscaler_says_is_read_from_its_object() -> None:

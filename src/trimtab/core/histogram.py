@@ -20,6 +20,7 @@ Rules, the original's where it has any:
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import chain
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,9 @@ from trimtab.core.buckets import BucketScheme, Floats, Ints
 from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.decay import ZERO_TIME, Decay
 from trimtab.core.weights import Weights
+
+_ENCODED_AT_ONCE: Final = 1024
+"""So many rows are spread out over all buckets at once."""
 
 
 class HistogramBank:
@@ -201,6 +205,16 @@ class HistogramBank:
         """The record in which a row outlives a restart."""
         total, reference = float(self.weights.totals[row]), float(self.references[row])
         return checkpoint.encode_histogram(self.weights.span(row), total, reference)
+
+    def encode_each(self, rows: Ints) -> Iterator[HistogramCheckpoint]:
+        """The same of many rows, which is cheaper than one after the other."""
+        for begin in range(0, len(rows), _ENCODED_AT_ONCE):
+            some = rows[begin : begin + _ENCODED_AT_ONCE]
+            by_bucket = np.zeros((len(some), self.scheme.count))
+            for positions, buckets, weights in self.weights.spans(some):
+                by_bucket[positions, buckets] = weights
+            totals, references = self.weights.totals[some].tolist(), self.references[some].tolist()
+            yield from map(checkpoint.encode_histogram, by_bucket, totals, references)
 
     def decode(self, row: int, stored: HistogramCheckpoint | None) -> None:
         """Add what a checkpoint holds to a row, which takes over its reference."""

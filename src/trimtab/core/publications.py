@@ -15,6 +15,7 @@ from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.blocks import Block, Layout, lay_out, make_block
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Booleans
+from trimtab.core.publishing import far_moves
 from trimtab.core.recommendation import Recommendation, RecommendationSettings
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.usage import Usage
@@ -48,19 +49,31 @@ class Publications:
         self._places: dict[AutoscalerName, slice] = {}
         self._owners: list[AutoscalerName] = []
         self._numbers = _blank_numbers(0)
+        self._told = _blank_numbers(0)
+        self.creeping: set[AutoscalerName] = set()
+        """Autoscalers whose bounds moved a little since they were last told."""
 
-    def refresh(self) -> dict[AutoscalerName, Recommendation]:
-        """The recommendations that changed since the last time, new autoscalers' included."""
+    def refresh(self, bound_move_fraction: float = 0.0) -> dict[AutoscalerName, Recommendation]:
+        """The recommendations that changed since they were last told, new autoscalers' included.
+
+        A bound that moved by no more than a fraction of what it was is none of them.
+        """
         renewed, altered = self._renew_blocks()
         stale = self._fed_since_last_time()
         for name in renewed:
             stale[self._places[name]] = True
         numbers = self._numbers.copy()
         numbers[stale] = _estimate(self._usage.aggregates, self._layout.only(stale), self._settings)
-        differing = np.flatnonzero((numbers != self._numbers).any(axis=(1, 2)))
         self._numbers = numbers
-        changed = dict.fromkeys([*altered, *(self._owners[row] for row in differing.tolist())])
-        return {name: self.recommendation(name) for name in changed}
+        matters, differs = _find_changes(self._told, numbers, bound_move_fraction)
+        changed = dict.fromkeys([*altered, *self._owners_of(matters)])
+        self.creeping = set(self._owners_of(differs & ~matters)) - changed.keys()
+        return {name: self.tell(name) for name in changed}
+
+    def tell(self, name: AutoscalerName) -> Recommendation:
+        """What an autoscaler says; from now on changes are changes of this."""
+        self._told[self._places[name]] = self._numbers[self._places[name]]
+        return self.recommendation(name)
 
     def recommendation(self, name: AutoscalerName) -> Recommendation:
         """What an autoscaler says, as of the last refresh."""
@@ -70,6 +83,9 @@ class Publications:
             tuple(record for record in records if record is not None),
             tuple(one for one, record in zip(names, records, strict=True) if record is None),
         )
+
+    def _owners_of(self, groups: Booleans) -> list[AutoscalerName]:
+        return [self._owners[row] for row in np.flatnonzero(groups).tolist()]
 
     def _fed_since_last_time(self) -> Booleans:
         fed = self._usage.aggregates.drain_fed()[self._layout.aggregates]
@@ -98,11 +114,23 @@ class Publications:
         for name, block in self._blocks.items():
             places[name] = slice(offset, offset + len(block.container_names))
             offset = places[name].stop
-        numbers = _blank_numbers(offset)
+        numbers, told = _blank_numbers(offset), _blank_numbers(offset)
         for name in places.keys() & self._places.keys() - altered:
             numbers[places[name]] = self._numbers[self._places[name]]
-        self._numbers, self._places = numbers, places
+            told[places[name]] = self._told[self._places[name]]
+        self._numbers, self._told, self._places = numbers, told, places
         self._owners = [name for name, block in self._blocks.items() for _ in block.container_names]
+
+
+def _find_changes(told: Ints, numbers: Ints, fraction: float) -> tuple[Booleans, Booleans]:
+    """Which groups say something else in a way that matters, and which at all."""
+    differs: Booleans = told != numbers
+    # Negative numbers say that there is none; that changes by steps, not by degrees.
+    exact = (told < 0) | (numbers < 0)
+    exact[:, :, estimates.TARGET] = True
+    far = far_moves(told, numbers, fraction) if fraction else differs
+    matters: Booleans = np.where(exact, differs, far)
+    return np.asarray(matters.any(axis=(1, 2))), np.asarray(differs.any(axis=(1, 2)))
 
 
 def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSettings) -> Ints:

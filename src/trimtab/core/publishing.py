@@ -4,12 +4,18 @@ Bounds move a little with every sample. Whoever wrote each of these moves would 
 in every tick (F34); whoever reads them acts on targets, and on bounds only where they are crossed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
+from typing import Final
+
+import numpy as np
 
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.buckets import Ints
+from trimtab.core.peaks import Booleans
 from trimtab.core.resources import Resources
 from trimtab.core.settings_errors import require_at_least, require_interval
 
@@ -26,6 +32,10 @@ class PublishingSettings:
     def __post_init__(self) -> None:
         require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
         require_interval("patience", self.patience)
+
+
+_LEAST: Final = 1e-9
+"""More than nothing: of a few millicores a single one is a large part."""
 
 
 class Change(IntEnum):
@@ -102,8 +112,21 @@ def _bounds(recommendation: ContainerRecommendation) -> Iterator[Resources]:
 
 def _move(before: Resources, after: Resources) -> float:
     """By which part of what it was the bound of any resource moved; one that is new moves far."""
+    if before == after:
+        return 0.0
     if before.keys() != after.keys():
-        return float("inf")
-    return max(
-        (abs(after[kind] - before[kind]) / max(before[kind], 1) for kind in after), default=0.0
-    )
+        return math.inf
+    return max(relative_move(before[kind], amount) for kind, amount in after.items())
+
+
+def relative_move(before: int, after: int) -> float:
+    """By which part of what it was an amount moved; the least step that there is counts little."""
+    step = abs(after - before)
+    return step / max(before, 1) if step > 1 else step * _LEAST
+
+
+def far_moves(before: Ints, after: Ints, fraction: float) -> Booleans:
+    """Which amounts moved by more than a fraction of what they were, on arrays."""
+    step = np.abs(after - before)
+    far: Booleans = (step > 1) & (step > fraction * np.maximum(before, 1))
+    return far

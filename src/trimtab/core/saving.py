@@ -164,14 +164,18 @@ def _encode(
     np.minimum.at(first, members.group, usage.aggregates.floats("first")[members.rows])
     np.maximum.at(last, members.group, usage.aggregates.floats("last")[members.rows])
     np.add.at(counts, members.group, usage.aggregates.ints("count")[members.rows])
+    everything = np.arange(len(members.keys))
+    histograms = zip(cpu.encode_each(everything), memory.encode_each(everything), strict=True)
     return {
         key: AggregateCheckpoint(
-            cpu_histogram=cpu.encode(row),
-            memory_histogram=memory.encode(row),
+            cpu_histogram=cpu_histogram,
+            memory_histogram=memory_histogram,
             first_sample_start=from_seconds(float(first[row])),
             last_sample_start=from_seconds(float(last[row])),
             total_samples_count=int(counts[row]),
             last_update_time=now,
         )
-        for row, key in enumerate(members.keys)
+        for row, (key, (cpu_histogram, memory_histogram)) in enumerate(
+            zip(members.keys, histograms, strict=True)
+        )
     }

@@ -36,10 +36,9 @@ async def publish(
     now: datetime,
 ) -> TickReport:
     """Write every status that changed in a way that matters, those that wait longest first."""
-    for name, recommendation in knowledge.publications.refresh().items():
-        if name in knowledge.subjects:
-            knowledge.subjects[name].recommendation = recommendation
-    drafts, held_back = _draft(knowledge, settings, now)
+    held_back = _recommend(knowledge, settings, now)
+    drafts, waiting = _draft(knowledge, settings, now)
+    held_back |= waiting
     drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.decided_at))
 
     async def write(draft: _Draft) -> None:
@@ -50,15 +49,31 @@ async def publish(
 
     named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
     written, problems = await writers.write(Step.PUBLISH, named, write)
-    return TickReport(published=len(written), held_back=held_back, problems=tuple(problems))
+    held_back -= {draft.subject.name for draft in drafts}
+    return TickReport(published=len(written), held_back=len(held_back), problems=tuple(problems))
+
+
+def _recommend(
+    knowledge: Knowledge, settings: RecommenderSettings, now: datetime
+) -> set[AutoscalerName]:
+    """Those whose bounds crept and are not told yet; all others know their recommendations."""
+    publications, subjects = knowledge.publications, knowledge.subjects
+    changed = publications.refresh(settings.publishing.bound_move_fraction)
+    patience = settings.publishing.patience
+    ripe = {name for name in publications.creeping if now - subjects[name].decided_at >= patience}
+    changed |= {name: publications.tell(name) for name in ripe}
+    for name, recommendation in changed.items():
+        subjects[name].recommendation = recommendation
+    return {name for name in publications.creeping - ripe if subjects[name].is_ours}
 
 
 def _draft(
     knowledge: Knowledge, settings: RecommenderSettings, now: datetime
-) -> tuple[list[_Draft], int]:
+) -> tuple[list[_Draft], set[AutoscalerName]]:
+    """The statuses to write, and whose differ too little for that."""
     stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
     conflicts = _find_conflicts(knowledge)
-    drafts, held_back = [], 0
+    drafts, held_back = [], set()
     for name, subject in knowledge.subjects.items():
         if not subject.is_ours:
             continue
@@ -77,7 +92,7 @@ def _draft(
         elif change is Change.NONE:
             subject.settled = (findings, subject.autoscaler)
         else:
-            held_back += 1
+            held_back.add(name)
     return drafts, held_back
 
 

@@ -1,0 +1,153 @@
+"""The recommender's metrics, under the original's names, and how they follow from its ticks."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import product
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from trimtab.core.autoscalers import AutoscalerName, UpdateMode
+from trimtab.recommender.knowledge import Knowledge, Subject
+from trimtab.recommender.plain_counters import PlainCounter
+from trimtab.recommender.reports import Step, TickReport, Turnout
+
+_TENTHS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
+_BOOLEANS: Final = ("false", "true")
+_API_VERSIONS: Final = ("v1beta1", "v1beta2", "v1")
+
+OBJECTS: Final = Gauge(
+    "vpa_recommender_vpa_objects_count",
+    "How many autoscalers there are of each kind.",
+    ["update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"],
+)
+RECOMMENDATION_LATENCY: Final = Histogram(
+    "vpa_recommender_recommendation_latency_seconds",
+    "The time from the creation of an autoscaler to its first recommendation.",
+    buckets=(
+        *(1, 2, 5, 7.5, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180),
+        *(240, 300, 600, 900, 1800),
+    ),
+)
+EXECUTION_LATENCY: Final = Histogram(
+    "vpa_recommender_execution_latency_seconds",
+    "The time that a step of a tick takes.",
+    ["step"],
+    buckets=(*_TENTHS, 100, 120, 150, 240, 300),
+)
+AGGREGATES: Final = Gauge(
+    "vpa_recommender_aggregate_container_states_count",
+    "How many aggregates there are: containers of the same name in pods of the same labels.",
+)
+USAGE_RESPONSES: Final = PlainCounter(
+    "vpa_recommender_metric_server_responses",
+    "How often usage was asked for, and whether that failed.",
+    ["is_error", "client_name"],
+)
+SAMPLES: Final = Counter(
+    "vpa_recommender_samples",
+    "Readings of usage and OOM kills, and what became of them.",
+    ["kind", "outcome"],
+)
+STATUSES: Final = Counter(
+    "vpa_recommender_statuses_published",
+    "Statuses of autoscalers that were written.",
+)
+CHECKPOINTS: Final = Counter(
+    "vpa_recommender_checkpoints",
+    "Checkpoints, by what was done to them.",
+    ["outcome"],
+)
+PROBLEMS: Final = Counter(
+    "vpa_recommender_problems",
+    "What went wrong in ticks, by step.",
+    ["step"],
+)
+FAILED_TICKS: Final = Counter(
+    "vpa_recommender_failed_ticks",
+    "Ticks that failed as a whole.",
+)
+
+_USAGE_CLIENT: Final = "default-metrics-client"
+_TOTAL: Final = "total"
+
+
+@dataclass(slots=True)
+class Meter:
+    """Keeps the metrics in step with what the recommender does."""
+
+    _told: set[AutoscalerName] = field(default_factory=set, init=False)
+    """Autoscalers whose first recommendation was counted."""
+
+    def __post_init__(self) -> None:
+        _show_objects(())
+        for step in (*Step, _TOTAL):
+            EXECUTION_LATENCY.labels(step)
+
+    def note(self, turnout: Turnout, knowledge: Knowledge) -> None:
+        """Count what a tick has done."""
+        if turnout.report is None:
+            FAILED_TICKS.inc()
+            return
+        if not turnout.report.spans:
+            # Nothing was seen yet, so nothing was done.
+            return
+        _count_report(turnout.report)
+        AGGREGATES.set(len(knowledge.usage.aggregates.keyed_rows()))
+        _show_objects(_kind(knowledge, subject) for subject in knowledge.served.values())
+        self._time_first_recommendations(turnout, knowledge)
+
+    def _time_first_recommendations(self, turnout: Turnout, knowledge: Knowledge) -> None:
+        for name, subject in knowledge.subjects.items():
+            written = subject.written
+            if written is None or written.at < turnout.at or name in self._told:
+                continue
+            created = written.over.created_at
+            if written.status.recommendation and not written.over.recommendation and created:
+                latency = max(timedelta(), written.at - created)
+                RECOMMENDATION_LATENCY.observe(latency.total_seconds())
+                self._told.add(name)
+        self._told &= knowledge.subjects.keys()
+
+
+def _count_report(report: TickReport) -> None:
+    for step, span in report.spans:
+        EXECUTION_LATENCY.labels(step).observe(span.total_seconds())
+    total = sum((span for _, span in report.spans), timedelta())
+    EXECUTION_LATENCY.labels(_TOTAL).observe(total.total_seconds())
+    failed = any(one.step is Step.LOAD_USAGE for one in report.problems)
+    USAGE_RESPONSES.add(_BOOLEANS[failed], _USAGE_CLIENT)
+    intakes = (("cpu", report.cpu), ("memory", report.memory), ("oom_kill", report.oom_kills))
+    for kind, intake in intakes:
+        SAMPLES.labels(kind, "accepted").inc(intake.accepted)
+        SAMPLES.labels(kind, "outdated").inc(intake.outdated)
+        SAMPLES.labels(kind, "absurd").inc(intake.absurd)
+    STATUSES.inc(report.published)
+    CHECKPOINTS.labels("written").inc(report.checkpoints_written)
+    CHECKPOINTS.labels("refused").inc(report.checkpoints_refused)
+    CHECKPOINTS.labels("deleted").inc(report.checkpoints_deleted)
+    for problem in report.problems:
+        PROBLEMS.labels(problem.step).inc()
+
+
+def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:
+    counts = Tally(kinds)
+    modes = [mode.value for mode in UpdateMode]
+    for labels in product(modes, _BOOLEANS, _API_VERSIONS, _BOOLEANS, _BOOLEANS):
+        OBJECTS.labels(*labels).set(counts[labels])
+
+
+def _kind(knowledge: Knowledge, subject: Subject) -> tuple[str, ...]:
+    """The labels of an autoscaler; all are read as v1, whatever they were written as."""
+    said = subject.autoscaler.recommendation
+    if subject.written is not None and subject.written.over is subject.autoscaler:
+        said = tuple(subject.written.status.recommendation)
+    return (
+        subject.autoscaler.mode.value,
+        _BOOLEANS[bool(said)],
+        _API_VERSIONS[-1],
+        _BOOLEANS[knowledge.usage.has_pods(subject.name)],
+        _BOOLEANS[subject.unsupported is not None],
+    )

@@ -1,0 +1,68 @@
+"""What the recommender tells of its ticks: an event for each decision, and one for the tick."""
+
+from typing import Final
+
+import structlog
+
+from trimtab.api.amounts import encode_amounts
+from trimtab.core.publishing import Status, stored_status
+from trimtab.recommender.knowledge import Knowledge, Written
+from trimtab.recommender.reports import TickReport, Turnout
+
+_log: Final = structlog.stdlib.get_logger(__name__)
+
+
+def tell(turnout: Turnout, knowledge: Knowledge) -> None:
+    """Log what a tick has done, decision by decision."""
+    if turnout.report is None:
+        _log.error("tick failed", error=str(turnout.failure))
+        return
+    if not turnout.report.spans:
+        _log.info("waiting for the first lists")
+        return
+    for subject in knowledge.subjects.values():
+        if subject.written is not None and subject.written.at >= turnout.at:
+            _tell_of_status(subject.written)
+    for problem in turnout.report.problems:
+        _log.warning(
+            "step incomplete", step=problem.step, about=problem.about, error=str(problem.error)
+        )
+    _tell_of_tick(turnout.report)
+
+
+def tell_of_saving(report: TickReport) -> None:
+    """Log what was saved before the end."""
+    for problem in report.problems:
+        _log.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
+    _log.info("checkpoints saved", written=report.checkpoints_written)
+
+
+def _tell_of_status(written: Written) -> None:
+    autoscaler = f"{written.over.namespace}/{written.over.name}"
+    targets = _targets(written.status)
+    if targets == _targets(stored_status(written.over)):
+        _log.debug("status published", autoscaler=autoscaler)
+    else:
+        _log.info("recommendation published", autoscaler=autoscaler, targets=targets)
+
+
+def _targets(status: Status) -> dict[str, dict[str, str]]:
+    return {one.container_name: encode_amounts(one.target) for one in status.recommendation}
+
+
+def _tell_of_tick(report: TickReport) -> None:
+    _log.info(
+        "tick done",
+        autoscalers=report.autoscalers,
+        pods=report.pods,
+        cpu_samples=report.cpu.accepted,
+        memory_samples=report.memory.accepted,
+        oom_kills=report.oom_kills.accepted,
+        published=report.published,
+        held_back=report.held_back,
+        restored=report.restored,
+        checkpoints_written=report.checkpoints_written,
+        checkpoints_refused=report.checkpoints_refused,
+        checkpoints_deleted=report.checkpoints_deleted,
+        seconds=round(sum(span.total_seconds() for _, span in report.spans), 3),
+    )

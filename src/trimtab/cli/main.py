@@ -1,7 +1,8 @@
 """The `trimtab` command: finds the subcommand, and turns every mistake into one line.
 
-Exit codes: 0 for yes, 1 for no (`validate` found errors), 2 for a call that makes no sense. The
-subcommands are modules of their own, imported when they are called: starting must stay quick.
+Exit codes: 0 for yes, 1 for no (`validate` found errors, no cluster answers), 2 for a call that
+makes no sense. The subcommands are modules of their own, imported when they are called: starting
+must stay quick.
 """
 
 import os
@@ -12,14 +13,23 @@ from typing import Final
 import cyclopts
 
 from trimtab import __version__
+from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
 
+_FAILED: Final = 1
 _MISUSED: Final = 2
+
+_ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
+_FLAGS: Final = cyclopts.Parameter(
+    # As in Go, the last one counts.
+    allow_repeating=True,
+    show_env_var=False,
+)
 
 app = cyclopts.App(
     name="trimtab",
     help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
-    " without a cluster, and simulated clusters.",
+    " without a cluster, the recommender, and simulated clusters.",
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],
@@ -43,6 +53,19 @@ app.command(
     """,
 )
 app.command(
+    "trimtab.cli.recommender:recommend",
+    name="recommender",
+    usage="Usage: trimtab recommender [OPTIONS]",
+    help="""Learn what containers use, and recommend what they should request.
+
+    Flags have the names and defaults of the original's. Each can be set by the environment, too:
+    --recommender-interval is TRIMTAB_RECOMMENDER_INTERVAL. The exit code is 0 if it was told to
+    end, 1 if there is no cluster, and 2 if the flags make no sense.
+    """,
+    config=_ENVIRONMENT,
+    default_parameter=_FLAGS,
+)
+app.command(
     "trimtab.cli.simulate:simulate",
     name="simulate",
     help="""Give the components bad days in a simulated cluster, and watch what they do.
@@ -62,12 +85,17 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the arguments ask for."""
+    # Our arrays are too small for threads to be worth their memory; numpy reads this once.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         code = app(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except (cyclopts.CycloptsError, UsageError) as error:
         sys.stderr.write(f"trimtab: {' '.join(str(error).split())}\n")
         return _MISUSED
+    except FailedError as error:
+        sys.stderr.write(f"trimtab: {' '.join(str(error).split())}\n")
+        return _FAILED
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing must be flushed to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

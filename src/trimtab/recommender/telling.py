@@ -9,22 +9,22 @@ from trimtab.core.publishing import Status, stored_status
 from trimtab.recommender.knowledge import Knowledge, Written
 from trimtab.recommender.reports import TickReport, Turnout
 
-_log: Final = structlog.stdlib.get_logger(__name__)
+_logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def tell(turnout: Turnout, knowledge: Knowledge) -> None:
     """Log what a tick has done, decision by decision."""
     if turnout.report is None:
-        _log.error("tick failed", error=str(turnout.failure))
+        _logger.error("tick failed", error=str(turnout.failure))
         return
     if not turnout.report.spans:
-        _log.info("waiting for the first lists")
+        _logger.info("waiting for the first lists")
         return
     for subject in knowledge.subjects.values():
         if subject.written is not None and subject.written.at >= turnout.at:
             _tell_of_status(subject.written)
     for problem in turnout.report.problems:
-        _log.warning(
+        _logger.warning(
             "step incomplete", step=problem.step, about=problem.about, error=str(problem.error)
         )
     _tell_of_tick(turnout.report)
@@ -33,17 +33,17 @@ def tell(turnout: Turnout, knowledge: Knowledge) -> None:
 def tell_of_saving(report: TickReport) -> None:
     """Log what was saved before the end."""
     for problem in report.problems:
-        _log.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
-    _log.info("checkpoints saved", written=report.checkpoints_written)
+        _logger.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
+    _logger.info("checkpoints saved", written=report.checkpoints_written)
 
 
 def _tell_of_status(written: Written) -> None:
     autoscaler = f"{written.over.namespace}/{written.over.name}"
     targets = _targets(written.status)
     if targets == _targets(stored_status(written.over)):
-        _log.debug("status published", autoscaler=autoscaler)
+        _logger.debug("status published", autoscaler=autoscaler)
     else:
-        _log.info("recommendation published", autoscaler=autoscaler, targets=targets)
+        _logger.info("recommendation published", autoscaler=autoscaler, targets=targets)
 
 
 def _targets(status: Status) -> dict[str, dict[str, str]]:
@@ -51,7 +51,7 @@ def _targets(status: Status) -> dict[str, dict[str, str]]:
 
 
 def _tell_of_tick(report: TickReport) -> None:
-    _log.info(
+    _logger.info(
         "tick done",
         autoscalers=report.autoscalers,
         pods=report.pods,

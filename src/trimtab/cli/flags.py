@@ -1,0 +1,119 @@
+"""Flags that all components have, under the names and with the defaults of the original.
+
+A field is a flag, and an environment variable too: `kube_api_qps` is `--kube-api-qps` and
+`TRIMTAB_KUBE_API_QPS`. What the original logs by is accepted so that command lines written for it
+keep working; a flag that changes nothing here is said to do so.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole
+
+
+class LogFormat(StrEnum):
+    """How events are written."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+@Parameter(name="*", group=Group("Cluster", sort_key=5))
+@dataclass(frozen=True, slots=True)
+class ClusterFlags:
+    """The way to the cluster, and how much of it is looked at."""
+
+    kubeconfig: Text = ""
+    """The file that says where the cluster is, unless we run in it or kubectl's file does."""
+    kube_api_qps: Number = 50.0
+    """How many requests a second may be sent to the API server; 0 for any number."""
+    kube_api_burst: Number = 100.0
+    """How many requests may be sent at once after a while of silence."""
+    vpa_object_namespace: Text = ""
+    """The only namespace that is looked at; all of them if not given."""
+    ignored_vpa_object_namespaces: Text = ""
+    """Namespaces that are left alone, separated by commas."""
+    feature_gates: Text = ""
+    """Features to switch on or off, as Name=bool,... All are on."""
+
+
+@Parameter(name="*", group=Group("Leader election", sort_key=6))
+@dataclass(frozen=True, slots=True)
+class ElectionFlags:
+    """Whether several copies share the work by taking turns."""
+
+    leader_elect: Switch = False
+    """Act only while holding a lease, so that several copies can run."""
+    leader_elect_lease_duration: Span = timedelta(seconds=15)
+    """How long others wait for a leader that is silent."""
+    leader_elect_renew_deadline: Span = timedelta(seconds=10)
+    """How long a leader goes on without being able to renew its lease."""
+    leader_elect_retry_period: Span = timedelta(seconds=2)
+    """How often the lease is looked at and renewed."""
+    leader_elect_resource_lock: Named = "leases"
+    """Only leases can be used."""
+    leader_elect_resource_namespace: Named = "kube-system"
+    """The namespace of the lease."""
+
+
+@Parameter(name="*", group=Group("Logs", sort_key=7))
+@dataclass(frozen=True, slots=True)
+class LogFlags:
+    """What is told, and how."""
+
+    log_format: LogFormat = LogFormat.JSON
+    """One JSON object per line, or text for people."""
+    v: Annotated[Whole, Parameter(name=["--v", "-v"])] = 4
+    """How much is told: from 5 on everything, below 1 only what goes wrong."""
+
+
+@Parameter(name="*", group=Group("Accepted, without effect", sort_key=8))
+@dataclass(frozen=True, slots=True)
+class KlogFlags:
+    """Flags of the original for which there is nothing to do here."""
+
+    profiling: Switch = False
+    """Python has other profilers."""
+    stderrthreshold: Named = "info"
+    """Everything goes to the standard error."""
+    logtostderr: Switch = True
+    """Everything goes to the standard error."""
+    alsologtostderr: Switch = False
+    """Everything goes to the standard error."""
+    alsologtostderrthreshold: Text = ""
+    """Everything goes to the standard error."""
+    add_dir_header: Switch = False
+    """Events have no header."""
+    skip_headers: Switch = False
+    """Events have no header."""
+    skip_log_headers: Switch = False
+    """There are no log files."""
+    one_output: Switch = False
+    """There is only one output."""
+    log_backtrace_at: Named = ":0"
+    """Errors that nobody expected come with a trace."""
+    log_dir: Text = ""
+    """There are no log files."""
+    log_file: Text = ""
+    """There are no log files."""
+    log_file_max_size: Whole = 1800
+    """There are no log files."""
+    legacy_stderr_threshold_behavior: Switch = True
+    """Everything goes to the standard error."""
+    vmodule: Text = ""
+    """-v is for everything."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class CommonFlags:
+    """All flags that every component has."""
+
+    cluster: ClusterFlags = ClusterFlags()
+    election: ElectionFlags = ElectionFlags()
+    logs: LogFlags = LogFlags()
+    klog: KlogFlags = KlogFlags()

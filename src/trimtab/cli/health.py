@@ -1,0 +1,84 @@
+"""Health: whether a component still does its work, and whether it can.
+
+Liveness is about us: a loop that hangs or fails again and again is best started anew. Readiness is
+about the world: views that are missing or old, and rights that nobody gave us (F43). Starting anew
+would not help there, so the reason is told instead.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Protocol, TypeGuard
+
+from trimtab.cluster.errors import ForbiddenError, RivalError
+
+OLDEST_VIEW: Final = timedelta(minutes=5)
+"""A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """When the loop of a component last did its work; asked only while it has to."""
+
+    elapsed: Callable[[], timedelta]
+    timeout: timedelta
+    _last: timedelta | None = field(default=None, init=False)
+
+    @contextmanager
+    def expected(self) -> Iterator[None]:
+        """Expect the loop to beat for as long as the block lasts."""
+        self._last = self.elapsed()
+        try:
+            yield
+        finally:
+            self._last = None
+
+    def beat(self) -> None:
+        """The loop has done its work once more."""
+        self._last = self.elapsed()
+
+    def flaws(self) -> list[str]:
+        """Why we are not healthy; nothing if we are."""
+        silent = timedelta() if self._last is None else self.elapsed() - self._last
+        if silent <= self.timeout:
+            return []
+        return [f"no tick succeeded for {silent.total_seconds():.0f} s"]
+
+
+class View(Protocol):
+    """What readiness looks at of a cluster."""
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before everything has been listed once."""
+
+    def problems(self) -> Mapping[str, Exception]:
+        """What keeps us from seeing or acting now, by where."""
+
+
+def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
+    """Why a component cannot do its work now, one reason each; empty if it can.
+
+    `others` are problems that the cluster does not know of: of an election, say. What passes by
+    itself is not told as long as the views are fresh.
+    """
+    problems = view.problems()
+    errors = [*problems.values(), *others]
+    rights = [f"missing right: {one.right}" for one in errors if _lacks_right(one)]
+    rivals = [str(error) for error in errors if isinstance(error, RivalError)]
+    flaw = _flaw(view.age())
+    causes = [f"{where}: {problem}" for where, problem in problems.items()] if flaw else []
+    return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
+
+
+def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:
+    # A full quota or a policy forbids things too, but no role would help.
+    return isinstance(error, ForbiddenError) and error.right is not None
+
+
+def _flaw(age: timedelta | None) -> str:
+    if age is None:
+        return "not everything has been listed yet"
+    if age > OLDEST_VIEW:
+        return f"nothing was heard of the cluster for {age.total_seconds():.0f} s"
+    return ""

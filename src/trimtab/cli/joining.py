@@ -1,0 +1,69 @@
+"""Joining a cluster as the flags say: a client that was answered once, a seat in an election."""
+
+import socket
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from random import SystemRandom
+from typing import Final
+
+import structlog
+
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import ClusterFlags, ElectionFlags
+from trimtab.cli.usage import UsageError
+from trimtab.cluster.budget import RequestBudget
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.connecting import find_connection
+from trimtab.cluster.credentials import Connection
+from trimtab.cluster.election import ElectionSettings
+from trimtab.cluster.errors import ClusterError, ForbiddenError
+
+_LEASES: Final = "leases"
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+@asynccontextmanager
+async def connected(
+    flags: ClusterFlags, clock: RealClock, environment: Mapping[str, str]
+) -> AsyncIterator[Client]:
+    """A client of the cluster, which has answered it; a FailedError if there is none."""
+    budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
+    try:
+        connection = find_connection(flags.kubeconfig, environment=environment, clock=clock)
+    except ClusterError as error:
+        raise FailedError(f"no way to a cluster: {error}") from error
+    async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
+        await _knock(client, connection)
+        yield client
+
+
+async def _knock(client: Client, connection: Connection) -> None:
+    try:
+        await client.fetch("/version")
+    except ForbiddenError:
+        _logger.debug("the cluster does not tell its version", server=connection.server)
+    except ClusterError as error:
+        raise FailedError(f"no answer from the cluster at {connection.server}: {error}") from error
+    else:
+        _logger.info("connected", server=connection.server)
+
+
+def election_settings(flags: ElectionFlags, lease: str) -> ElectionSettings:
+    """What the flags say about the election; a UsageError where that makes no sense."""
+    if flags.leader_elect_resource_lock != _LEASES:
+        lock = flags.leader_elect_resource_lock
+        raise UsageError(f"--leader-elect-resource-lock: {lock!r} is not supported, only leases")
+    try:
+        return ElectionSettings(
+            flags.leader_elect_resource_namespace,
+            lease,
+            f"{socket.gethostname()}_{uuid.uuid4()}",
+            lease_duration=flags.leader_elect_lease_duration,
+            renew_deadline=flags.leader_elect_renew_deadline,
+            retry_period=flags.leader_elect_retry_period,
+        )
+    except ValueError as error:
+        raise UsageError(f"--leader-elect: {error}") from error

@@ -1,0 +1,107 @@
+"""A component as a process: it acts while it may, and ends well when it is told to.
+
+1. SIGTERM and SIGINT are a wish: acting stops, what was learned is saved, the lease is released.
+2. While that lasts the lease is still renewed, so that nobody else acts in the meantime; who loses
+   it stops at once, and saves nothing.
+3. A second signal ends the process there and then.
+"""
+
+import asyncio
+import gc
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+import uvloop
+from prometheus_client import Gauge
+
+from trimtab.cli.failures import FailedError
+from trimtab.cluster.election import Elector
+
+GRACE: Final = timedelta(seconds=20)
+"""How long saving may take; a kubelet waits for 30 s before it ends a process."""
+_GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
+"""With the usual ones, tens of thousands of records that stay are looked through all the time."""
+
+LEADING: Final = Gauge("trimtab_leading", "Whether this process acts: 1 if it does, 0 if not.")
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """What a component does."""
+
+    act: Callable[[], Coroutine[object, object, None]]
+    """Until it is cancelled."""
+    finish: Callable[[], Awaitable[None]]
+    """When it is told to end, and still may act."""
+
+
+def run(main: Callable[[asyncio.Event], Coroutine[object, object, None]]) -> int:
+    """Run a component to its end: 0 if it was told to end, which sets the event, 1 if it broke."""
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    try:
+        uvloop.run(_heed_signals(main))
+    except FailedError:
+        raise
+    except Exception:
+        # Whatever it is, whoever started us starts us anew; the log says why.
+        _logger.exception("broken")
+        return 1
+    _logger.info("ended")
+    return 0
+
+
+async def _heed_signals(
+    main: Callable[[asyncio.Event], Coroutine[object, object, None]],
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def heed(number: signal.Signals) -> None:
+        _logger.info("told to end", signal=number.name)
+        stop.set()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(each)
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, heed, each)
+    await main(stop)
+
+
+async def serve(duty: Duty, stop: asyncio.Event, elector: Elector | None = None) -> None:
+    """Do the duty until told to end: all the time, or whenever an election is won."""
+    ended = asyncio.Event()
+
+    async def be_on_duty() -> None:
+        _logger.info("acting begins")
+        LEADING.set(1)
+        try:
+            await _act_until(stop, duty)
+            await duty.finish()
+        finally:
+            LEADING.set(0)
+            _logger.info("acting ends")
+            if stop.is_set():
+                ended.set()
+
+    async with asyncio.TaskGroup() as group:
+        serving = group.create_task(be_on_duty() if elector is None else elector.run(be_on_duty))
+        await stop.wait()
+        if elector is None or elector.leads():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE.total_seconds()):
+                    await ended.wait()
+        serving.cancel()
+
+
+async def _act_until(stop: asyncio.Event, duty: Duty) -> None:
+    async with asyncio.TaskGroup() as group:
+        acting = group.create_task(duty.act())
+        await stop.wait()
+        acting.cancel()

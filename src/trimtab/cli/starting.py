@@ -1,0 +1,100 @@
+"""The start of a component: what its command line means, and what is told of it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Final, TypeVar
+
+import structlog
+
+from trimtab import __version__
+from trimtab.cli.flag_types import format_span
+from trimtab.cli.flags import CommonFlags
+from trimtab.cli.usage import UsageError
+from trimtab.core import gates
+from trimtab.core.settings_errors import SettingsError
+
+_SECRETS: Final = frozenset({"password", "prometheus_bearer_token"})
+
+SettingsT = TypeVar("SettingsT")
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+def flag_name(field: str) -> str:
+    """The flag of a field."""
+    return f"--{field.replace('_', '-')}"
+
+
+def list_flags(*records: object) -> dict[str, object]:
+    """All flags in records of flags, in records in them too, by field, with their values."""
+    found: dict[str, object] = {}
+    for record in records:
+        assert is_dataclass(record)
+        for field in fields(record):
+            value = getattr(record, field.name)
+            found |= list_flags(value) if is_dataclass(value) else {field.name: value}
+    return found
+
+
+def list_changed(*records: object) -> dict[str, object]:
+    """The flags that are not as by default, by field."""
+    usual = list_flags(*(type(record)() for record in records))
+    return {name: value for name, value in list_flags(*records).items() if value != usual[name]}
+
+
+def parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
+    """The gates that the flag describes, and warnings; a UsageError if it cannot be read."""
+    try:
+        return gates.parse(text)
+    except gates.GateError as error:
+        raise UsageError(f"--feature-gates: {error}") from error
+
+
+def list_unknown(stray: Sequence[str], known: Iterable[str]) -> Iterator[str]:
+    """A warning for each flag that nobody knows (F46); a UsageError for what is no flag.
+
+    Command lines outlive flags, and a component that does not start serves nobody.
+    """
+    names = [flag_name(field) for field in known]
+    is_value_next = False
+    for token in stray:
+        if not token.startswith("-"):
+            if not is_value_next:
+                raise UsageError(f"unused argument {token!r}")
+            is_value_next = False
+            continue
+        name, equals, _ = token.partition("=")
+        is_value_next = not equals
+        close = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        yield f"flag {name} is unknown and is ignored{hint}"
+
+
+def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) -> SettingsT:
+    """What is made; a UsageError that names the flag if a setting makes no sense."""
+    try:
+        return make()
+    except SettingsError as error:
+        value = error.value
+        flags = [flag_name(name) for name, given in changed.items() if given == value]
+        shown = format_span(value) if isinstance(value, timedelta) else repr(value)
+        where = " or ".join(flags) or error.field
+        raise UsageError(f"{where}: {shown} {error.problem}") from error
+
+
+def tell_of_start(
+    component: str, common: CommonFlags, own: object, warnings: Iterable[str]
+) -> None:
+    """Log what starts, how it differs from the usual, and what of that has no effect."""
+    changed = list_changed(common, own)
+    shown = {
+        name: "(hidden)" if name in _SECRETS else str(value) for name, value in changed.items()
+    }
+    _logger.info("starting", component=component, version=__version__, flags=shown)
+    idle = [flag_name(name) for name in list_changed(common.klog)]
+    if idle:
+        _logger.warning("flags without effect here", flags=idle)
+    for warning in warnings:
+        _logger.warning("command line", problem=warning)

@@ -21,7 +21,8 @@ from simulation.toys import (
 from trimtab.api.leases import Lease
 from trimtab.core.autoscalers import ContainerPolicy, ControlledValues, UpdateMode
 from trimtab.core.boost import annotation_name
-from trimtab.core.pods import Allocation, Container, ResizeState
+from trimtab.core.operations import Add
+from trimtab.core.pods import Allocation, Container, PodPhase, ResizeState, Termination
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
@@ -33,15 +34,20 @@ from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
-from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, ProcessStarted
+from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, PodResized, ProcessStarted
 from trimtab.simulation.objects import DisruptionBudget
-from trimtab.simulation.rules import Checker
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.virtual_time import START
 
 POLICY = ContainerPolicy("*", min_allowed=amounts(50, 64 * MIB), max_allowed=amounts(400))
 LARGER = a_recommendation(target=amounts(200, 200 * MIB))
 SMALLER = a_recommendation(target=amounts(50, 50 * MIB))
 BOOSTED = {annotation_name("app"): "{}"}
 BUDGET = DisruptionBudget("default", "web", SELECTOR, min_available=2)
+AT_MOST_ONE = DisruptionBudget("default", "web", SELECTOR, max_unavailable=1)
+KILLED = Container(
+    "app", spec=Allocation(USUAL), last_termination=Termination("OOMKilled", START, START)
+)
 
 
 def resized(
@@ -148,6 +154,17 @@ def resized_again(after: timedelta, **pod: object) -> Scene:
     return scene
 
 
+def resized_by_two(*, same_process: bool) -> Scene:
+    async def scene(stage: Stage) -> None:
+        before = stage.put_pods(1)[0]
+        stage.tell(PodResized(stage.world.now(), "updater", before, before))
+        if not same_process:
+            stage.tell(ProcessStarted(stage.world.now(), "updater"))
+        stage.tell(PodResized(stage.world.now(), "updater", before, before))
+
+    return scene
+
+
 def evicted_while_it_goes(*, goes: bool) -> Scene:
     async def scene(stage: Stage) -> None:
         pod = stage.put_pods(1, is_deleting=goes)[0]
@@ -156,7 +173,9 @@ def evicted_while_it_goes(*, goes: bool) -> Scene:
     return scene
 
 
-def evicted_in_vain(times: int, *, successor: int, last_after: timedelta) -> Scene:
+def evicted_in_vain(
+    times: int, *, successor: int, last_after: timedelta, restart: bool = False
+) -> Scene:
     """Each successor comes in with so many millicores; then one more pod is evicted."""
 
     async def scene(stage: Stage) -> None:
@@ -167,6 +186,8 @@ def evicted_in_vain(times: int, *, successor: int, last_after: timedelta) -> Sce
             after = stage.put_pod(f"successor-{number}", containers=(made,))
             stage.tell(PodCreated(stage.world.now(), pod, after, (), webhook_answered=True))
         await stage.wait(last_after)
+        if restart:
+            stage.tell(ProcessStarted(stage.world.now(), "updater"))
         stage.tell(PodEvicted(stage.world.now(), "updater", pod))
 
     return scene
@@ -185,12 +206,12 @@ def boosted_for(span: timedelta, *, fault: str = "", **pod: object) -> Scene:
     return scene
 
 
-def evicted_past_refusals(*, ready: int) -> Scene:
+def evicted_past_refusals(*, ready: int, budget: DisruptionBudget = BUDGET, **pod: object) -> Scene:
     """Somebody finds a way around the refusals of the eviction API."""
 
     async def scene(stage: Stage) -> None:
-        pods = stage.put_pods(ready)
-        stage.world.budgets.put(BUDGET)
+        pods = stage.put_pods(ready, **pod)
+        stage.world.budgets.put(budget)
         stage.tell(PodEvicted(stage.world.now(), "toy", pods[0]))
 
     return scene
@@ -205,9 +226,14 @@ def evicted_at_most(budget: DisruptionBudget, *, pods: int) -> Scene:
     return scene
 
 
-def evicted_every(pause: timedelta, *, pods: int) -> Scene:
+def evicted_every(pause: timedelta, *, pods: int, fault: str = "") -> Scene:
+    """All pods are evicted one after the other; after some of them a clock may be set."""
+
     async def scene(stage: Stage) -> None:
         stage.put_pods(pods)
+        if fault:
+            await stage.play(EvictEverything(pause, most=5))
+            stage.tell(FaultBegan(stage.world.now(), fault))
         await stage.play(EvictEverything(pause))
 
     return scene
@@ -330,6 +356,24 @@ SINS = [
         id="an eviction past a budget",
     ),
     pytest.param(
+        PodBudgets,
+        evicted_past_refusals(ready=3, budget=replace(BUDGET, min_available=None)),
+        evicted_past_refusals(ready=3, budget=AT_MOST_ONE),
+        id="an eviction that leaves too few of those that are wanted",
+    ),
+    pytest.param(
+        PodBudgets,
+        evicted_past_refusals(ready=2),
+        evicted_past_refusals(ready=2, phase=PodPhase.PENDING),
+        id="an eviction of a pod that runs",
+    ),
+    pytest.param(
+        EvictionRate,
+        evicted_every(timedelta(), pods=12),
+        evicted_every(timedelta(), pods=12, fault="clock skew updater at 1:00:00"),
+        id="more at once by a clock that goes right",
+    ),
+    pytest.param(
         EvictionRate,
         evicted_every(timedelta(seconds=0.5), pods=25),
         evicted_every(timedelta(seconds=1), pods=25),
@@ -403,6 +447,18 @@ SINS = [
     ),
     pytest.param(
         CoolDown,
+        resized_again(timedelta(minutes=1)),
+        resized_again(timedelta(minutes=1), containers=(KILLED,)),
+        id="resized twice though it did not run out of memory",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_by_two(same_process=True),
+        resized_by_two(same_process=False),
+        id="resized twice by a process that knows of the first time",
+    ),
+    pytest.param(
+        CoolDown,
         evicted_while_it_goes(goes=True),
         evicted_while_it_goes(goes=False),
         id="evicted twice",
@@ -418,6 +474,18 @@ SINS = [
         evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11)),
         evicted_in_vain(2, successor=100, last_after=timedelta(minutes=11)),
         id="after three misses",
+    ),
+    pytest.param(
+        Futility,
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11)),
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11), restart=True),
+        id="after three misses of the same process",
+    ),
+    pytest.param(
+        Futility,
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=11)),
+        evicted_in_vain(3, successor=100, last_after=timedelta(minutes=9)),
+        id="after three misses that everybody knows of",
     ),
     pytest.param(
         Boosts,
@@ -436,6 +504,12 @@ SINS = [
         boosted_for(timedelta(minutes=41)),
         boosted_for(timedelta(minutes=39)),
         id="a boost that never ends",
+    ),
+    pytest.param(
+        Boosts,
+        boosted_for(timedelta(hours=2)),
+        boosted_for(timedelta(hours=2), resize=ResizeState.IN_PROGRESS),
+        id="a boost that never ends though nobody works at it",
     ),
     pytest.param(
         Boosts,
@@ -468,3 +542,28 @@ def test_each_checker_has_nothing_against_the_honest_twin(
     checker: type[Checker], _: Scene, twin: Scene
 ) -> None:
     assert judge(checker, twin) == []
+
+
+def test_who_does_not_ask_for_the_status_lease_is_not_held_to_it() -> None:
+    rules = Rules(status_lease=None)
+
+    assert judge(AdmissionAlive, evicted_after_the_lease(None), rules) == []
+
+
+def test_a_patch_that_did_not_apply_set_nothing() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(LARGER, policies=(POLICY,))
+        pod = stage.put_pods(1)[0]
+        patch = (Add("/spec/containers/7/resources/requests/cpu", "9"),)
+        stage.tell(PodCreated(stage.world.now(), pod, pod, patch, webhook_answered=True))
+
+    assert judge(RequestBounds, scene) == []
+
+
+def test_a_boost_that_never_ends_is_told_once() -> None:
+    async def scene(stage: Stage) -> None:
+        await boosted_for(timedelta(hours=2))(stage)
+        stage.inspector.inspect()
+        stage.inspector.inspect()
+
+    assert len(judge(Boosts, scene)) == 1

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from makers import MIB, a_recommendation, amounts
 from simulation.toys import (
+    ActWhenElected,
     PublishTo,
     SaveCheckpoints,
     Scene,
@@ -18,6 +19,8 @@ from simulation.toys import (
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.decoding import DecodeError
+from trimtab.api.evictions import MemoryEviction
+from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
 from trimtab.core.aggregates import CPU_WEIGHT
@@ -31,11 +34,12 @@ from trimtab.simulation.check_histories import Histories, KeptCheckpoints
 from trimtab.simulation.check_kills import KillsCountedOnce
 from trimtab.simulation.check_recommendations import SoundRecommendations
 from trimtab.simulation.check_restarts import SteadyRestarts
-from trimtab.simulation.facts import ContainerKilled, UsageTold
+from trimtab.simulation.facts import ContainerKilled, PodPressedOut, UsageTold
 from trimtab.simulation.rules import Checker
 from trimtab.simulation.virtual_time import START
 
 DAY = timedelta(days=1)
+CHECKPOINT = Checkpoint("default", "web", "app", AggregateCheckpoint())
 
 
 def histogram(cores: float = 0.2, *, weight: float = 10.0) -> HistogramCheckpoint:
@@ -158,11 +162,26 @@ def reading(at: datetime, memory: int = 100 * MIB) -> UsageColumns:
     )
 
 
-def killed(*, target: int) -> Scene:
+def pressed_out(*, target: int) -> Scene:
+    """A container is blamed for using 250Mi, and a target follows."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        pod, now = stage.put_pods(1)[0], stage.world.now()
+        blamed = (MemoryEviction("default", pod.name, "app", 250 * MIB, now),)
+        stage.tell(PodPressedOut(now, pod, blamed))
+        await stage.play(PublishTo((a_recommendation(target=amounts(100, target)),)))
+
+    return scene
+
+
+def killed(*, target: int, older: bool = False) -> Scene:
     """A container that requests 200Mi is killed once, and a target follows."""
 
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler()
+        if older:
+            stage.world.checkpoints.put(replace(CHECKPOINT, name="web-app"))
         pod = stage.put_pods(1)[0]
         spec = replace(pod.containers[0].spec, requests=amounts(100, 200 * MIB))
         pod = replace(pod, containers=(replace(pod.containers[0], spec=spec),))
@@ -187,7 +206,10 @@ def published(
 
 
 def said_after_a_start(
-    *entries: ContainerRecommendation, max_millicores: int | None = None, known: bool = True
+    *entries: ContainerRecommendation,
+    max_millicores: int | None = None,
+    known: bool = True,
+    damaged: bool = False,
 ) -> Scene:
     """A recommender starts, with a target of 230m and a checkpoint that explains it."""
 
@@ -195,9 +217,25 @@ def said_after_a_start(
         policies = (ContainerPolicy("*", max_allowed=amounts(max_millicores)),)
         said = a_recommendation(target=amounts(230, 800 * MIB))
         stage.put_autoscaler(said, policies=policies)
+        bad = replace(WHOLE.cpu_histogram, bucket_weights={-1: 1})
+        saved = replace(WHOLE, cpu_histogram=bad) if damaged else WHOLE
         if known:
-            stage.world.checkpoints.put(Checkpoint("default", "web", "app", WHOLE, name="web-app"))
+            stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=saved, name="web-app"))
         await stage.play(PublishTo(entries), "recommender")
+
+    return scene
+
+
+def said_by_a_new_leader(target: int) -> Scene:
+    """A copy that has waited for an hour takes the lease, and publishes something."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(a_recommendation(target=amounts(230)))
+        stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=WHOLE, name="web-app"))
+        stage.serving.write_lease("old", Lease("kube-system", "leader", holder="old"))
+        wait = timedelta(hours=1)
+        stage.start(ActWhenElected(wait, (timedelta(seconds=3600 + target),)), "new")
+        await stage.wait(wait * 2)
 
     return scene
 
@@ -278,6 +316,18 @@ SINS = [
         id="a kill is counted twice",
     ),
     pytest.param(
+        KillsCountedOnce,
+        pressed_out(target=int(400 * MIB * 1.15)),
+        pressed_out(target=int(350 * MIB * 1.15)),
+        id="a container that was evicted for want of memory is counted twice",
+    ),
+    pytest.param(
+        KillsCountedOnce,
+        killed(target=int(400 * MIB * 1.15)),
+        killed(target=int(400 * MIB * 1.15), older=True),
+        id="a target that no older history explains",
+    ),
+    pytest.param(
         SoundRecommendations, published(amounts(0)), published(amounts(50)), id="f4 a target of 0"
     ),
     pytest.param(
@@ -315,6 +365,18 @@ SINS = [
         said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
         said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB)), max_millicores=100),
         id="CPU falls though the policy allows it",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB)), damaged=True),
+        id="f4 CPU falls though the checkpoint can be read",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_by_a_new_leader(100),
+        said_by_a_new_leader(225),
+        id="f41 CPU falls when another one leads",
     ),
     pytest.param(
         SteadyRestarts,

@@ -198,7 +198,7 @@ class ActWhenElected:
         await cluster.write_lease(replace(lease, holder=holder))
         for moment in self.acts_after:
             await clock.sleep(moment - clock.elapsed())
-            target = amounts(int(moment.total_seconds()))
+            target = amounts(int((moment - self.elected_after).total_seconds()))
             await PublishTo((a_recommendation(target=target),))(surroundings)
 
 

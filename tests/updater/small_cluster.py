@@ -96,6 +96,8 @@ class SmallCluster:
         """Another webhook that comes after ours."""
         self.has_quota = True
         self.is_kubelet_quick = True
+        self.starts_at_once = True
+        """Whether new pods are ready from the beginning."""
         self.protected: set[str] = set()
         """Deployments whose PodDisruptionBudget allows nothing."""
         self.refusals: dict[str, list[ClusterError]] = {}
@@ -300,7 +302,7 @@ class SmallCluster:
             containers=self._templates[name],
             created_at=now,
             started_at=now,
-            ready_since=now,
+            ready_since=now if self.starts_at_once else None,
         )
         return self.undo(self._admit(pod)) if self.has_webhook else pod
 

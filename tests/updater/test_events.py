@@ -107,6 +107,42 @@ def test_the_next_eviction_follows_within_a_second_after_a_successor_shows_its_s
     assert run_virtually(scene()) == 2
 
 
+@pytest.mark.parametrize(
+    "boost", [None, CpuBoost(factor=3, duration=minutes(60))], ids=["unboosted", "boosted"]
+)
+def test_no_further_eviction_follows_while_a_successor_is_not_ready(boost: CpuBoost | None) -> None:
+    async def scene() -> tuple[int, int]:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        wanted = amounts(500, 100 * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted), boost=boost)
+        cluster.starts_at_once = False
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(200)
+        before = len(cluster.acts)
+        successor = next(pod for pod in cluster.pods_of("web") if pod.ready_since is None)
+        cluster.put(replace(successor, ready_since=cluster.clock.now()))
+        await asyncio.sleep(A_SECOND.total_seconds())
+        running.cancel()
+        return before, sum(act == "evict" for act, _ in cluster.acts)
+
+    assert run_virtually(scene()) == (1, 2)
+
+
+def test_a_successor_that_is_never_ready_does_not_hold_its_siblings_for_ever() -> None:
+    async def scene() -> int:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        cluster.starts_at_once = False
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(minutes(7).total_seconds())
+        running.cancel()
+        return len(cluster.acts)
+
+    assert run_virtually(scene()) == 2
+
+
 def test_changes_that_mean_nothing_cause_no_plan() -> None:
     async def scene() -> int:
         cluster = SmallCluster()

@@ -36,6 +36,8 @@ class Recollection:
     memory: PodMemory = NO_MEMORY
     resized_version: str = ""
     """The version of the pod that the last resize was asked for."""
+    is_successor: bool = False
+    """Whether it took the place of a pod that was evicted for its size."""
 
 
 def recall(
@@ -86,14 +88,20 @@ def after_protection(before: Recollection, until: datetime) -> Recollection:
 
 def after_succession(before: Recollection, evicted_at: datetime) -> Recollection:
     """For a pod that took the place of an evicted one: that one's change is this one's."""
-    return replace(before, memory=replace(before.memory, last_updated_at=evicted_at))
+    memory = replace(before.memory, last_updated_at=evicted_at)
+    return replace(before, memory=memory, is_successor=True)
 
 
 def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
-    """Whether the pod was resized and may be disturbed by it, or does not show it yet."""
+    """Whether the pod is disturbed by what was done, or does not show it yet.
+
+    A successor is one pod less until it is ready: to the eyes of its users it is still down.
+    """
     updated = recollection.memory.last_updated_at
-    if updated is None or not recollection.resized_version or now - updated > SETTLING_FOR:
+    if updated is None or now - updated > SETTLING_FOR:
         return False
+    if not recollection.resized_version:
+        return recollection.is_successor and pod.ready_since is None
     if pod.resource_version == recollection.resized_version:
         return True
     if pod.resize in _PUT_OFF:

@@ -151,7 +151,9 @@ class Memory:
             case Fulfilled(expectation, pod):
                 self.misses.pop(workload, None)
                 self._succeed(expectation, pod)
-            case Missed():
+            case Missed(expectation, _, pod):
+                if pod is not None:
+                    self._succeed(expectation, pod)
                 known = (pod.uid for pod in now.pods)
                 self.misses[workload] = count_miss(
                     self.misses.get(workload),

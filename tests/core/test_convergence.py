@@ -1,0 +1,227 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, NOW, a_container, a_pod, amounts, hours, minutes
+from plan_makers import WEB
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.boost import annotation_name
+from trimtab.core.convergence import (
+    Expectation,
+    Fulfilled,
+    Missed,
+    Suspect,
+    Verdict,
+    Void,
+    expect,
+    review,
+    shows,
+)
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.misses import count_miss, is_forgiven
+from trimtab.core.notes import format_updates
+from trimtab.core.outcomes import Evict, Resize
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.urgency import Change
+
+NAME = AutoscalerName("default", "web")
+WANTED = {"app": Allocation(amounts(500, 500 * MIB))}
+SEEN = {"vpaObservedContainers": "app"}
+BOOSTED = {**SEEN, annotation_name("app"): "{}"}
+
+
+def sized(cpu: int | None, memory: int | None = 500, name: str = "new", **fields: object) -> Pod:
+    """A pod with so many millicores and mebibytes."""
+    requests = amounts(cpu, None if memory is None else memory * MIB)
+    return a_pod(a_container(requests=requests), name=name, **fields)  # type: ignore[arg-type]
+
+
+OLD = sized(100, 100, "old")
+EVICTION = Evict(OLD, NAME, Change(), wanted=WANTED)
+RESIZE = Resize(OLD, NAME, WANTED, Change())
+
+
+def expected(act: Evict | Resize = EVICTION, known: Sequence[Pod] = (OLD,)) -> Expectation:
+    found = expect(act, WEB, [pod.uid for pod in known], NOW)
+    assert found is not None
+    return found
+
+
+def verdicts(
+    expectation: Expectation,
+    *pods: Pod,
+    after: timedelta = minutes(2),
+    lacks_pods: bool = False,
+    limit_ranges: Sequence[LimitRangeItem] = (),
+) -> list[Verdict]:
+    return review([expectation], pods, limit_ranges, lacks_pods=lacks_pods, now=NOW + after)
+
+
+@pytest.mark.parametrize(
+    ("successor", "outcome"),
+    [
+        pytest.param(sized(500), True, id="exactly what was wanted"),
+        pytest.param(sized(550, 480), True, id="nearer: the recommendation moved on"),
+        pytest.param(sized(100, 100), False, id="what it was"),
+        pytest.param(sized(500, 100), False, id="only one of two resources"),
+        pytest.param(sized(50, 500), False, id="farther in one"),
+        pytest.param(sized(None, 500), False, id="no request at all"),
+        pytest.param(sized(2000, 500, annotations=BOOSTED), True, id="boosted, memory right"),
+        pytest.param(sized(2000, 100, annotations=BOOSTED), False, id="boosted, memory wrong"),
+    ],
+)
+def test_a_successor_shows_an_effect_if_it_came_nearer(successor: Pod, *, outcome: bool) -> None:
+    assert shows(expected(), successor) is outcome
+
+
+def test_a_request_that_was_missing_only_has_to_be_there() -> None:
+    act = Evict(sized(None, None, "old"), NAME, Change(), wanted=WANTED)
+
+    assert shows(expected(act), sized(700, 700)) is True
+
+
+def test_pods_without_the_containers_cannot_be_compared() -> None:
+    other = a_pod(a_container("other", requests=amounts(1, 1)), name="new")
+
+    assert verdicts(expected(), OLD, other) == [Void(expected())]
+
+
+def test_an_act_that_changes_no_request_has_nothing_to_expect() -> None:
+    act = Evict(sized(500, 500, "old"), NAME, Change(), wanted=WANTED)
+
+    assert expect(act, WEB, [], NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limit_ranges", "suspect"),
+    [
+        pytest.param({}, (), Suspect.ADMISSION, id="admission never saw it"),
+        pytest.param(SEEN, (), Suspect.OTHER_MANAGER, id="admission saw it, somebody undid it"),
+        pytest.param(
+            {**SEEN, "vpaUpdates": format_updates("other", ())},
+            (),
+            Suspect.OTHER_AUTOSCALER,
+            id="another autoscaler gave it its size",
+        ),
+        pytest.param(
+            {**SEEN, "vpaUpdates": format_updates("web", ())},
+            [LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(100))],
+            Suspect.LIMIT_RANGE,
+            id="it has what a limit range says",
+        ),
+        pytest.param(
+            SEEN,
+            [LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(300))],
+            Suspect.OTHER_MANAGER,
+            id="a limit range that says something else",
+        ),
+    ],
+)
+def test_the_successor_tells_whom_to_suspect(
+    annotations: dict[str, str], limit_ranges: Sequence[LimitRangeItem], suspect: Suspect
+) -> None:
+    successor = sized(100, 100, annotations=annotations)
+    found = verdicts(expected(), OLD, successor, limit_ranges=limit_ranges)
+
+    assert found == [Missed(expected(), suspect, successor)]
+
+
+@pytest.mark.parametrize(
+    ("after", "lacks_pods", "found"),
+    [
+        pytest.param(minutes(9), True, [], id="it may still come"),
+        pytest.param(
+            minutes(11), True, [Missed(expected(), Suspect.NO_SUCCESSOR)], id="it did not come"
+        ),
+        pytest.param(minutes(11), False, [Void(expected())], id="nobody wants one any more"),
+    ],
+)
+def test_an_eviction_without_a_successor_is_judged_after_a_while(
+    after: timedelta, found: list[Verdict], *, lacks_pods: bool
+) -> None:
+    assert verdicts(expected(), after=after, lacks_pods=lacks_pods) == found
+
+
+@pytest.mark.parametrize(
+    ("pods", "after", "found"),
+    [
+        pytest.param([sized(500, 500, "old")], minutes(0.5), [], id="somebody may yet undo it"),
+        pytest.param(
+            [sized(500, 500, "old")],
+            minutes(2),
+            [Fulfilled(expected(RESIZE), sized(500, 500, "old"))],
+            id="it stands",
+        ),
+        pytest.param(
+            [OLD],
+            minutes(2),
+            [Missed(expected(RESIZE), Suspect.OTHER_MANAGER, OLD)],
+            id="it was undone",
+        ),
+        pytest.param([], minutes(0), [Void(expected(RESIZE))], id="the pod is gone"),
+    ],
+)
+def test_a_resize_is_judged_by_its_own_pod_once_nobody_undoes_it(
+    pods: list[Pod], after: timedelta, found: list[Verdict]
+) -> None:
+    assert verdicts(expected(RESIZE), *pods, after=after) == found
+
+
+@given(st.integers(1, 6), st.integers(0, 6))
+def test_each_successor_speaks_for_one_eviction_the_oldest_first(
+    evictions: int, successors: int
+) -> None:
+    expectations = [
+        replace(expected(), pod_uid=f"uid-{number}", since=NOW + minutes(number))
+        for number in range(evictions)
+    ]
+    pods = [sized(500, 500, f"new-{number}") for number in range(successors)]
+    found = review(expectations, pods, (), lacks_pods=True, now=NOW + minutes(6))
+
+    assert [verdict.expectation for verdict in found] == expectations[:successors]
+    assert len({verdict.pod.uid for verdict in found if isinstance(verdict, Fulfilled)}) == len(
+        found
+    )
+
+
+MISSED = Missed(expected(), Suspect.ADMISSION, sized(100, 100))
+
+
+def test_each_miss_doubles_the_time_until_the_next_try() -> None:
+    first = count_miss(None, MISSED, known=[], generation=1, now=NOW)
+    second = count_miss(first, MISSED, known=[], generation=1, now=NOW)
+
+    assert (first.retry.failures, second.retry.failures) == (1, 2)
+    assert first.retry.not_before == NOW + minutes(2)
+    assert second.retry.not_before == NOW + minutes(4)
+
+
+@pytest.mark.parametrize(
+    ("pod", "generation", "is_it"),
+    [
+        pytest.param(sized(500, annotations=SEEN), 1, True, id="a new pod came out right"),
+        pytest.param(sized(500), 1, False, id="right, but not through admission"),
+        pytest.param(sized(100, 100, annotations=SEEN), 1, False, id="a new pod came out wrong"),
+        pytest.param(sized(500, name="known", annotations=SEEN), 1, False, id="an old pod"),
+        pytest.param(OLD, 2, True, id="somebody edited the autoscaler"),
+        pytest.param(OLD, None, False, id="the autoscaler is gone"),
+    ],
+)
+def test_a_workload_is_forgiven_when_something_shows_that_it_may_work_again(
+    pod: Pod, generation: int | None, *, is_it: bool
+) -> None:
+    miss = count_miss(None, MISSED, known=["uid-known", "uid-old"], generation=1, now=NOW)
+
+    assert is_forgiven(miss, [pod], generation) is is_it
+
+
+def test_delays_have_an_end() -> None:
+    miss = count_miss(None, MISSED, known=[], generation=1, now=NOW)
+    for _ in range(30):
+        miss = count_miss(miss, MISSED, known=[], generation=1, now=NOW)
+
+    assert miss.retry.not_before == NOW + hours(6)

@@ -1,0 +1,175 @@
+"""What plans take care of beyond the original: what came of others, pauses, owners' wishes."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW, a_pod, an_autoscaler, hours, minutes
+from plan_makers import REPLICA_SET, UP, WEB, boosted, planned, several, snapshot_of, told
+
+from trimtab.core.annotations import PAUSED
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.outcomes import Evict, Hold, Resize
+from trimtab.core.pods import Pod
+from trimtab.core.settings_errors import SettingsError
+from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+
+CAREFUL = PlanSettings(max_unproven=3)
+UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+@given(replicas=st.integers(2, 30), missed=st.integers(0, 4), unproven=st.integers(0, 4))
+def test_misses_and_open_evictions_of_a_workload_are_never_more_than_may_be(
+    replicas: int, missed: int, unproven: int
+) -> None:
+    snapshot = snapshot_of(
+        several(replicas),
+        an_autoscaler(UP),
+        convergence={WEB: Retry(missed)},
+        unproven={WEB: unproven},
+    )
+    evictions = told(planned(snapshot, CAREFUL)).count("Evict")
+
+    assert missed + unproven + evictions <= max(3, missed + unproven)
+
+
+def test_evictions_wait_for_the_effect_of_those_before() -> None:
+    snapshot = snapshot_of(several(10), an_autoscaler(UP))
+
+    assert (
+        told(planned(snapshot, CAREFUL))
+        == ["Evict"] * 3 + ["EffectAwaited"] * 2 + ["BudgetSpent"] * 5
+        or told(planned(snapshot, CAREFUL)) == ["Evict"] * 3 + ["EffectAwaited"] * 7
+    )
+
+
+def test_resizes_do_not_wait_for_the_effect_of_others() -> None:
+    snapshot = snapshot_of(several(10), an_autoscaler(UP, mode=UpdateMode.IN_PLACE))
+
+    assert told(planned(snapshot, CAREFUL)).count("Resize") == 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "annotations"),
+    [
+        pytest.param(PlanSettings(paused=True), {}, id="by the operator"),
+        pytest.param(PlanSettings(), {PAUSED: "true"}, id="by the autoscaler"),
+    ],
+)
+def test_what_is_paused_shows_what_would_be_done(
+    settings: PlanSettings, annotations: dict[str, str]
+) -> None:
+    pods, autoscaler = several(2), an_autoscaler(UP)
+    usual = planned(snapshot_of(pods, autoscaler))
+    paused = planned(snapshot_of(pods, replace(autoscaler, annotations=annotations)), settings)
+    unpaused = [each.withheld or each if isinstance(each, Hold) else each for each in paused]
+
+    assert told(paused) == ["Paused", "BudgetSpent"]
+    assert unpaused == usual
+
+
+def test_a_pause_that_is_not_true_is_none() -> None:
+    autoscaler = an_autoscaler(UP, annotations={PAUSED: "false"})
+
+    assert told(planned(snapshot_of(several(2), autoscaler))) == ["Evict", "BudgetSpent"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "kind"),
+    [
+        pytest.param(UpdateMode.RECREATE, PlanSettings(), Hold, id="an eviction is not wanted"),
+        pytest.param(
+            UpdateMode.RECREATE,
+            PlanSettings(evicts_unwillingly=True),
+            Evict,
+            id="unless the operator says so",
+        ),
+        pytest.param(UpdateMode.IN_PLACE_OR_RECREATE, PlanSettings(), Resize, id="a resize is"),
+    ],
+)
+def test_the_wish_of_a_pod_s_owner_not_to_evict_it_is_honoured(
+    mode: UpdateMode, settings: PlanSettings, kind: type[object]
+) -> None:
+    pods = [a_pod(name=f"web-{number}", annotations=UNSAFE) for number in range(2)]
+    first = planned(snapshot_of(pods, an_autoscaler(UP, mode=mode)), settings)[0]
+
+    assert isinstance(first, kind)
+    assert not isinstance(first, Hold) or first.reason == "EvictionUnwanted"
+
+
+@pytest.mark.parametrize(
+    ("not_before", "word"),
+    [
+        pytest.param(NOW + minutes(1), "PodDisruptionBudget", id="refused a moment ago"),
+        pytest.param(NOW, "Evict", id="time to try again"),
+    ],
+)
+def test_an_eviction_that_a_budget_refused_is_not_tried_at_once(
+    not_before: object, word: str
+) -> None:
+    pod, autoscaler = a_pod(), an_autoscaler(UP, min_replicas=1)
+    memory = PodMemory(eviction=Retry(1, not_before))  # type: ignore[arg-type]
+    snapshot = snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory})
+
+    assert told(planned(snapshot)) == [word]
+
+
+def test_pods_that_settle_cannot_be_counted_on() -> None:
+    pods = several(4)
+    settling = frozenset({pods[3].uid, pods[2].uid})
+    snapshot = snapshot_of(pods, an_autoscaler(UP), settling=settling)
+
+    assert "Evict" not in told(planned(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("pod", "word"),
+    [
+        pytest.param(boosted(ready=minutes(2)), "BoostActive", id="its boost goes on"),
+        pytest.param(
+            boosted(ready=minutes(2), age=hours(1)), "Unboost", id="but not beyond its hard limit"
+        ),
+    ],
+)
+def test_a_boosted_pod_whose_autoscaler_cannot_be_seen_is_left_alone(pod: Pod, word: str) -> None:
+    seen = [ObservedPod(pod, None, is_in_doubt=True)]
+    snapshot = Snapshot(seen, configured_replicas={REPLICA_SET: 1})
+
+    assert told(planned(snapshot)) == [word]
+
+
+@pytest.mark.parametrize(
+    ("is_surging", "word"),
+    [
+        pytest.param(True, "Surge", id="a surge elsewhere"),
+        pytest.param(False, "Evict", id="none elsewhere"),
+    ],
+)
+def test_a_part_of_the_cluster_is_told_whether_there_is_a_surge(
+    word: str, *, is_surging: bool
+) -> None:
+    snapshot = snapshot_of(several(2), an_autoscaler(UP), is_surging=is_surging)
+
+    assert told(planned(snapshot))[0] == word
+
+
+def test_an_eviction_says_what_the_successor_should_have() -> None:
+    first = planned(snapshot_of(several(2), an_autoscaler(UP)))[0]
+
+    assert isinstance(first, Evict)
+    assert first.wanted["app"].requests == UP.target
+
+
+def test_pods_that_are_alike_are_judged_by_their_own_observed_containers() -> None:
+    seen = a_pod(name="seen", annotations={"vpaObservedContainers": "app"})
+    unseen = a_pod(name="unseen", annotations={"vpaObservedContainers": "other"})
+    snapshot = snapshot_of([seen, unseen], an_autoscaler(UP))
+
+    assert told(planned(snapshot)) == ["Evict", "InsideBounds"]
+
+
+def test_no_room_for_any_eviction_is_refused_as_a_setting() -> None:
+    with pytest.raises(SettingsError):
+        PlanSettings(max_unproven=0)

@@ -1,0 +1,177 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, amounts, minutes
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.core.remembering import (
+    Recollection,
+    after_protection,
+    after_refusal,
+    after_resize,
+    after_succession,
+    after_unboost,
+    is_settling,
+    pod_memory,
+    recall,
+)
+from trimtab.core.resizing import InfeasibleAttempt
+
+ONE, TWO = AutoscalerName("default", "one"), AutoscalerName("default", "two")
+POD = a_pod(resource_version="1", ready_since=NOW)
+FRESH = Recollection(ONE)
+
+
+def remembered(
+    pod: Pod, governor: AutoscalerName | None, before: Recollection | None = None
+) -> Recollection:
+    known = {} if before is None else {pod.uid: before}
+    return recall(known, [(pod, governor)], NOW)[pod.uid]
+
+
+def test_of_a_pod_that_is_new_there_is_nothing_to_tell() -> None:
+    found = recall({}, [(POD, ONE)], NOW)
+
+    assert found == {POD.uid: FRESH}
+    assert pod_memory(found) == {}
+
+
+@pytest.mark.parametrize(
+    ("governor", "since"),
+    [
+        pytest.param(TWO, NOW, id="another autoscaler"),
+        pytest.param(ONE, None, id="the same as ever"),
+        pytest.param(None, None, id="none for the moment"),
+    ],
+)
+def test_a_new_governor_starts_afresh_and_its_beginning_is_remembered(
+    governor: AutoscalerName | None, since: object
+) -> None:
+    before = after_refusal(FRESH, {}, NOW)
+    found = remembered(POD, governor, before)
+
+    assert found.memory.governed_since == since
+    assert (found.memory.resize.infeasible is None) is (governor is TWO)
+
+
+def test_a_label_that_flaps_is_no_change_of_role() -> None:
+    away = remembered(POD, None, FRESH)
+
+    assert remembered(POD, ONE, away) == FRESH
+
+
+def test_a_pod_that_nobody_governed_before_has_not_changed_its_role() -> None:
+    assert remembered(POD, ONE, Recollection(None)).memory.governed_since is None
+
+
+def test_the_time_of_a_resize_is_its_own() -> None:
+    first = remembered(replace(POD, resize=ResizeState.IN_PROGRESS), ONE)
+    still = recall(
+        {POD.uid: first},
+        [(replace(POD, resize=ResizeState.DEFERRED), ONE)],
+        NOW + minutes(3),
+    )[POD.uid]
+    over = remembered(POD, ONE, still)
+
+    assert first.memory.resize.resize_since == NOW
+    assert still.memory.resize.resize_since == NOW
+    assert over.memory.resize.resize_since is None
+
+
+def test_what_was_just_asked_for_is_not_taken_for_ended_before_the_view_shows_it() -> None:
+    asked = after_resize(FRESH, POD, NOW)
+
+    assert remembered(POD, ONE, asked).memory.resize.resize_since == NOW
+    assert (
+        remembered(replace(POD, resource_version="2"), ONE, asked).memory.resize.resize_since
+        is None
+    )
+
+
+def test_a_resize_that_is_accepted_ends_what_was_refused() -> None:
+    refused = after_refusal(FRESH, {"app": Allocation(amounts(5))}, NOW)
+    resized = after_resize(refused, POD, NOW)
+
+    assert refused.memory.resize.infeasible == InfeasibleAttempt({"app": amounts(5)}, NOW)
+    assert resized.memory.resize.infeasible is None
+    assert resized.memory.last_updated_at == NOW
+
+
+def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> None:
+    once = after_unboost(FRESH, POD, NOW, is_done=False)
+    twice = after_unboost(once, POD, NOW, is_done=False)
+    done = after_unboost(twice, POD, NOW, is_done=True)
+
+    assert once.memory.unboost.not_before == NOW + timedelta(seconds=10)
+    assert twice.memory.unboost.not_before == NOW + timedelta(seconds=20)
+    assert done.memory.unboost.is_due(NOW)
+
+
+def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:
+    protected = after_protection(FRESH, NOW + minutes(1))
+
+    assert not protected.memory.eviction.is_due(NOW)
+    assert protected.memory.eviction.is_due(NOW + minutes(1))
+
+
+RESTARTING = a_pod(
+    a_container(requests=amounts(1, MIB), restarts_on_resize=True), resource_version="2"
+)
+BEHIND = a_pod(
+    a_container(requests=amounts(2, MIB), status=Allocation(amounts(1, MIB))),
+    resource_version="2",
+    ready_since=NOW,
+)
+SHOWN = replace(POD, resource_version="2")
+
+
+@pytest.mark.parametrize(
+    ("recollection", "pod", "after", "is_it"),
+    [
+        pytest.param(FRESH, POD, minutes(0), False, id="nothing was done"),
+        pytest.param(after_resize(FRESH, POD, NOW), POD, minutes(1), True, id="not shown yet"),
+        pytest.param(after_resize(FRESH, POD, NOW), POD, minutes(6), False, id="for too long"),
+        pytest.param(after_resize(FRESH, POD, NOW), SHOWN, minutes(1), False, id="done"),
+        pytest.param(
+            after_resize(FRESH, POD, NOW), BEHIND, minutes(1), True, id="the kubelet is behind"
+        ),
+        pytest.param(
+            after_resize(FRESH, POD, NOW),
+            replace(SHOWN, resize=ResizeState.IN_PROGRESS),
+            minutes(1),
+            True,
+            id="under way",
+        ),
+        pytest.param(
+            after_resize(FRESH, POD, NOW),
+            replace(BEHIND, resize=ResizeState.DEFERRED),
+            minutes(1),
+            False,
+            id="put off, which disturbs nobody",
+        ),
+        pytest.param(after_resize(FRESH, POD, NOW), RESTARTING, minutes(1), True, id="restarting"),
+        pytest.param(
+            after_succession(FRESH, NOW),
+            replace(POD, ready_since=None),
+            minutes(1),
+            True,
+            id="a successor that is not ready",
+        ),
+        pytest.param(
+            after_succession(FRESH, NOW), POD, minutes(1), False, id="a successor that is"
+        ),
+        pytest.param(
+            after_succession(FRESH, NOW),
+            replace(POD, ready_since=None),
+            minutes(6),
+            False,
+            id="a successor that never will be",
+        ),
+    ],
+)
+def test_a_pod_settles_until_what_was_done_to_it_is_over(
+    recollection: Recollection, pod: Pod, after: timedelta, *, is_it: bool
+) -> None:
+    assert is_settling(recollection, pod, NOW + after) is is_it

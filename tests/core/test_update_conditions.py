@@ -1,0 +1,127 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW, a_pod, an_autoscaler, hours
+
+from trimtab.core.autoscalers import AutoscalerName, Condition
+from trimtab.core.conditions import ConditionType, Findings, renew_conditions
+from trimtab.core.convergence import Expectation, Suspect
+from trimtab.core.holds import WANTS_CHANGE, HoldReason
+from trimtab.core.misses import Miss
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import WorkloadName
+from trimtab.core.recommendation import Recommendation
+from trimtab.core.snapshot import Retry
+from trimtab.core.update_conditions import UpdateConditionType, update_conditions
+from trimtab.core.urgency import Change
+
+NAME = AutoscalerName("default", "web")
+PROVIDED = Condition("RecommendationProvided", "True", last_transition_time=NOW - hours(5))
+EVICT = Evict(a_pod(), NAME, Change())
+RESIZE = Resize(a_pod(), NAME, {}, Change())
+UNBOOST = Unboost(a_pod(), NAME, ("app",), {})
+
+
+def held(reason: HoldReason, withheld: Evict | Resize | Unboost | None = None) -> Hold:
+    return Hold(a_pod(), NAME, reason, withheld=withheld)
+
+
+def a_miss(suspect: Suspect, failures: int) -> Miss:
+    workload = WorkloadName("default", "Deployment", "web")
+    expectation = Expectation(workload, NAME, "uid", {}, {}, NOW, None)
+    return Miss(Retry(failures), suspect, expectation, frozenset())
+
+
+def conditions_of(
+    outcomes: Sequence[Outcome] = (), miss: Miss | None = None, *before: Condition
+) -> dict[str, Condition]:
+    autoscaler = an_autoscaler(conditions=before)
+    found = update_conditions(autoscaler, outcomes, miss, max_misses=3, now=NOW)
+    return {condition.type: condition for condition in found}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "message"),
+    [
+        pytest.param(
+            [held(HoldReason.COOL_DOWN)], "CoolDown", "1 pod is held back: CoolDown (1)", id="one"
+        ),
+        pytest.param(
+            [held(HoldReason.COOL_DOWN), held(HoldReason.SURGE), held(HoldReason.SURGE), EVICT],
+            "Surge",
+            "3 pods are held back: Surge (2), CoolDown (1)",
+            id="several, the commonest reason first",
+        ),
+        pytest.param(
+            [
+                held(HoldReason.PAUSED, EVICT),
+                held(HoldReason.PAUSED, RESIZE),
+                held(HoldReason.PAUSED, RESIZE),
+                held(HoldReason.PAUSED, UNBOOST),
+            ],
+            "Paused",
+            "4 pods are held back: Paused (4); 1 would be evicted, 2 would be resized in place, "
+            "1 would be taken back from its startup boost",
+            id="a pause shows what would be done",
+        ),
+    ],
+)
+def test_pods_that_want_a_change_and_do_not_get_it_are_summed_up(
+    outcomes: Sequence[Outcome], reason: str, message: str
+) -> None:
+    condition = conditions_of(outcomes)["UpdatesHeld"]
+
+    assert condition == Condition("UpdatesHeld", "True", reason, message, NOW)
+
+
+@pytest.mark.parametrize(
+    "reason", sorted(set(HoldReason) - WANTS_CHANGE - {HoldReason.UNBOOST_DELAYED})
+)
+def test_pods_that_want_no_change_are_not_held(reason: HoldReason) -> None:
+    assert conditions_of([held(reason)]) == {}
+
+
+@pytest.mark.parametrize("suspect", Suspect)
+@pytest.mark.parametrize(
+    ("failures", "beginning", "ending"),
+    [
+        pytest.param(1, "1 change without effect", "tried again later", id="once"),
+        pytest.param(3, "3 changes in a row", "nothing more is tried", id="too often"),
+    ],
+)
+def test_changes_without_effect_name_the_suspect(
+    suspect: Suspect, failures: int, beginning: str, ending: str
+) -> None:
+    condition = conditions_of((), a_miss(suspect, failures))["UpdatesWithoutEffect"]
+
+    assert condition.reason == suspect
+    assert condition.message.startswith(beginning)
+    assert condition.message.endswith(ending)
+
+
+def test_conditions_go_with_their_cause_and_keep_the_time_since_when_they_are_so() -> None:
+    since = Condition("UpdatesHeld", "True", "Surge", "old words", NOW - hours(2))
+
+    assert conditions_of((), None, since, PROVIDED) == {"RecommendationProvided": PROVIDED}
+    assert conditions_of([held(HoldReason.SURGE)], None, since)[
+        "UpdatesHeld"
+    ].last_transition_time == NOW - hours(2)
+
+
+@given(st.lists(st.sampled_from([EVICT, *(held(reason) for reason in HoldReason)])))
+def test_renewing_conditions_again_changes_nothing(outcomes: list[Outcome]) -> None:
+    once = tuple(conditions_of(outcomes, a_miss(Suspect.ADMISSION, 2), PROVIDED).values())
+    again = tuple(conditions_of(outcomes, a_miss(Suspect.ADMISSION, 2), *once).values())
+
+    assert again == once
+
+
+def test_the_recommender_and_the_updater_leave_each_other_s_conditions_alone() -> None:
+    assert not set(UpdateConditionType) & set(ConditionType)
+    ours = tuple(conditions_of([held(HoldReason.SURGE)]).values())
+    findings = Findings(Recommendation(), matches_pods=True)
+    renewed = renew_conditions(an_autoscaler(conditions=ours), findings, NOW)
+
+    assert set(ours) <= set(renewed)

@@ -1,0 +1,133 @@
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW, a_pod
+from virtual_time import run_virtually
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.outcomes import Evict, Resize, Unboost
+from trimtab.core.pacing import PaceSettings
+from trimtab.core.pods import OwnerReference
+from trimtab.core.urgency import Change
+from trimtab.updater.agenda import Agenda, Lane, Task
+from trimtab.updater.owning import OwnerKey
+
+NAME = AutoscalerName("default", "web")
+PACE = PaceSettings(per_second=1, burst=2, slow_start=timedelta())
+
+
+def a_task(name: str, difference: float = 1.0, *, up: bool = True, owner: str = "web-1") -> Task:
+    pod = a_pod(name=name, owner=OwnerReference("ReplicaSet", owner))
+    return Task(Evict(pod, NAME, Change(up, relative_difference=difference)), None, None)
+
+
+def names(lane: Lane) -> list[str]:
+    return [lane.take().act.pod.name for _ in range(len(lane))]
+
+
+def test_growing_comes_before_shrinking_then_the_larger_change_then_the_name() -> None:
+    lane = Lane(PACE, NOW)
+    lane.replace_all(
+        [
+            a_task("shrinks", 9.0, up=False),
+            a_task("b-grows-little", 0.1),
+            a_task("a-grows-little", 0.1),
+            a_task("grows-much", 5.0),
+        ]
+    )
+
+    assert names(lane) == ["grows-much", "a-grows-little", "b-grows-little", "shrinks"]
+
+
+def test_the_end_of_a_boost_comes_before_any_resize() -> None:
+    lane = Lane(PACE, NOW)
+    unboost = Task(Unboost(a_pod(name="z"), None, (), {}), None, None)
+    resize = Task(
+        Resize(a_pod(name="a"), NAME, {}, Change(scale_up=True, relative_difference=9.0)),
+        None,
+        None,
+    )
+    lane.replace_all([resize, unboost])
+
+    assert names(lane) == ["z", "a"]
+
+
+def test_a_part_replaces_only_what_concerns_its_owners() -> None:
+    lane = Lane(PACE, NOW)
+    lane.replace_all([a_task("old", owner="web-1"), a_task("other", 0.5, owner="api-1")])
+    owner = OwnerKey("default", OwnerReference("ReplicaSet", "web-1"))
+    lane.replace_part({owner}, [a_task("new", 0.1, owner="web-1")])
+
+    assert names(lane) == ["other", "new"]
+
+
+def test_evictions_and_resizes_have_lanes_of_their_own() -> None:
+    agenda = Agenda(PACE, NOW)
+    resize = Task(Resize(a_pod(name="a"), NAME, {}, Change()), None, None)
+    agenda.fill([a_task("b"), resize])
+
+    assert len(agenda) == 2
+    assert names(agenda.evictions) == ["b"]
+    assert names(agenda.resizes) == ["a"]
+
+
+def test_a_closed_lane_begins_nothing_before_it_opens() -> None:
+    lane = Lane(PACE, NOW)
+    lane.close_until(NOW + timedelta(seconds=30))
+    lane.close_until(NOW + timedelta(seconds=5))
+
+    assert lane.time_to_next(NOW) == timedelta(seconds=30)
+    assert lane.time_to_next(NOW + timedelta(seconds=30)) == timedelta()
+
+
+@pytest.mark.parametrize(
+    ("pace", "waits"),
+    [
+        pytest.param(PACE, True, id="limited"),
+        pytest.param(PaceSettings(per_second=0), False, id="unlimited"),
+        pytest.param(PaceSettings(per_second=-1), False, id="unlimited as the original says it"),
+    ],
+)
+def test_tasks_that_were_begun_count_against_the_pace(pace: PaceSettings, *, waits: bool) -> None:
+    lane = Lane(pace, NOW)
+    for _ in range(5):
+        lane.time_to_next(NOW)
+        lane.count_begun()
+
+    assert (lane.time_to_next(NOW) > timedelta()) is waits
+
+
+def test_what_is_put_back_waits_in_its_place() -> None:
+    lane = Lane(PACE, NOW)
+    lane.replace_all([a_task("first", 3.0), a_task("second", 2.0)])
+    taken = lane.take()
+    lane.put_back(taken)
+
+    assert names(lane) == ["first", "second"]
+
+
+def test_waiting_for_a_task_ends_when_there_is_one() -> None:
+    async def scene() -> int:
+        lane = Lane(PACE, NOW)
+        lane.replace_all([a_task("a")])
+        await lane.filled()
+        return len(lane)
+
+    assert run_virtually(scene()) == 1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 9)), max_size=12), st.randoms())
+def test_the_order_in_which_tasks_come_in_plays_no_part(
+    changes: list[tuple[bool, float]], dice: Random
+) -> None:
+    tasks = [a_task(f"p{number}", much, up=up) for number, (up, much) in enumerate(changes)]
+    shuffled = list(tasks)
+    dice.shuffle(shuffled)
+    one, two = Lane(PACE, NOW), Lane(PACE, NOW)
+    one.replace_all(tasks)
+    two.replace_all(shuffled)
+
+    assert names(one) == names(two)

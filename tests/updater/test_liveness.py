@@ -1,0 +1,79 @@
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from makers import NOW, hours, minutes
+from virtual_time import StillClock
+
+from trimtab.api.leases import Lease
+from trimtab.api.statuses import Status
+from trimtab.cluster.errors import ForbiddenError
+from trimtab.updater.liveness import AdmissionLiveness
+from trimtab.updater.settings import UpdaterSettings
+
+LEASE = Lease("kube-system", "vpa-admission-controller")
+SETTINGS = UpdaterSettings()
+
+
+class Leases:
+    """A server with one lease."""
+
+    def __init__(self, lease: Lease | None) -> None:
+        self.lease = lease
+        self.fails = False
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        assert (namespace, name) == (LEASE.namespace, LEASE.name)
+        if self.fails:
+            raise ForbiddenError("GET lease", Status(code=403))
+        return self.lease
+
+
+def watching(leases: Leases, clock: StillClock) -> AdmissionLiveness:
+    return AdmissionLiveness(leases, SETTINGS, clock)
+
+
+@pytest.mark.parametrize(
+    ("lease", "is_alive"),
+    [
+        pytest.param(None, False, id="there is none"),
+        pytest.param(LEASE, False, id="it says nothing"),
+        pytest.param(replace(LEASE, created_at=NOW - minutes(0.5)), True, id="just made"),
+        pytest.param(replace(LEASE, renewed_at=NOW - minutes(0.5)), True, id="just renewed"),
+        pytest.param(replace(LEASE, renewed_at=NOW - minutes(2)), False, id="long not renewed"),
+    ],
+)
+async def test_at_the_first_look_the_times_in_the_lease_count(
+    lease: Lease | None, *, is_alive: bool
+) -> None:
+    assert await watching(Leases(lease), StillClock()).is_alive() is is_alive
+
+
+@pytest.mark.parametrize("skew", [-hours(1), timedelta(), hours(1)])
+async def test_a_clock_that_is_off_neither_hides_nor_feigns_renewals(skew: timedelta) -> None:
+    clock, leases = StillClock(), Leases(replace(LEASE, renewed_at=NOW + skew))
+    liveness = watching(leases, clock)
+    await liveness.is_alive()
+    seen = []
+    for renews in (True, True, False, False, True):
+        clock.moment += minutes(0.9)
+        if renews:
+            leases.lease = replace(LEASE, renewed_at=clock.moment + skew)
+        seen.append(await liveness.is_alive())
+
+    assert seen == [True, True, True, False, True]
+
+
+async def test_no_answer_is_no_sign_of_life() -> None:
+    leases = Leases(replace(LEASE, renewed_at=NOW))
+    leases.fails = True
+
+    assert not await watching(leases, StillClock()).is_alive()
+
+
+async def test_who_does_not_care_does_not_ask() -> None:
+    leases = Leases(None)
+    leases.fails = True
+    settings = replace(SETTINGS, uses_admission_status=False)
+
+    assert await AdmissionLiveness(leases, settings, StillClock()).is_alive()

@@ -23,8 +23,6 @@ from trimtab.simulation.virtual_time import run_virtually
 
 STEP: Final = timedelta(minutes=1)
 """How often everything is checked that shows only over time."""
-SETTLING: Final = timedelta(hours=6)
-"""How long the cluster may take to come to rest when all faults have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,8 @@ def describe_run(seed: int, size: Size, stack: Stack = REAL) -> list[str]:
         f"seed {seed}: {len(scenario.nodes)} nodes, {len(scenario.workloads)} workloads, "
         f"{len(scenario.autoscalers)} autoscalers ({modes}), {len(scenario.budgets)} budgets, "
         f"{len(scenario.quotas)} quotas, {len(scenario.limit_ranges)} limit ranges; "
-        f"{len(faults)} faults in {scenario.disturbed}, then {scenario.quiet} of quiet"
+        f"{len(faults)} faults in {scenario.disturbed}, "
+        f"then {scenario.settling} to settle and {scenario.quiet} of quiet"
     )
     return [drawn, *(f"  {fault}" for fault in faults)]
 
@@ -82,9 +81,9 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
         await _pass(simulation, inspector, scenario.disturbed + STEP)
         await breaking
         simulation.kubelet.hold_loads()
-        await _pass(simulation, inspector, SETTLING)
+        await _pass(simulation, inspector, scenario.settling)
         inspector.expect_quiet()
-        await _pass(simulation, inspector, scenario.quiet - SETTLING)
+        await _pass(simulation, inspector, scenario.quiet)
         return Report(
             scenario.seed,
             simulation.journal.digest(),

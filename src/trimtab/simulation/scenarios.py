@@ -74,8 +74,10 @@ class Size:
     replicas: tuple[int, int] = (1, 5)
     disturbed_hours: tuple[int, int] = (4, 12)
     """For how long faults come and go."""
-    quiet_hours: int = 9
-    """For how long nothing is broken any more, and nobody's load changes."""
+    settling_hours: int = 6
+    """How long the cluster may take to come to rest when all faults have ended."""
+    quiet_hours: int = 3
+    """For how long nothing may happen any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ class Scenario:
 
     seed: int
     disturbed: timedelta
+    settling: timedelta
     quiet: timedelta
     kubelet_period: timedelta
     nodes: tuple[Node, ...]
@@ -103,6 +106,7 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
     return Scenario(
         seed=seed,
         disturbed=timedelta(hours=random.randint(*size.disturbed_hours)),
+        settling=timedelta(hours=size.settling_hours),
         quiet=timedelta(hours=size.quiet_hours),
         kubelet_period=timedelta(seconds=random.choice((15, 30, 60))),
         nodes=tuple(_draw_node(random, number) for number in range(random.randint(*size.nodes))),

@@ -1,0 +1,79 @@
+"""What a simulated day costs: a thousand pods, one look a minute, all components running.
+
+    python -m bench.simulation
+
+CPU seconds of this process are counted, not the time on the wall, so that other work on the machine
+does not matter much.
+"""
+
+import argparse
+import asyncio
+import sys
+import time
+from datetime import timedelta
+from random import Random
+
+from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
+from trimtab.core.pods import Allocation
+from trimtab.core.resources import Resource
+from trimtab.core.selectors import Selector, equality
+from trimtab.simulation import loads
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.stack import REAL, Stack
+from trimtab.simulation.virtual_time import run_virtually
+
+MIB = 1024 * 1024
+NONE = Stack((), lambda _simulation: {})
+
+
+def furnish(simulation: Simulation, workloads: int, replicas: int) -> None:
+    """A cluster of Deployments with one container each, and an autoscaler for each of them."""
+    world = simulation.world
+    for number in range(max(1, workloads * replicas // 100)):
+        capacity = {Resource.CPU: 64_000, Resource.MEMORY: 256 * 1024 * MIB}
+        world.nodes.put(Node(f"node-{number}", capacity))
+    for number in range(workloads):
+        name = f"web-{number}"
+        allocation = Allocation({Resource.CPU: 200, Resource.MEMORY: 300 * MIB})
+        load = loads.office_day(cpu_millicores=150.0, memory_bytes=200.0 * MIB)
+        container = ContainerTemplate("app", allocation, load=load)
+        selector = Selector((equality("app", name),))
+        template = PodTemplate({"app": name}, (container,))
+        world.add_workload(
+            WorkloadObject("bench", "Deployment", name, template, selector, replicas=replicas)
+        )
+        target = TargetReference("Deployment", name, "apps/v1")
+        mode = UpdateMode.IN_PLACE_OR_RECREATE
+        world.add_autoscaler(Autoscaler("bench", name, target=target, mode=mode))
+
+
+async def live(stack: Stack, workloads: int, replicas: int, span: timedelta) -> int:
+    """How many pods ran at the end of the span."""
+    async with Simulation(random=Random(1)) as simulation:
+        furnish(simulation, workloads, replicas)
+        for name, component in stack.build(simulation).items():
+            simulation.add(name, component)
+        await asyncio.sleep(span.total_seconds())
+        simulation.check()
+        return len(simulation.world.pods)
+
+
+def main() -> None:
+    """Print the CPU seconds of a day, without and with components."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--workloads", type=int, default=100)
+    parser.add_argument("--replicas", type=int, default=10)
+    parser.add_argument("--hours", type=float, default=24.0)
+    given = parser.parse_args()
+    for name, stack in (("the cluster alone", NONE), ("with all components", REAL)):
+        begin = time.process_time()
+        span = timedelta(hours=given.hours)
+        pods = run_virtually(live(stack, given.workloads, given.replicas, span))
+        spent = time.process_time() - begin
+        sys.stdout.write(f"{name}: {pods} pods for {span}: {spent:.1f} CPU seconds\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from datetime import timedelta
+from random import Random
+
+import pytest
+from simulation.small_cluster import a_node, a_workload
+
+from trimtab.cluster.errors import ClusterError
+from trimtab.core.pods import PodPhase
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.breaking import break_now
+from trimtab.simulation.facts import Fact, FaultBegan, FaultEnded, ProcessCrashed
+from trimtab.simulation.faults import OF_COMPONENTS, Fault, FaultKind
+from trimtab.simulation.kubelet import KubeletSettings
+from trimtab.simulation.processes import Surroundings
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.virtual_time import run_virtually
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+WANTED = {"web": 3, "db": 2}
+SCENARIO = Scenario(
+    seed=1,
+    disturbed=timedelta(),
+    settling=timedelta(),
+    quiet=timedelta(),
+    kubelet_period=15 * SECOND,
+    nodes=tuple(a_node(f"node-{number}") for number in range(3)),
+    workloads=(
+        a_workload("Deployment", "web", replicas=WANTED["web"]),
+        a_workload("StatefulSet", "db", replicas=WANTED["db"]),
+    ),
+    autoscalers=(),
+)
+
+
+async def look_around(surroundings: Surroundings) -> None:
+    """A component that does nothing but ask for things, all the time."""
+    while True:
+        with suppress(ClusterError):
+            await surroundings.cluster.fetch_lease("kube-system", "vpa-updater")
+            await surroundings.usage.fetch()
+        await surroundings.clock.sleep(timedelta(seconds=5))
+
+
+async def wait(span: timedelta) -> None:
+    await asyncio.sleep(span.total_seconds())
+
+
+def a_fault(kind: FaultKind) -> Fault:
+    target = "updater" if kind in OF_COMPONENTS else ""
+    return Fault(kind, timedelta(), 10 * MINUTE, target, strength=0.5)
+
+
+async def break_and_mend(kind: FaultKind) -> tuple[Simulation, list[Fact]]:
+    """What is left an hour after a fault of ten minutes."""
+    facts: list[Fact] = []
+    kubelet = KubeletSettings(period=SCENARIO.kubelet_period)
+    async with Simulation(random=Random(1), kubelet=kubelet) as simulation:
+        simulation.world.subscribe(facts.append)
+        simulation.furnish(SCENARIO)
+        simulation.add("updater", look_around)
+        await wait(10 * MINUTE)
+        mend = break_now(simulation, a_fault(kind))
+        await wait(10 * MINUTE)
+        mend()
+        await wait(60 * MINUTE)
+        simulation.check()
+        assert simulation.processes["updater"].is_running
+        assert simulation.failures() == {}
+        return simulation, facts
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_when_a_fault_has_ended_nothing_is_left_of_it(kind: FaultKind) -> None:
+    simulation, facts = run_virtually(break_and_mend(kind))
+
+    world, line = simulation.world, simulation.processes["updater"].line
+    assert [type(fact) for fact in facts if isinstance(fact, FaultBegan | FaultEnded)] == [
+        FaultBegan,
+        FaultEnded,
+    ]
+    assert list(simulation.processes) == ["updater"]
+    assert line.disturbances == []
+    assert simulation.processes["updater"].clock.skew == timedelta()
+    assert simulation.admitting.outages == 0
+    assert simulation.admitting.later_webhooks == []
+    assert simulation.metrics.faults == []
+    assert simulation.kubelet.memory_factor == 1.0
+    assert len(world.quotas) == 0
+    assert all(node.is_ready for node in world.nodes)
+    assert {node.name: node.capacity for node in world.nodes} == simulation.capacities
+
+
+@pytest.mark.parametrize(
+    "kind", [FaultKind.NODE_LOST, FaultKind.ROLLOUT, FaultKind.POD_DELETED, FaultKind.QUOTA_FULL]
+)
+def test_the_cluster_brings_its_pods_back_when_a_fault_has_ended(kind: FaultKind) -> None:
+    simulation, _ = run_virtually(break_and_mend(kind))
+
+    ready = [
+        pod for pod in simulation.world.pods if pod.phase is PodPhase.RUNNING and pod.ready_since
+    ]
+    assert Counter(pod.labels["app"] for pod in ready) == WANTED
+
+
+@pytest.mark.parametrize("kind", [FaultKind.CRASH, FaultKind.CRASH_LOOP])
+def test_a_component_that_crashes_does_so_at_one_of_its_requests(kind: FaultKind) -> None:
+    _, facts = run_virtually(break_and_mend(kind))
+
+    crashes = [fact for fact in facts if isinstance(fact, ProcessCrashed) and fact.during]
+    assert {crash.during for crash in crashes} <= {
+        "fetch lease kube-system/vpa-updater",
+        "list pods.metrics.k8s.io",
+    }
+    assert (len(crashes) > 1) is (kind is FaultKind.CRASH_LOOP)
+    assert crashes
+
+
+def test_two_faults_of_one_kind_end_one_by_one() -> None:
+    async def run() -> list[bool]:
+        async with Simulation(random=Random(1)) as simulation:
+            simulation.add("updater", look_around)
+            one = break_now(simulation, a_fault(FaultKind.CUT_OFF))
+            other = break_now(simulation, a_fault(FaultKind.CUT_OFF))
+            line = simulation.processes["updater"].line
+            seen = [line.is_cut]
+            one()
+            seen.append(line.is_cut)
+            other()
+            return [*seen, line.is_cut]
+
+    assert run_virtually(run()) == [True, True, False]

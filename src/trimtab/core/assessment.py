@@ -97,6 +97,9 @@ class Candidate:
     standing: disruption.Standing
     memory: PodMemory
     workload: WorkloadName | None = None
+    """The topmost."""
+    owner: WorkloadName | None = None
+    """The direct one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,9 @@ def assess(
     for check in _CHECKS:
         if (reason := check(facts, context)) is not None:
             return Hold(pod, name, reason, judgement.change)
-    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
+    owner = disruption.owner_of(pod)
+    group = None if owner is None else context.groups.get(owner)
+    standing = disruption.standing(group, autoscaler, context.settings.disruption)
     if isinstance(standing, HoldReason):
         return Hold(pod, name, standing, judgement.change)
     wanted = context.want(pod, autoscaler, judgement)
@@ -193,6 +198,7 @@ def assess(
         standing=standing,
         memory=facts.memory,
         workload=workload,
+        owner=owner,
     )
 
 

@@ -72,17 +72,18 @@ def match_autoscalers(
     index: AutoscalerIndex, workload: WorkloadName | None, labels: Mapping[str, str]
 ) -> list[ObservedAutoscaler]:
     """All autoscalers that match a pod of the workload, the strongest first."""
-    if workload is None:
-        return []
-    return [observed for observed in index.get(workload, ()) if observed.matches(labels)]
+    found = None if workload is None else index.get(workload)
+    return [observed for observed in found if observed.matches(labels)] if found else []
 
 
 def governing(
     matching: Sequence[ObservedAutoscaler], acts: Callable[[Autoscaler], bool]
 ) -> ObservedAutoscaler | None:
     """The strongest of those that act; if none does, the strongest of all."""
-    acting = (observed for observed in matching if acts(observed.autoscaler))
-    return next(acting, matching[0] if matching else None)
+    for observed in matching:
+        if acts(observed.autoscaler):
+            return observed
+    return matching[0] if matching else None
 
 
 def governor_of(

@@ -69,8 +69,7 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
 
     Boosted pods do not count: that a boost ends is no news about a recommendation.
     """
-    counted = [_wants_change(each) for each in outcomes if _counts(each)]
-    return sum(counted) / len(counted) if counted else 0.0
+    return _share(outcomes)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +153,21 @@ def _split_surge(
 
 def _is_surge(candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context) -> bool:
     usual, settings = context.snapshot.usual_share, context.settings
-    assessed: list[Candidate | Hold] = [*candidates, *holds]
-    counted = [_wants_change(each) for each in assessed if _counts(each)]
-    if usual is None or len(counted) < max(settings.surge_min_pods, 1):
+    if usual is None:
         return False
-    return sum(counted) / len(counted) - usual > settings.surge_margin
+    share, counted = _share([*candidates, *holds])
+    return counted >= settings.surge_min_pods and share - usual > settings.surge_margin
 
 
-def _counts(each: Candidate | Outcome) -> bool:
-    """Whether the pod belongs to those whose share is watched."""
-    idle = isinstance(each, Hold) and each.reason in _IDLE
-    return not idle and not boosted_containers(each.pod)
-
-
-def _wants_change(each: Candidate | Outcome) -> bool:
-    return not isinstance(each, Hold) or each.reason in WANTS_CHANGE
+def _share(assessed: Iterable[Candidate | Outcome]) -> tuple[float, int]:
+    """The share of the pods that want a change, and of how many."""
+    wanting = counted = 0
+    for each in assessed:
+        reason = each.reason if isinstance(each, Hold) else None
+        if reason not in _IDLE and not boosted_containers(each.pod):
+            counted += 1
+            wanting += reason is None or reason in WANTS_CHANGE
+    return wanting / max(counted, 1), counted
 
 
 def _pause(outcome: Outcome, autoscaler: Autoscaler | None, settings: PlanSettings) -> Outcome:
@@ -224,7 +223,8 @@ def _unboost_hold(end: _BoostEnd, context: Context, spent: _Spent) -> HoldReason
     if not resizing.restarts_containers(pod) and (end.is_overdue or uncounted):
         # Giving CPU back disturbs nobody, and a boost must not last for ever (D8).
         return None
-    return None if _is_disruptable(pod, context, spent) else HoldReason.BUDGET_SPENT
+    owner = disruption.owner_of(pod)
+    return None if _is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
 
 
 def _waits_for_resize(end: _BoostEnd, now: datetime) -> bool:
@@ -236,7 +236,8 @@ def _waits_for_resize(end: _BoostEnd, now: datetime) -> bool:
 
 def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Resize | Hold:
     pod, name = candidate.pod, candidate.autoscaler.identity
-    chosen = _decide(candidate, context, disruptable=_is_disruptable(pod, context, spent))
+    disruptable = _is_disruptable(candidate.owner, context, spent)
+    chosen = _decide(candidate, context, disruptable=disruptable)
     if chosen is Action.EVICT:
         chosen = _confirm_eviction(candidate, context, spent)
     if isinstance(chosen, HoldReason):
@@ -322,8 +323,8 @@ def _awaits_effect(workload: WorkloadName, context: Context, spent: _Spent) -> b
     return missed + snapshot.unproven.get(workload, 0) + spent.evicted[workload] >= most
 
 
-def _is_disruptable(pod: Pod, context: Context, spent: _Spent) -> bool:
-    owner, group = disruption.owner_of(pod), context.group_of(pod)
+def _is_disruptable(owner: WorkloadName | None, context: Context, spent: _Spent) -> bool:
+    group = None if owner is None else context.groups.get(owner)
     if owner is None or group is None:
         return False
     return group.is_disruptable(context.settings.disruption.tolerance, spent.disrupted[owner])

@@ -82,6 +82,16 @@ def saved(*aggregates: AggregateCheckpoint) -> Scene:
     return scene
 
 
+def saved_late(*aggregates: AggregateCheckpoint, wait: timedelta) -> Scene:
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler()
+        for aggregate in aggregates:
+            await stage.play(SaveCheckpoints((aggregate,)))
+            await stage.wait(wait)
+
+    return scene
+
+
 def saved_for_another_target(*aggregates: AggregateCheckpoint) -> Scene:
     async def scene(stage: Stage) -> None:
         for number, aggregate in enumerate(aggregates):
@@ -244,6 +254,8 @@ HALF_THE_SAMPLES = replace(WHOLE, total_samples_count=50)
 FORGETFUL = replace(WHOLE, last_sample_start=START)
 YOUNGER = replace(WHOLE, first_sample_start=START + DAY)
 UNSAMPLED = replace(WHOLE, first_sample_start=None, last_sample_start=None)
+UNDATED = AggregateCheckpoint(memory_histogram=WHOLE.memory_histogram)
+AGED = AggregateCheckpoint(memory_histogram=replace(WHOLE.memory_histogram, total_weight=0.98))
 EMPTY = AggregateCheckpoint(total_samples_count=100)
 
 SINS = [
@@ -288,6 +300,18 @@ SINS = [
         relabelled(relabel=False),
         relabelled(relabel=True),
         id="memory weight lost though no window moved",
+    ),
+    pytest.param(
+        Histories,
+        saved_late(UNDATED, AGED, wait=DAY * 7),
+        saved_late(UNDATED, AGED, wait=DAY * 8),
+        id="memory weight lost that is not old enough to be forgotten",
+    ),
+    pytest.param(
+        Histories,
+        saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 7),
+        saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 8),
+        id="samples lost that are not old enough to be forgotten",
     ),
     pytest.param(
         KeptCheckpoints,

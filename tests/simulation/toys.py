@@ -120,6 +120,8 @@ class Stage:
         failure = process.failure()
         if failure is not None:
             raise failure
+        # Nobody looks at its views any more.
+        process.line.is_dead = True
 
 
 Toy = Callable[[Surroundings], Coroutine[object, object, None]]

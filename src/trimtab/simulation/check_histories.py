@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.api.checkpoints import Checkpoint
@@ -35,11 +35,13 @@ class Histories(Checker):
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._subjects: dict[ObjectName, _Subject] = {}
+        self._saved_since = dict[ObjectName, datetime]()
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """What was lost."""
         match fact:
-            case CheckpointSaved(actor=actor, before=before, after=after):
+            case CheckpointSaved(at=at, actor=actor, before=before, after=after):
+                self._saved_since.setdefault(_name(after), at)
                 subject = self._subject(after)
                 known = self._subjects.get(_name(after), subject)
                 self._subjects[_name(after)] = subject
@@ -54,9 +56,10 @@ class Histories(Checker):
         last = old.last_sample_start
         if last and (new.last_sample_start is None or new.last_sample_start < last):
             yield f"its last sample at {new.last_sample_start}, before {last}"
-        if not self._may_be_forgotten(old):
+        is_old = self._may_be_forgotten(before)
+        if not is_old:
             yield from _find_lost_counts(old, new)
-        allowed = _AGED_OUT if self._may_be_forgotten(old) else _ROUNDING
+        allowed = _AGED_OUT if is_old else _ROUNDING
         lost = _lost_part(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
         if lost > allowed:
             yield f"{lost:.4%} of its CPU weight lost"
@@ -64,11 +67,13 @@ class Histories(Checker):
         if lost > allowed and self._is_memory_clear(after):
             yield f"{lost:.4%} of its memory weight lost"
 
-    def _may_be_forgotten(self, aggregate: AggregateCheckpoint) -> bool:
+    def _may_be_forgotten(self, checkpoint: Checkpoint) -> bool:
         """Whether a part of it is so old that nobody has to know it any more."""
-        first, usage = aggregate.first_sample_start, self.rules.usage
+        usage = self.rules.usage
         lifetime = usage.memory_interval * usage.memory_interval_count
-        return first is not None and self.world.now() - first >= lifetime
+        # Only samples of CPU are dated; a history of kills alone is as old as its checkpoint.
+        first = checkpoint.aggregate.first_sample_start or self._saved_since[_name(checkpoint)]
+        return self.world.now() - first >= lifetime
 
     def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
         """Whether no window that was closed, or lay elsewhere, may be open again."""

@@ -8,7 +8,7 @@ from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.toys import SELECTOR, EvictEverything, PublishTo, Toy
 
 from trimtab.api.checkpoints import Checkpoint
-from trimtab.core.autoscalers import TargetReference, UpdateMode
+from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.buckets import CPU_BUCKETS
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.histogram import HistogramBank
@@ -19,34 +19,23 @@ from trimtab.simulation.loads import Load, Wave
 from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
 from trimtab.simulation.processes import Surroundings
 from trimtab.simulation.rules import Rules
-from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.virtual_time import START, run_virtually
+from trimtab.simulation.world import World
 
 LARGER = a_recommendation(target=amounts(200, 300 * MIB))
 LOAD = Load(cpu=Wave(base=80.0), memory=Wave(base=60.0 * MIB))
 
 
-def a_scenario(replicas: int) -> Scenario:
+def furnish(world: World, replicas: int) -> None:
+    """Three nodes, a Deployment and its autoscaler."""
+    for number in range(3):
+        world.nodes.put(Node(f"node-{number}", amounts(8000, 32_000 * MIB)))
     allocation = Allocation(amounts(100, 100 * MIB))
     template = PodTemplate({"app": "web"}, (ContainerTemplate("app", allocation, load=LOAD),))
-    return Scenario(
-        seed=1,
-        disturbed=timedelta(),
-        quiet=timedelta(),
-        kubelet_period=timedelta(seconds=15),
-        nodes=tuple(Node(f"node-{number}", amounts(8000, 32_000 * MIB)) for number in range(3)),
-        workloads=(
-            WorkloadObject("default", "Deployment", "web", template, SELECTOR, replicas=replicas),
-        ),
-        autoscalers=(
-            an_autoscaler(
-                LARGER,
-                created_at=None,
-                mode=UpdateMode.RECREATE,
-                target=TargetReference("Deployment", "web", "apps/v1"),
-            ),
-        ),
+    world.add_workload(
+        WorkloadObject("default", "Deployment", "web", template, SELECTOR, replicas=replicas)
     )
+    world.add_autoscaler(an_autoscaler(LARGER, created_at=None, mode=UpdateMode.RECREATE))
 
 
 def broken_rules(*toys: Toy, replicas: int = 6, minutes: float = 30) -> tuple[set[str], str]:
@@ -55,7 +44,7 @@ def broken_rules(*toys: Toy, replicas: int = 6, minutes: float = 30) -> tuple[se
     async def run() -> tuple[set[str], str]:
         async with Simulation(random=Random(1)) as simulation:
             inspector = Inspector(simulation.world, Rules(status_lease=None))
-            simulation.furnish(a_scenario(replicas))
+            furnish(simulation.world, replicas)
             await simulation.clock.sleep(timedelta(minutes=5))
             for number, toy in enumerate(toys):
                 simulation.add(f"toy-{number}", toy)

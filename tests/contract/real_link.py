@@ -22,6 +22,8 @@ from trimtab.cluster.usage import MetricsApi
 _EVENTS = paths.collection("v1", "events", "default")
 _LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
 _FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+_TURN = aiohttp.ClientTimeout(total=30)
+"""How long one request is kept up; the server gives up after a minute."""
 _WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 
@@ -85,15 +87,15 @@ class RealLink:
             return answer.headers.get("X-Kubernetes-PF-FlowSchema-UID") == flow
 
     async def _take_the_turn(self, session: aiohttp.ClientSession) -> None:
-        """Send requests whose bodies never end, each of which is served for up to a minute."""
+        """Send requests whose bodies never end, one after the other."""
 
         async def endless() -> AsyncIterator[bytes]:
             yield b"{"
             await asyncio.Event().wait()
 
         while True:
-            with suppress(aiohttp.ClientError):
-                async with session.post(_EVENTS, data=endless()):
+            with suppress(aiohttp.ClientError, TimeoutError):
+                async with session.post(_EVENTS, data=endless(), timeout=_TURN):
                     pass
             await asyncio.sleep(0.05)
 

@@ -61,6 +61,7 @@ def _live(directory: Path, tell: int) -> None:
     _mount("proc", "/proc", "proc")
     for folder in PRIVATE_FOLDERS:
         _make_private(Path(folder))
+    _offer_socket(directory / "containerd.sock")
     for name in PRIVATE_PARAMETERS:
         _copy_parameter(Path("/proc/sys") / name, directory / name.replace("/", "."))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -87,6 +88,15 @@ def _make_private(folder: Path) -> None:
         entry.mkdir() if entry in folders else entry.touch()
         _mount(f"/proc/self/fd/{opened}", str(entry), flags=_BIND | _RECURSIVE)
         os.close(opened)
+
+
+def _offer_socket(socket: Path) -> None:
+    """Let containerd be found where kubelets look when they read usage, whatever they are told."""
+    folder = Path("/run/containerd")
+    folder.mkdir(exist_ok=True)
+    # One that the machine uses itself stays as it is.
+    _mount("tmpfs", str(folder), "tmpfs")
+    (folder / socket.name).symlink_to(socket)
 
 
 def _copy_parameter(parameter: Path, copy: Path) -> None:

@@ -106,8 +106,6 @@ def kubelet_flags(place: Place) -> list[str]:
         f"--cert-dir={place.directory / 'kubelet-certificates'}",
         f"--hostname-override={place.name}",
         f"--node-ip={place.address}",
-        # Where the usage of containers is read; it does not follow the endpoint of the file.
-        f"--containerd={place.socket}",
         "--v=2",
     ]
 

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final, Protocol, TypeGuard
 
+import structlog
+
 from trimtab.cluster.errors import ForbiddenError, RivalError
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
 """A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -69,6 +73,15 @@ def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
     flaw = _flaw(view.age())
     causes = [f"{where}: {problem}" for where, problem in problems.items()] if flaw else []
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
+
+
+def tell_of_obstacles(obstacles: list[str], told: list[str]) -> list[str]:
+    """Log what keeps a component from its work, if that is news; what is told now."""
+    if obstacles and obstacles != told:
+        _logger.warning("not ready", obstacles=obstacles)
+    elif told and not obstacles:
+        _logger.info("ready again")
+    return obstacles
 
 
 def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:

@@ -37,10 +37,10 @@ async def serving(address: str, probes: Probes) -> AsyncIterator[None]:
     application.router.add_get("/metrics", _show_metrics)
     application.router.add_get("/health-check", _page(probes.health))
     application.router.add_get("/readyz", _page(probes.readiness))
-    runner = web.AppRunner(application, access_log=None)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port, shutdown_timeout=1).start()
+        await web.TCPSite(runner, host, port).start()
     except OSError as error:
         await runner.cleanup()
         raise FailedError(f"cannot listen on {address}: {error.strerror or error}") from error

@@ -20,8 +20,9 @@ _SHARED: Final[tuple[Processor, ...]] = (
 )
 
 
-def set_up(flags: LogFlags, output: TextIO = sys.stderr) -> None:
+def set_up(flags: LogFlags, output: TextIO | None = None) -> None:
     """Let everything that is logged from now on be written as the flags say."""
+    output = output or sys.stderr
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

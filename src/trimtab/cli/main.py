@@ -19,6 +19,13 @@ from trimtab.cli.usage import UsageError
 _FAILED: Final = 1
 _MISUSED: Final = 2
 
+_FOR_LIBRARIES: Final = {
+    # Our arrays are too small for threads to be worth their memory.
+    "OPENBLAS_NUM_THREADS": "1",
+    # The original has no `_created` series, and they would be a third of all.
+    "PROMETHEUS_DISABLE_CREATED_SERIES": "true",
+}
+"""What libraries read from the environment when they are imported."""
 _ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
 _FLAGS: Final = cyclopts.Parameter(
     # As in Go, the last one counts.
@@ -85,8 +92,8 @@ def version() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the arguments ask for."""
-    # Our arrays are too small for threads to be worth their memory; numpy reads this once.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    for name, value in _FOR_LIBRARIES.items():
+        os.environ.setdefault(name, value)
     try:
         code = app(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()

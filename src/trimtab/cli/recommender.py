@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 
 from trimtab.cli import logs, process, starting
 from trimtab.cli.flags import CommonFlags
-from trimtab.cli.health import Heartbeat, list_obstacles
+from trimtab.cli.health import Heartbeat, list_obstacles, tell_of_obstacles
 from trimtab.cli.http_server import Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
 from trimtab.cli.recommender_flags import RecommenderFlags, to_settings
@@ -105,6 +105,7 @@ class _Process:
         )
         self._heartbeat = Heartbeat(clock.elapsed, _INTERVALS_UNTIL_DEAD * settings.interval)
         self._meter = Meter()
+        self._told_obstacles: list[str] = []
 
     @property
     def probes(self) -> Probes:
@@ -129,6 +130,7 @@ class _Process:
         knowledge = self._recommender.knowledge
         telling.tell(turnout, knowledge)
         self._meter.note(turnout, knowledge)
+        self._told_obstacles = tell_of_obstacles(self._obstacles(), self._told_obstacles)
 
     def _obstacles(self) -> list[str]:
         turnout = self._recommender.last_turnout

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final, TypeVar
 
 import structlog
+from prometheus_client import Gauge
 
 from trimtab import __version__
 from trimtab.cli.flag_types import format_span
@@ -16,6 +17,10 @@ from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
 
 _SECRETS: Final = frozenset({"password", "prometheus_bearer_token"})
+
+BUILD: Final = Gauge(
+    "trimtab_build_info", "What runs here; the value is always 1.", ["component", "version"]
+)
 
 SettingsT = TypeVar("SettingsT")
 
@@ -79,22 +84,26 @@ def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) 
     except SettingsError as error:
         value = error.value
         flags = [flag_name(name) for name, given in changed.items() if given == value]
-        shown = format_span(value) if isinstance(value, timedelta) else repr(value)
         where = " or ".join(flags) or error.field
-        raise UsageError(f"{where}: {shown} {error.problem}") from error
+        raise UsageError(f"{where}: {_show(where, value)!r} {error.problem}") from error
 
 
 def tell_of_start(
     component: str, common: CommonFlags, own: object, warnings: Iterable[str]
 ) -> None:
     """Log what starts, how it differs from the usual, and what of that has no effect."""
+    BUILD.labels(component, __version__).set(1)
     changed = list_changed(common, own)
-    shown = {
-        name: "(hidden)" if name in _SECRETS else str(value) for name, value in changed.items()
-    }
+    shown = {name: _show(name, value) for name, value in changed.items()}
     _logger.info("starting", component=component, version=__version__, flags=shown)
     idle = [flag_name(name) for name in list_changed(common.klog)]
     if idle:
         _logger.warning("flags without effect here", flags=idle)
     for warning in warnings:
         _logger.warning("command line", problem=warning)
+
+
+def _show(name: str, value: object) -> object:
+    if name in _SECRETS:
+        return "(hidden)"
+    return format_span(value) if isinstance(value, timedelta) else value

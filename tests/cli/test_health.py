@@ -1,0 +1,139 @@
+"""Whether a component is alive, and what keeps it from its work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from trimtab.api.statuses import Status
+from trimtab.cli.health import OLDEST_VIEW, Heartbeat, list_obstacles
+from trimtab.cluster.errors import ForbiddenError, RivalError, UnreachableError
+
+MINUTE = timedelta(minutes=1)
+NO_RIGHT = 'pods is forbidden: User "x" cannot list resource "pods" in API group "metrics.k8s.io"'
+QUOTA = "exceeded quota: small"
+
+
+def forbidden(message: str) -> ForbiddenError:
+    return ForbiddenError("GET /x", Status(code=403, message=message))
+
+
+@dataclass
+class Watch:
+    """A clock that goes when it is told to."""
+
+    time: timedelta = timedelta()
+
+    def elapsed(self) -> timedelta:
+        return self.time
+
+
+@dataclass
+class View:
+    """A cluster as readiness sees it."""
+
+    its_age: timedelta | None = timedelta()
+    its_problems: Mapping[str, Exception] = field(default_factory=dict)
+
+    def age(self) -> timedelta | None:
+        return self.its_age
+
+    def problems(self) -> Mapping[str, Exception]:
+        return self.its_problems
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def heartbeat(watch: Watch) -> Heartbeat:
+    return Heartbeat(watch.elapsed, 5 * MINUTE)
+
+
+def test_a_loop_that_is_not_expected_to_beat_is_healthy(watch: Watch, heartbeat: Heartbeat) -> None:
+    watch.time += 60 * MINUTE
+
+    assert heartbeat.flaws() == []
+
+
+def test_a_loop_that_is_silent_for_too_long_is_not_healthy(
+    watch: Watch, heartbeat: Heartbeat
+) -> None:
+    with heartbeat.expected():
+        watch.time += 5 * MINUTE
+        just_in_time = heartbeat.flaws()
+        watch.time += MINUTE
+        too_late = heartbeat.flaws()
+
+    assert just_in_time == []
+    assert too_late == ["no tick succeeded for 360 s"]
+
+
+def test_each_beat_counts_anew(watch: Watch, heartbeat: Heartbeat) -> None:
+    with heartbeat.expected():
+        watch.time += 5 * MINUTE
+        heartbeat.beat()
+        watch.time += 5 * MINUTE
+
+        assert heartbeat.flaws() == []
+
+
+def test_nothing_is_expected_of_a_loop_that_has_lost_its_lease(
+    watch: Watch, heartbeat: Heartbeat
+) -> None:
+    with heartbeat.expected():
+        heartbeat.beat()
+    watch.time += 60 * MINUTE
+
+    assert heartbeat.flaws() == []
+
+
+@pytest.mark.parametrize(
+    ("view", "others", "told"),
+    [
+        pytest.param(View(), [], [], id="all is well"),
+        pytest.param(View(OLDEST_VIEW), [], [], id="a quiet day"),
+        pytest.param(
+            View(None, {"/api/v1/pods": ValueError("404")}),
+            [],
+            ["not everything has been listed yet", "/api/v1/pods: 404"],
+            id="before everything was listed, with what is in the way",
+        ),
+        pytest.param(
+            View(OLDEST_VIEW + MINUTE),
+            [],
+            ["nothing was heard of the cluster for 360 s"],
+            id="a view that is too old",
+        ),
+        pytest.param(
+            View(its_problems={"/api/v1/pods": UnreachableError("GET /x", "cut")}),
+            [],
+            [],
+            id="a watch that was cut just now",
+        ),
+        pytest.param(
+            View(its_problems={"save checkpoint": forbidden(NO_RIGHT)}),
+            [],
+            ["missing right: list pods.metrics.k8s.io"],
+            id="an act that lacks a right",
+        ),
+        pytest.param(
+            View(),
+            [forbidden(NO_RIGHT), forbidden(NO_RIGHT)],
+            ["missing right: list pods.metrics.k8s.io"],
+            id="a right that is missing twice is told once",
+        ),
+        pytest.param(View(), [forbidden(QUOTA)], [], id="a full quota is no missing right"),
+        pytest.param(
+            View(), [RivalError("a/b", "gke")], [str(RivalError("a/b", "gke"))], id="a rival"
+        ),
+        pytest.param(View(), [ValueError("passes")], [], id="a failure that passes by itself"),
+    ],
+)
+def test_readiness_names_what_is_in_the_way(
+    view: View, others: list[Exception], told: list[str]
+) -> None:
+    assert list_obstacles(view, others) == told

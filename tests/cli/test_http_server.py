@@ -1,0 +1,79 @@
+"""The pages that Prometheus and a kubelet read."""
+
+import socket
+from collections.abc import Sequence
+
+import aiohttp
+import pytest
+
+from trimtab.cli.failures import FailedError
+from trimtab.cli.http_server import Probes, parse_address, serving
+from trimtab.cli.usage import UsageError
+
+
+def free_address() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def probes(*flaws: str, obstacles: Sequence[str] = ()) -> Probes:
+    return Probes(health=lambda: flaws, readiness=lambda: obstacles)
+
+
+async def ask(address: str, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_a_component_that_is_well_says_ok() -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        healthy, ready = await ask(address, "/health-check"), await ask(address, "/readyz")
+
+    assert (healthy, ready) == ((200, "OK"), (200, "OK"))
+
+
+async def test_a_component_that_is_not_well_says_why() -> None:
+    address = free_address()
+    async with serving(address, probes("silent", obstacles=["no right", "no list"])):
+        sick, unready = await ask(address, "/health-check"), await ask(address, "/readyz")
+
+    assert sick == (500, "silent")
+    assert unready == (500, "no right\nno list")
+
+
+async def test_metrics_are_in_the_text_format_of_prometheus() -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        status, text = await ask(address, "/metrics")
+
+    assert status == 200
+    assert "# TYPE process_resident_memory_bytes gauge\n" in text
+
+
+async def test_an_address_that_is_taken_is_told_in_one_line() -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        with pytest.raises(FailedError, match=f"^cannot listen on {address}: "):
+            async with serving(address, probes()):
+                pass
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        pytest.param(":8942", (None, 8942), id="all interfaces"),
+        pytest.param("127.0.0.1:80", ("127.0.0.1", 80), id="one of them"),
+        pytest.param("[::1]:80", ("::1", 80), id="an address of version 6"),
+        pytest.param("localhost:0", ("localhost", 0), id="a name"),
+    ],
+)
+def test_an_address_is_a_host_and_a_port(text: str, address: tuple[str | None, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "8942", ":", ":http", ":65536", "::1:80", ":-1", ":\u0663"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--address"):
+        parse_address(text)

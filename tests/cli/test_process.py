@@ -1,0 +1,141 @@
+"""A component that is told to end: what is still done, and what is not."""
+
+import asyncio
+import contextlib
+
+import pytest
+from lease_server import Candidate, LeaseServer, wait_for
+from virtual_time import run_virtually
+
+from trimtab.cli.process import GRACE, Duty, serve
+from trimtab.cluster.election import Elector
+
+
+class Worker:
+    """A component that works until it is told to end, and then takes some time to save."""
+
+    def __init__(self, saving_seconds: float = 0) -> None:
+        self.story: list[str] = []
+        self.duty = Duty(self._act, self._save)
+        self._saving_seconds = saving_seconds
+        self.breaks = asyncio.Event()
+
+    async def _act(self) -> None:
+        self.story.append("acts")
+        try:
+            await self.breaks.wait()
+            raise ValueError("broken")
+        finally:
+            self.story.append("stops")
+
+    async def _save(self) -> None:
+        await asyncio.sleep(self._saving_seconds)
+        self.story.append("saved")
+
+
+async def start(
+    worker: Worker, elector: Elector | None = None
+) -> tuple[asyncio.Event, "asyncio.Task[None]"]:
+    stop = asyncio.Event()
+    serving = asyncio.create_task(serve(worker.duty, stop, elector))
+    await asyncio.sleep(0.1)
+    return stop, serving
+
+
+def test_a_component_that_is_told_to_end_stops_and_then_saves() -> None:
+    async def scenario() -> list[str]:
+        worker = Worker()
+        stop, serving = await start(worker)
+        stop.set()
+        await serving
+        return worker.story
+
+    assert run_virtually(scenario()) == ["acts", "stops", "saved"]
+
+
+def test_saving_that_takes_too_long_is_given_up() -> None:
+    async def scenario() -> tuple[list[str], float]:
+        worker = Worker(saving_seconds=1000)
+        stop, serving = await start(worker)
+        stop.set()
+        began = asyncio.get_running_loop().time()
+        await serving
+        return worker.story, asyncio.get_running_loop().time() - began
+
+    story, took = run_virtually(scenario())
+
+    assert story == ["acts", "stops"]
+    assert took == pytest.approx(GRACE.total_seconds())
+
+
+def test_a_component_that_breaks_says_so() -> None:
+    async def scenario() -> None:
+        worker = Worker()
+        _, serving = await start(worker)
+        worker.breaks.set()
+        await serving
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run_virtually(scenario())
+
+    assert caught.group_contains(ValueError, match="broken")
+
+
+def test_the_lease_is_kept_while_saving_and_free_afterwards() -> None:
+    async def scenario() -> tuple[str, str, list[str]]:
+        server, worker = LeaseServer(), Worker(saving_seconds=15)
+        stop, serving = await start(worker, Candidate(server, "one").elector)
+        stop.set()
+        await asyncio.sleep(14)
+        assert server.lease is not None
+        meanwhile = server.lease.holder
+        await serving
+        return meanwhile, server.lease.holder, worker.story
+
+    meanwhile, afterwards, story = run_virtually(scenario())
+
+    assert meanwhile.startswith("one")
+    assert afterwards == ""
+    assert story == ["acts", "stops", "saved"]
+
+
+def test_who_only_waits_for_the_lease_ends_at_once_and_saves_nothing() -> None:
+    async def scenario() -> tuple[list[str], float]:
+        server, worker = LeaseServer(), Worker()
+        leader = Candidate(server, "one")
+        leader.start()
+        await wait_for(leader.elector.leads)
+        stop, serving = await start(worker, Candidate(server, "two").elector)
+        began = asyncio.get_running_loop().time()
+        stop.set()
+        await serving
+        took = asyncio.get_running_loop().time() - began
+        await leader.stop()
+        return worker.story, took
+
+    story, took = run_virtually(scenario())
+
+    assert story == []
+    assert took < 1
+
+
+def test_who_loses_the_lease_stops_without_saving_and_acts_again_later() -> None:
+    async def scenario() -> tuple[list[str], list[str]]:
+        server, worker = LeaseServer(), Worker()
+        candidate = Candidate(server, "one")
+        stop, serving = await start(worker, candidate.elector)
+        candidate.link.hangs_until = asyncio.get_running_loop().time() + 30
+        await wait_for(lambda: not candidate.elector.leads())
+        await asyncio.sleep(1)
+        lost = list(worker.story)
+        await wait_for(lambda: worker.story[-1] == "acts")
+        regained = list(worker.story)
+        stop.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
+        return lost, regained
+
+    lost, regained = run_virtually(scenario())
+
+    assert lost == ["acts", "stops"]
+    assert regained == ["acts", "stops", "acts"]

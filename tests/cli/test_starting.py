@@ -1,0 +1,78 @@
+"""What a command line means, and what is wrong with it."""
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+
+from trimtab.cli import logs, starting
+from trimtab.cli.flags import CommonFlags, KlogFlags, LogFlags
+from trimtab.cli.recommender_flags import HistoryFlags, LoopFlags, RecommenderFlags
+from trimtab.cli.starting import list_changed, list_unknown, make_settings
+from trimtab.cli.usage import UsageError
+from trimtab.recommender.settings import RecommenderSettings
+
+KNOWN = ("memory_saver", "recommender_interval")
+
+
+@pytest.mark.parametrize(
+    ("stray", "warnings"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(["--nope=1"], ["flag --nope is unknown and is ignored"], id="with its value"),
+        pytest.param(
+            ["--nope", "1", "--no"],
+            ["flag --nope is unknown and is ignored", "flag --no is unknown and is ignored"],
+            id="with its value behind it",
+        ),
+        pytest.param(
+            ["--memory-safer"],
+            ["flag --memory-safer is unknown and is ignored; did you mean --memory-saver?"],
+            id="a slip of the finger",
+        ),
+    ],
+)
+def test_a_flag_that_nobody_knows_is_a_warning(stray: list[str], warnings: list[str]) -> None:
+    assert list(list_unknown(stray, KNOWN)) == warnings
+
+
+@pytest.mark.parametrize("stray", [["go"], ["--nope=1", "go"], ["--nope", "1", "go"]])
+def test_an_argument_that_belongs_to_no_flag_is_refused(stray: list[str]) -> None:
+    with pytest.raises(UsageError, match="'go'"):
+        list(list_unknown(stray, KNOWN))
+
+
+def test_only_flags_that_differ_from_their_defaults_are_listed() -> None:
+    loop = LoopFlags(recommender_interval=timedelta(seconds=5))
+    common = replace(CommonFlags(), logs=LogFlags(v=2))
+    changed = list_changed(common, RecommenderFlags(loop=loop))
+
+    assert changed == {"v": 2, "recommender_interval": timedelta(seconds=5)}
+
+
+def test_a_setting_that_makes_no_sense_is_told_by_the_name_of_its_flag() -> None:
+    changed = {"recommender_interval": timedelta()}
+
+    with pytest.raises(UsageError, match=r"^--recommender-interval: '0s' is not above zero"):
+        make_settings(lambda: RecommenderSettings(interval=timedelta()), changed)
+
+
+def test_a_secret_is_among_the_changed_flags_but_is_never_written(told: StringIO) -> None:
+    logs.set_up(LogFlags(), told)
+    flags = RecommenderFlags(history=HistoryFlags(password="hunter2"))
+    starting.tell_of_start("recommender", CommonFlags(), flags, [])
+
+    assert json.loads(told.getvalue())["flags"] == {"password": "(hidden)"}
+
+
+def test_flags_without_effect_are_told_once_and_only_if_they_are_set(told: StringIO) -> None:
+    logs.set_up(LogFlags(), told)
+    klog = KlogFlags(stderrthreshold="error", log_dir="/var/log")
+    starting.tell_of_start("x", replace(CommonFlags(), klog=klog), RecommenderFlags(), [])
+    starting.tell_of_start("x", CommonFlags(), RecommenderFlags(), [])
+
+    events = [json.loads(line) for line in told.getvalue().splitlines()]
+    idle = [event["flags"] for event in events if event["event"] == "flags without effect here"]
+    assert idle == [["--stderrthreshold", "--log-dir"]]

@@ -1,0 +1,452 @@
+"""The recommender as a cluster runs it: a real process, a real API server, real usage."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from makers import MIB, NOW
+from usage_makers import a_selector
+
+from rig import controlplane, processes, programs, waiting, workers
+from rig.controlplane import ControlPlane
+from rig.flags import LOOPBACK
+from rig.node import Node
+from rig.processes import Process
+from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.checkpoints import decode_checkpoint
+from trimtab.core.aggregates import UsageSettings, to_seconds
+from trimtab.core.containers import PodName
+from trimtab.core.intake import Samples
+from trimtab.core.publications import Publications
+from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.resources import Resource, Resources
+from trimtab.core.usage import Usage
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+
+ROOT = Path(__file__).parents[2]
+TRIMTAB = Path(sys.executable).parent / "trimtab"
+AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces"
+SLOW_SECONDS = 90
+"""Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
+
+TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
+CPU_SAMPLES = 'vpa_recommender_samples_total{kind="cpu",outcome="accepted"}'
+OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
+
+GROUPS = {
+    "": ("pods", "events", "replicationcontrollers"),
+    "apps": ("daemonsets", "deployments", "replicasets", "statefulsets"),
+    "batch": ("cronjobs", "jobs"),
+    "autoscaling.k8s.io": ("verticalpodautoscalers", "verticalpodautoscalercheckpoints"),
+    "metrics.k8s.io": ("pods",),
+}
+RIGHTS: list[Json] = [
+    *(
+        {"apiGroups": [group], "resources": [*resources], "verbs": ["list", "watch"]}
+        for group, resources in GROUPS.items()
+    ),
+    {
+        "apiGroups": ["autoscaling.k8s.io"],
+        "resources": ["verticalpodautoscalercheckpoints"],
+        "verbs": ["get", "create", "patch", "delete"],
+    },
+    {
+        "apiGroups": ["autoscaling.k8s.io"],
+        "resources": ["verticalpodautoscalers/status"],
+        "verbs": ["patch"],
+    },
+    {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "create", "update"],
+    },
+]
+"""All that the recommender needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A recommender that runs."""
+
+    process: Process
+    port: int
+
+    def ask(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def metric(self, series: str) -> float:
+        """The value of a series; 0 while there is none."""
+        _, text = self.ask("/metrics")
+        found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    def leads(self) -> bool:
+        return self.metric("trimtab_leading") == 1
+
+    def wait_until(self, path: str, holds: Callable[[tuple[int, str]], object]) -> tuple[int, str]:
+        return waiting.wait_for(lambda: self.ask(path), holds, patience_seconds=SLOW_SECONDS)
+
+    def end(self) -> int:
+        """End it as a kubelet does; its exit code."""
+        self.process.popen.terminate()
+        return self.process.popen.wait(30)
+
+
+@contextmanager
+def recommender(
+    kubeconfig: Path, folder: Path, *flags: str, name: str = "recommender"
+) -> Iterator[Run]:
+    """A recommender for as long as the block lasts."""
+    (port,) = controlplane.free_ports(1)
+    given = [f"--kubeconfig={kubeconfig}", f"--address={LOOPBACK}:{port}", *flags]
+    command = ["recommender", "--v=5", *given]
+    with processes.running(TRIMTAB, command, folder, name=name) as process:
+        run = Run(process, port)
+        process.wait_until(lambda: run.ask("/health-check")[0] == 200)
+        yield run
+
+
+class World:
+    """A namespace with a Deployment and its autoscaler."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.autoscaler = f"{AUTOSCALING}/{namespace}/verticalpodautoscalers/web"
+        self.checkpoints = f"{AUTOSCALING}/{namespace}/verticalpodautoscalercheckpoints"
+        self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+
+    def deploy(self, template: Json) -> None:
+        template["metadata"]["labels"] = {"app": "web"}
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+        self._create(self.deployments, "apps/v1", "Deployment", spec)
+
+    def autoscale(self) -> None:
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        path = self.autoscaler.rpartition("/")[0]
+        version = "autoscaling.k8s.io/v1"
+        self._create(path, version, "VerticalPodAutoscaler", {"targetRef": target})
+
+    def wait_until_measured(self) -> None:
+        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{self.namespace}/pods"
+        self.plane.wait_for(path, lambda found: found["items"], patience_seconds=SLOW_SECONDS)
+
+    def wait_for_target(
+        self, holds: Callable[[Resources], object] = bool, container: str = "app"
+    ) -> Resources:
+        """What the autoscaler recommends, as soon as it is as wanted."""
+        return waiting.wait_for(
+            lambda: self.target(container), holds, patience_seconds=SLOW_SECONDS
+        )
+
+    def target(self, container: str = "app") -> Resources:
+        _, body = self.plane.request("GET", self.autoscaler)
+        said = decode_autoscaler(body).recommendation or ()
+        return next((dict(one.target) for one in said if one.container_name == container), {})
+
+    def forget_status(self) -> None:
+        patch = json.dumps({"status": None}).encode()
+        kind = "application/merge-patch+json"
+        status, body = self.plane.request("PATCH", f"{self.autoscaler}/status", patch, kind)
+        assert status == 200, body
+
+    def stop_pods(self) -> None:
+        """Nothing is measured any more."""
+        patch = json.dumps({"spec": {"replicas": 0}}).encode()
+        kind = "application/merge-patch+json"
+        self.plane.request("PATCH", f"{self.deployments}/web", patch, kind)
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.plane.wait_for(pods, lambda found: not found["items"], patience_seconds=SLOW_SECONDS)
+
+    def flags(self, *more: str) -> tuple[str, ...]:
+        """Those of a recommender that is for this namespace alone, and is quick."""
+        return (
+            f"--vpa-object-namespace={self.namespace}",
+            "--recommender-interval=1s",
+            f"--leader-elect-resource-namespace={self.namespace}",
+            *more,
+        )
+
+    def _create(self, path: str, version: str, kind: str, spec: Json) -> None:
+        manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
+        self.plane.create(path, manifest)
+
+
+def install(plane: ControlPlane) -> None:
+    """Our CRDs, served by the API server."""
+    kubectl = [str(programs.find("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
+    manifest = str(ROOT / "deploy/crds.yaml")
+    for words in (
+        ["apply", "--server-side", "-f", manifest],
+        ["wait", "--for=condition=Established", "--timeout=30s", "-f", manifest],
+    ):
+        subprocess.run([*kubectl, *words], check=True, capture_output=True)
+
+
+def a_template(cpu: str = "150m", memory: str = "400Mi") -> Json:
+    """Pods of which the fake node tells that they use so much."""
+    usage = {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
+    containers = [{"name": "app", "image": "none"}]
+    return {"metadata": {"annotations": usage}, "spec": {"containers": containers}}
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A right that is not given, and what is told of it."""
+
+    group: str
+    resource: str
+    verb: str
+    told: str
+
+    def covers(self, rule: Mapping[str, list[str]]) -> bool:
+        named = (rule["apiGroups"], rule["resources"], rule["verbs"])
+        wanted = (self.group, self.resource, self.verb)
+        return all(one in given for one, given in zip(wanted, named, strict=True))
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            Lacking(
+                "metrics.k8s.io",
+                "pods",
+                "list",
+                "missing right: list pods.metrics.k8s.io in {namespace}",
+            ),
+            id="to read usage",
+        ),
+        pytest.param(
+            Lacking(
+                "coordination.k8s.io",
+                "leases",
+                "get",
+                "missing right: get leases.coordination.k8s.io in {namespace}",
+            ),
+            id="to take part in the election",
+        ),
+        pytest.param(
+            Lacking(
+                "autoscaling.k8s.io",
+                "verticalpodautoscalers/status",
+                "patch",
+                "missing right: patch verticalpodautoscalers/status.autoscaling.k8s.io"
+                " in {namespace}",
+            ),
+            id="to publish",
+        ),
+        pytest.param(
+            Lacking("", "pods", "list", "missing right: list pods in {namespace}"),
+            id="to see pods",
+        ),
+    ]
+)
+def lacking(request: pytest.FixtureRequest) -> Lacking:
+    found = request.param
+    assert isinstance(found, Lacking)
+    return found
+
+
+def an_account(world: World, rights: list[Json], folder: Path) -> Path:
+    """The kubeconfig of an account that may do only that."""
+    plane, name = world.plane, world.namespace
+    group, accounts = "rbac.authorization.k8s.io", f"/api/v1/namespaces/{name}/serviceaccounts"
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    plane.create(f"/apis/{group}/v1/clusterroles", {**role, "rules": rights})
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
+    }
+    plane.create(f"/apis/{group}/v1/namespaces/{name}/rolebindings", binding)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.create(f"{accounts}/default/token", asked)["status"]["token"]
+    document = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
+    document["users"][0]["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed_on_node(node_cluster: Node) -> ControlPlane:
+    install(node_cluster.plane)
+    return node_cluster.plane
+
+
+@pytest.fixture
+def node_world(installed_on_node: ControlPlane, node_namespace: str) -> World:
+    return World(installed_on_node, node_namespace)
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: ControlPlane) -> ControlPlane:
+    install(cluster)
+    return cluster
+
+
+@pytest.fixture
+def world(installed: ControlPlane, namespace: str) -> World:
+    made = World(installed, namespace)
+    made.deploy(a_template())
+    made.autoscale()
+    return made
+
+
+def core_target(world: World, memory_bytes: int) -> Resources:
+    """What the core says of the CPU samples in the checkpoint, and of one memory reading."""
+    _, body = world.plane.request("GET", world.autoscaler)
+    autoscaler = decode_autoscaler(body)
+    _, body = world.plane.request("GET", f"{world.checkpoints}/web-app")
+    checkpoint = decode_checkpoint(body)
+    settings = RecommendationSettings()
+    usage = Usage(UsageSettings(), settings)
+    publications = Publications(usage, settings)
+    usage.learn(autoscaler, a_selector(app="web"))
+    usage.restore(autoscaler.identity, "app", checkpoint.aggregate)
+    usage.track(PodName(world.namespace, "web-0"), {"app": "web"}, ["app"], NOW)
+    row = usage.containers_of(PodName(world.namespace, "web-0"))["app"]
+    seconds = to_seconds(NOW, missing=0.0)
+    reading = Samples(
+        np.array([row]), np.array([float(memory_bytes)]), np.array([seconds], np.float64)
+    )
+    usage.add_memory(reading, seconds)
+    (container,) = publications.refresh()[autoscaler.identity].containers
+    return container.target
+
+
+def test_recommendations_come_with_the_first_tick_and_are_those_of_the_core(
+    world: World, tmp_path: Path
+) -> None:
+    world.wait_until_measured()
+    calm = ("--recommender-interval=10m", f"--vpa-object-namespace={world.namespace}")
+    with recommender(world.plane.kubeconfig, tmp_path, *calm) as run:
+        target = world.wait_for_target()
+        ticks = waiting.wait_for(lambda: run.metric(TICKS), bool)
+        ready = run.ask("/readyz")
+        code = run.end()
+
+    assert ticks == 1
+    assert ready == (200, "OK")
+    assert code == 0
+    assert target == core_target(world, 400 * MIB)
+    assert target[Resource.CPU] == pytest.approx(150 * 1.15, rel=0.25)
+
+
+def test_what_was_learned_is_saved_at_the_end_and_survives_a_restart(
+    world: World, tmp_path: Path
+) -> None:
+    world.wait_until_measured()
+    with recommender(world.plane.kubeconfig, tmp_path, *world.flags()) as first:
+        before = world.wait_for_target()
+        samples = waiting.wait_for(lambda: first.metric(CPU_SAMPLES), bool)
+        first.end()
+    _, body = world.plane.request("GET", f"{world.checkpoints}/web-app")
+    world.stop_pods()
+    world.forget_status()
+    forgotten = world.target()
+    with recommender(world.plane.kubeconfig, tmp_path, *world.flags()):
+        after = world.wait_for_target()
+
+    assert decode_checkpoint(body).aggregate.total_samples_count >= samples
+    assert forgotten == {}
+    assert after == before
+
+
+def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(
+    world: World, tmp_path: Path
+) -> None:
+    flags = world.flags("--leader-elect")
+    kubeconfig = world.plane.kubeconfig
+    with (
+        recommender(kubeconfig, tmp_path, *flags, name="first") as first,
+        recommender(kubeconfig, tmp_path, *flags, name="second") as second,
+    ):
+        waiting.wait_for(first.leads, bool)
+        world.wait_for_target()
+        waits, ready = not second.leads(), second.ask("/readyz")
+        idle = second.metric(TICKS)
+        code = first.end()
+        waiting.wait_for(second.leads, bool)
+        works = waiting.wait_for(lambda: second.metric(TICKS), bool)
+
+    assert waits
+    assert ready == (200, "OK")
+    assert (idle, code) == (0, 0)
+    assert works >= 1
+
+
+def test_a_right_that_is_missing_is_named_by_readiness(
+    world: World, tmp_path: Path, lacking: Lacking
+) -> None:
+    rights = [rule for rule in RIGHTS if not lacking.covers(rule)]
+    kubeconfig = an_account(world, rights, tmp_path)
+    with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
+        status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])
+        alive = run.ask("/health-check")
+
+    assert status == 500
+    assert lacking.told.format(namespace=world.namespace) in told.splitlines()
+    assert alive == (200, "OK")
+
+
+def test_the_rights_that_are_documented_are_enough(world: World, tmp_path: Path) -> None:
+    kubeconfig = an_account(world, RIGHTS, tmp_path)
+    with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
+        target = world.wait_for_target()
+        ready = run.ask("/readyz")
+
+    assert target
+    assert ready == (200, "OK")
+
+
+def test_usage_on_a_real_node_becomes_a_target_with_a_margin(
+    node_world: World, tmp_path: Path
+) -> None:
+    node_world.deploy(workers.template([workers.container("-cpu=150", "-memory=300")]))
+    node_world.autoscale()
+    with recommender(node_world.plane.kubeconfig, tmp_path, *node_world.flags()):
+        target = node_world.wait_for_target()
+
+    # A busy machine may give less than is wanted, and the start of a program costs more.
+    assert target[Resource.CPU] == pytest.approx(150 * 1.15, rel=0.4)
+    assert 300 * MIB * 1.15 <= target[Resource.MEMORY] < 400 * MIB * 1.15
+
+
+def test_an_oom_kill_on_a_real_node_raises_the_memory_target(
+    node_world: World, tmp_path: Path
+) -> None:
+    greedy = workers.container(
+        "-memory=200", "-grow=50", requests={"memory": "400Mi"}, limits={"memory": "400Mi"}
+    )
+    node_world.deploy(workers.template([greedy]))
+    node_world.autoscale()
+    with recommender(node_world.plane.kubeconfig, tmp_path, *node_world.flags()) as run:
+        kills = waiting.wait_for(lambda: run.metric(OOM_KILLS), bool, patience_seconds=SLOW_SECONDS)
+        target = node_world.wait_for_target(lambda told: told and told[Resource.MEMORY] > 500 * MIB)
+
+    # 400 MiB and the bump of at least 100 MiB, in the bucket of that, and the margin.
+    assert kills >= 1
+    assert target[Resource.MEMORY] >= 500 * MIB * 1.15

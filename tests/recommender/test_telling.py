@@ -1,0 +1,82 @@
+"""What is told of a tick: an event for each decision, with what it was about."""
+
+import pytest
+import structlog
+from makers import minutes
+from recommender.small_world import Load, SmallWorld
+from structlog.typing import EventDict
+
+from trimtab.recommender import telling
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.reports import Turnout
+
+
+async def tell_of_tick(world: SmallWorld, recommender: Recommender) -> list[EventDict]:
+    with structlog.testing.capture_logs() as told:
+        at = world.clock.now()
+        telling.tell(Turnout(at, await recommender.tick()), recommender.knowledge)
+    world.wait(minutes(1))
+    return list(told)
+
+
+@pytest.fixture
+def world() -> SmallWorld:
+    made = SmallWorld()
+    made.deploy()
+    made.autoscale()
+    made.loads[""] = Load(cpu=500, memory=1e9)
+    return made
+
+
+async def test_a_new_target_is_told_with_its_autoscaler_and_its_amounts(world: SmallWorld) -> None:
+    first, last = await tell_of_tick(world, world.recommender())
+
+    assert first == {
+        "event": "recommendation published",
+        "log_level": "info",
+        "autoscaler": "default/web",
+        "targets": {"app": {"cpu": "587m", "memory": "1168723596"}},
+    }
+    assert (last["event"], last["published"], last["cpu_samples"]) == ("tick done", 1, 1)
+
+
+async def test_a_status_whose_targets_stay_is_not_worth_much_talk(world: SmallWorld) -> None:
+    recommender = world.recommender()
+    await tell_of_tick(world, recommender)
+    world.autoscale()
+    told = await tell_of_tick(world, recommender)
+
+    assert [(one["event"], one["log_level"]) for one in told] == [
+        ("status published", "debug"),
+        ("tick done", "info"),
+    ]
+
+
+async def test_what_went_wrong_is_told_with_the_step_and_what_it_was_about(
+    world: SmallWorld,
+) -> None:
+    world.failing.add("publish_status")
+    told = await tell_of_tick(world, world.recommender())
+
+    (problem,) = [one for one in told if one["log_level"] == "warning"]
+    assert (problem["event"], problem["step"]) == ("step incomplete", "UpdateVPAs")
+    assert problem["about"] == "default/web"
+    assert "publish_status" in problem["error"]
+
+
+async def test_a_tick_that_saw_nothing_is_no_news(world: SmallWorld) -> None:
+    world.is_listed = False
+    told = await tell_of_tick(world, world.recommender())
+
+    assert [one["log_level"] for one in told] == ["debug"]
+
+
+async def test_what_was_saved_at_the_end_is_told(world: SmallWorld) -> None:
+    recommender = world.recommender()
+    await recommender.tick()
+    world.wait(minutes(1))
+    await recommender.tick()
+    with structlog.testing.capture_logs() as told:
+        telling.tell_of_saving(await recommender.save_all())
+
+    assert [(one["event"], one["written"]) for one in told] == [("checkpoints saved", 1)]

@@ -77,3 +77,16 @@ async def test_who_does_not_care_does_not_ask() -> None:
     settings = replace(SETTINGS, uses_admission_status=False)
 
     assert await AdmissionLiveness(leases, settings, StillClock()).is_alive()
+
+
+async def test_an_answer_is_good_for_a_few_seconds() -> None:
+    clock, leases = StillClock(), Leases(replace(LEASE, renewed_at=NOW))
+    liveness = watching(leases, clock)
+    first = await liveness.is_alive()
+    leases.lease = None
+    clock.moment += timedelta(seconds=4)
+    soon = await liveness.is_alive()
+    clock.moment += timedelta(seconds=4)
+    later = await liveness.is_alive()
+
+    assert (first, soon, later) == (True, True, False)

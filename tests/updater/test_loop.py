@@ -431,6 +431,7 @@ def test_without_an_admission_controller_nothing_is_evicted() -> None:
         updater = an_updater(cluster, replace(UNPACED, uses_admission_status=True))
         cluster.leases.clear()
         absent = await updater.tick()
+        await asyncio.sleep(10)
         cluster.leases[LEASE] = replace(a_lease(), renewed_at=cluster.clock.now())
         present = await updater.tick()
 
@@ -521,5 +522,24 @@ def test_a_turn_that_fails_does_not_end_the_updater() -> None:
 
         assert early == []
         assert cpu(cluster) == [500, 500]
+
+    run_virtually(scene())
+
+
+def test_a_turn_that_comes_while_a_resize_is_under_way_does_not_ask_for_it_again() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP, mode=IN_PLACE)
+        cluster.latency = timedelta(seconds=30)
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(5)
+        pod = cluster.pods_of("web")[1]
+        cluster.put(replace(pod, labels={**pod.labels, "new": "label"}))
+        await asyncio.sleep(20)
+        running.cancel()
+
+        assert cluster.requests["resize"] == 1
 
     run_virtually(scene())

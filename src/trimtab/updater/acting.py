@@ -56,6 +56,8 @@ class Actor:
         self._may_act = may_act
         self._is_outdated = is_outdated
         self._slots = asyncio.Semaphore(settings.concurrency)
+        self._under_way: set[str] = set()
+        """The uids of pods about which a request was sent that is not answered."""
         self.deeds: Counter[Deed] = Counter()
         """What was done since somebody last cleared it."""
         self.held: dict[str, Outcome] = {}
@@ -87,6 +89,7 @@ class Actor:
                 self._count(task, objection)
             return
         lane.count_begun()
+        self._under_way.add(task.act.pod.uid)
         if isinstance(task.act, Evict):
             # Before it is sent: what becomes of it is not known until the view shows it.
             self._memory.evicted[task.act.pod.uid] = self._clock.now()
@@ -99,6 +102,9 @@ class Actor:
         planned, autoscaler = task.act.pod, task.autoscaler
         pod = self._cluster.pods.find(planned.namespace, planned.name)
         if pod is None or pod.uid != planned.uid or pod.is_deleting:
+            return ActResult.OUTDATED
+        if pod.uid in self._under_way or pod.uid in self._memory.evicted:
+            # A turn came between the act and its effect, and planned it again.
             return ActResult.OUTDATED
         if pod.resource_version != planned.resource_version:
             self._is_outdated(pod)
@@ -125,6 +131,7 @@ class Actor:
             _logger.exception("act failed")
             self._count(task, ActResult.FAILED)
         finally:
+            self._under_way.discard(task.act.pod.uid)
             self._slots.release()
 
     def _react(self, lane: Lane, task: Task, result: ActResult, error: ClusterError | None) -> None:

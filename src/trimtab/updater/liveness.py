@@ -5,12 +5,15 @@ first look; then it counts how long we have seen no renewal.
 """
 
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock
 from trimtab.updater.settings import UpdaterSettings
+
+_ANSWER_LIFE: Final = timedelta(seconds=5)
+"""How long an answer is good for: pods may change several times a second."""
 
 
 class Leases(Protocol):
@@ -29,12 +32,21 @@ class AdmissionLiveness:
         self._clock = clock
         self._seen: Lease | None = None
         self._unchanged_since: datetime | None = None
+        self._answer = False
+        self._answered_at: datetime | None = None
 
     async def is_alive(self) -> bool:
         """Whether a pod that is created now would get its size; no answer is none."""
         settings = self._settings
         if not settings.uses_admission_status:
             return True
+        now, answered = self._clock.now(), self._answered_at
+        if answered is None or not timedelta() <= now - answered < _ANSWER_LIFE:
+            self._answer, self._answered_at = await self._look(), now
+        return self._answer
+
+    async def _look(self) -> bool:
+        settings = self._settings
         place = settings.admission_lease_namespace, settings.admission_lease_name
         try:
             lease = await self._leases.fetch_lease(*place)

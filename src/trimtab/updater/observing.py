@@ -200,7 +200,7 @@ class Observer:
                 Review(
                     members[name],
                     self._cluster.limit_ranges(name.namespace),
-                    wanted_pods=None if workload is None else workload.replicas or 0,
+                    wanted_pods=_wanted_pods(workload, members[name]),
                     generation=None if autoscaler is None else autoscaler.generation,
                 ),
             )
@@ -216,6 +216,13 @@ class Observer:
             for key, found in known
             if found is not None and found.configured is not None
         }
+
+
+def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:
+    if workload is not None:
+        return workload.replicas or 0
+    # What still has pods is not gone, but could not be asked for.
+    return 0 if members else None
 
 
 def _target_name(autoscaler: Autoscaler) -> WorkloadName | None:

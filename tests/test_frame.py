@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.simulation.checking import ALL
+
 ROOT = Path(__file__).parent.parent
 LAYERS = {"core", "api", "cluster", "recommender", "updater", "admission", "simulation", "cli"}
 
@@ -97,3 +99,13 @@ def test_the_architecture_names_every_module_of_the_core() -> None:
 
     assert modules
     assert {name for name in modules if f"`{name}`" not in text} == set()
+
+
+def test_the_page_of_the_simulation_names_every_module_and_every_rule() -> None:
+    text = (ROOT / "docs/simulation.md").read_text(encoding="utf-8")
+    folder = ROOT / "src/trimtab/simulation"
+    modules = {path.stem for path in folder.glob("[!_]*.py") if not path.stem.startswith("check_")}
+    rules = [f"| `{each.__name__}` | {(each.__doc__ or '').splitlines()[0]} |" for each in ALL]
+
+    assert {name for name in modules if f"`{name}`" not in text} == set()
+    assert [rule for rule in rules if rule not in text] == []

@@ -74,9 +74,9 @@ class Size:
     replicas: tuple[int, int] = (1, 5)
     disturbed_hours: tuple[int, int] = (4, 12)
     """For how long faults come and go."""
-    settling_hours: int = 6
+    settling_hours: int = 5
     """How long the cluster may take to come to rest when all faults have ended."""
-    quiet_hours: int = 3
+    quiet_hours: int = 2
     """For how long nothing may happen any more."""
 
 

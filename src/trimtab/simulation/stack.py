@@ -45,8 +45,8 @@ def _build(simulation: Simulation) -> Mapping[str, Component]:
 REAL: Final = Stack(("recommender", "updater", "admission"), _build)
 """Everything that a user would install."""
 
-DAY: Final = timedelta(hours=1)
-"""What the recommender takes for a day: histories age, and come to rest, in hours."""
+DAY: Final = timedelta(minutes=30)
+"""What the recommender takes for a day: histories age out, and come to rest, within hours."""
 USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
 _USUAL: Final = RecommendationSettings()

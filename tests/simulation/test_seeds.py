@@ -1,0 +1,25 @@
+"""The whole stack under faults: seeds that are always run, seeds that once failed, fresh ones."""
+
+import pytest
+
+from trimtab.simulation.runs import Report, run_seed
+from trimtab.simulation.scenarios import Size
+
+BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))
+
+
+def told(report: Report) -> str:
+    return "\n".join(report.lines())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(seed: int) -> None:
+    report = run_seed(seed, BRIEF)
+
+    assert report.violations == (), told(report)
+
+
+def test_no_rule_is_broken_in_the_run_of_a_fresh_seed(fresh_seed: int) -> None:
+    report = run_seed(fresh_seed, BRIEF)
+
+    assert report.violations == (), told(report)

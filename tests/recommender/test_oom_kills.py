@@ -115,6 +115,7 @@ async def test_f5_f8_a_job_that_lived_between_two_ticks_teaches_and_is_not_forgo
     await asyncio.gather(running, return_exceptions=True)
 
     assert memory(world) >= 1200 * MIB
+    assert len(recommender._knowledge.usage.containers) == 0
 
 
 async def test_f6_a_kill_seconds_before_the_edge_of_a_window_is_recorded_once() -> None:

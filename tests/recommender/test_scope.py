@@ -116,12 +116,33 @@ async def test_a_target_that_somebody_owns_is_not_supported() -> None:
     assert world.target() == {}
 
 
+async def test_a_target_that_somebody_comes_to_own_keeps_its_recommendation() -> None:
+    world = OwnedWorld()
+    world.deploy()
+    world.autoscale()
+    world.is_owned = False
+    recommender = world.recommender()
+    await recommender.tick()
+    before = world.target()
+    world.is_owned = True
+    world.wait()
+    await recommender.tick()
+    condition = world.condition("ConfigUnsupported")
+
+    assert before != {}
+    assert world.target() == before
+    assert condition is not None
+
+
 class OwnedWorld(SmallWorld):
     """Whatever is asked for belongs to something else."""
 
+    is_owned = True
+
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        del owned
-        return WorkloadName("default", "Rollout", "web")
+        if self.is_owned:
+            return WorkloadName("default", "Rollout", "web")
+        return await super().topmost(owned)
 
 
 async def test_a_selector_takes_part_of_the_pods_and_none_while_its_gate_is_off() -> None:

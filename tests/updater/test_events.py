@@ -71,6 +71,35 @@ def test_a_pod_whose_label_changes_gets_the_size_of_its_new_role_within_a_second
     assert run_virtually(scene()) == ([100, 100, 100], [100, 100, 500])
 
 
+def test_a_pod_that_loses_its_role_does_not_shrink_before_the_role_is_settled() -> None:
+    async def scene() -> tuple[list[int], list[int]]:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1, labels={"role": "leader"})
+        small = amounts(50, 100 * MIB)
+        roles = {"leader": UP, "follower": a_recommendation(target=small, upper=small)}
+        for role, recommendation in roles.items():
+            cluster.autoscale(
+                recommendation,
+                name=role,
+                mode=UpdateMode.IN_PLACE,
+                min_replicas=1,
+                target=TargetReference("Deployment", "web"),
+                selector=a_selector(role=role),
+            )
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(A_WHILE.total_seconds())
+        cluster.clock.skew += minutes(10)
+        pod = cluster.pods_of("web")[0]
+        cluster.put(replace(pod, labels={"app": "web", "role": "follower"}))
+        await asyncio.sleep(A_WHILE.total_seconds())
+        soon = cpu(cluster)
+        await asyncio.sleep(minutes(2).total_seconds())
+        running.cancel()
+        return soon, cpu(cluster)
+
+    assert run_virtually(scene()) == ([500], [50])
+
+
 def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None:
     async def scene() -> tuple[list[str], list[str]]:
         cluster = SmallCluster()

@@ -131,12 +131,19 @@ def test_what_waits_is_done_in_a_later_tick() -> None:
     run_virtually(scene())
 
 
-def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone() -> None:
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [(UpdateMode.RECREATE, "Evict"), (IN_PLACE, "Resize")],
+    ids=["evict", "resize"],
+)
+def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone(
+    mode: UpdateMode, kind: str
+) -> None:
     async def scene() -> None:
         cluster = SmallCluster()
         for name in ("a", "b"):
             cluster.deploy(name)
-            cluster.autoscale(UP, name=name)
+            cluster.autoscale(UP, name=name, mode=mode)
         pace = PaceSettings(per_second=0.5, burst=1, slow_start=timedelta())
         updater = an_updater(cluster, replace(UNPACED, pace=pace))
         ticking = asyncio.create_task(updater.tick())
@@ -145,7 +152,7 @@ def test_a_pod_that_changed_while_it_waited_for_its_turn_is_left_alone() -> None
         report = await ticking
 
         assert [pod for _, pod in cluster.acts] == ["a-0"]
-        assert report.acted[Deed("Evict", ActResult.OUTDATED)] == 1
+        assert report.acted[Deed(kind, ActResult.OUTDATED)] == 1
 
     run_virtually(scene())
 

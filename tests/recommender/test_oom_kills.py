@@ -198,6 +198,22 @@ async def test_f15_a_storm_of_kills_is_bounded_by_the_largest_node() -> None:
     assert memory(world) <= 8000 * MIB * 1.05 * 1.15
 
 
+async def test_a_kill_is_saved_though_nothing_else_was_learned() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await recommender.save_all()
+    world.silent.add("web-0")
+    world.kill("web-0")
+    await recommender.tick()
+    report = await recommender.save_all()
+
+    assert report.checkpoints_written == 1
+    supplement = world.checkpoint().supplement
+    assert supplement is not None
+    assert supplement.oom_levels
+
+
 async def test_a_kill_that_was_counted_before_a_restart_is_not_counted_again() -> None:
     world = a_world()
     recommender = world.recommender()

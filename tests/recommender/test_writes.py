@@ -204,10 +204,11 @@ async def test_an_autoscaler_made_anew_within_minutes_finds_its_checkpoints() ->
     world.remove_autoscaler("web-0")
     for _ in range(9):
         await tick(world, recommender)
+
+    assert world.acts["delete_checkpoint"] == 0
     world.autoscale("web-0", uid="another")
     for _ in range(20):
         await tick(world, recommender)
-
     assert autoscaler.uid != world.autoscaler("web-0").uid
     assert world.checkpoints.find("default", "web-0-app") is not None
     assert world.target("web-0")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from makers import MIB, NOW
+from makers import MIB
 from usage_makers import a_selector
 
 from rig import controlplane, processes, programs, waiting, workers
@@ -321,14 +321,16 @@ def core_target(world: World, memory_bytes: int) -> Resources:
     autoscaler = decode_autoscaler(body)
     _, body = world.plane.request("GET", f"{world.checkpoints}/web-app")
     checkpoint = decode_checkpoint(body)
+    now = checkpoint.aggregate.last_update_time
+    assert now is not None
     settings = RecommendationSettings()
     usage = Usage(UsageSettings(), settings)
     publications = Publications(usage, settings)
     usage.learn(autoscaler, a_selector(app="web"))
     usage.restore(autoscaler.identity, "app", checkpoint.aggregate)
-    usage.track(PodName(world.namespace, "web-0"), {"app": "web"}, ["app"], NOW)
+    usage.track(PodName(world.namespace, "web-0"), {"app": "web"}, ["app"], now)
     row = usage.containers_of(PodName(world.namespace, "web-0"))["app"]
-    seconds = to_seconds(NOW, missing=0.0)
+    seconds = to_seconds(now, missing=0.0)
     reading = Samples(
         np.array([row]), np.array([float(memory_bytes)]), np.array([seconds], np.float64)
     )

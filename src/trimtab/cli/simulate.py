@@ -29,7 +29,7 @@ def simulate(
         seeds: How many seeds to run, one after the other from the first.
         hours: How many simulated hours faults come and go; drawn from the seed if not given.
         jobs: How many runs at a time; as many as there are cores if not given.
-        quiet: Tell only the end.
+        quiet: Tell no progress.
     """
     _check(seeds=seeds, hours=hours, jobs=jobs)
     size = Size() if hours is None else Size(disturbed_hours=(hours, hours))
@@ -41,24 +41,26 @@ def simulate(
         sys.stdout.write("\n".join(report.lines()) + "\n")
         return int(bool(report.violations))
     reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
-    failed = list(_failures(reports, seeds, is_quiet=quiet))
-    for report in sorted(failed, key=lambda each: each.seed):
-        sys.stdout.write("\n".join(report.lines()) + "\n")
-    sys.stdout.write(f"{seeds - len(failed)} passed, {len(failed)} failed\n")
-    return int(bool(failed))
+    failed = _tell(reports, seeds, is_quiet=quiet)
+    sys.stdout.write(f"{seeds - failed} passed, {failed} failed\n")
+    return int(failed > 0)
 
 
-def _failures(reports: Iterator[Report], total: int, *, is_quiet: bool) -> Iterator[Report]:
+def _tell(reports: Iterator[Report], total: int, *, is_quiet: bool) -> int:
+    """Tell of each run that failed as soon as it has; how many did."""
     failed = 0
     for count, report in enumerate(reports, start=1):
         if report.violations:
             failed += 1
-            yield report
+            lead = "" if is_quiet else "\r"
+            sys.stdout.write(lead + "\n".join(report.lines()) + "\n")
+            sys.stdout.flush()
         if not is_quiet:
             sys.stderr.write(f"\r{count} of {total} seeds, {failed} failed")
             sys.stderr.flush()
     if not is_quiet:
         sys.stderr.write("\n")
+    return failed
 
 
 def _check(**given: int | None) -> None:

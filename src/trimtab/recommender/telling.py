@@ -18,7 +18,7 @@ def tell(turnout: Turnout, knowledge: Knowledge) -> None:
         _logger.error("tick failed", error=str(turnout.failure))
         return
     if not turnout.report.spans:
-        _logger.info("waiting for the first lists")
+        _logger.debug("waiting for the first lists")
         return
     for subject in knowledge.subjects.values():
         if subject.written is not None and subject.written.at >= turnout.at:

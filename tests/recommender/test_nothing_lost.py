@@ -309,6 +309,31 @@ async def run_for(world: SmallWorld, recommender: Recommender, ticks: int) -> No
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_f41_a_tick_that_is_cut_off_anywhere_loses_nothing() -> None:
+    whole = a_world()
+    await a_busy_day(whole)
+    before, steps = targets(whole), 0
+    world = a_world()
+    first = await a_busy_day(world)
+    await first.save_all()
+    recommender = world.recommender()
+    while True:
+        steps += 1
+        cut = asyncio.create_task(recommender.tick())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        if cut.done():
+            break
+        cut.cancel()
+        await asyncio.gather(cut, return_exceptions=True)
+    await recommender.save_all()
+
+    assert steps > 2
+    assert targets(world) == before
+    count = world.checkpoint().aggregate.total_samples_count
+    assert count == 2 * len(world.readings)
+
+
 async def test_an_autoscaler_that_cannot_be_read_is_not_deleted() -> None:
     world = a_world()
     recommender = await a_busy_day(world)

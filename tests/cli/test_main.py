@@ -33,11 +33,11 @@ def test_help_names_every_command_that_works(arguments: list[str]) -> None:
     run = trimtab(*arguments)
 
     assert run.returncode == 0
-    assert all(f"\n  {command}: " in run.stdout for command in ("crds", "validate", "version"))
+    assert all(f"\n  {command}: " in run.stdout for command in ("crds", "recommender", "validate", "version"))
     assert not BOX.search(run.stdout)
 
 
-@pytest.mark.parametrize("command", ["crds", "validate", "version"])
+@pytest.mark.parametrize("command", ["crds", "recommender", "validate", "version"])
 def test_every_command_explains_itself(command: str) -> None:
     run = trimtab(command, "--help")
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from makers import MIB
 from usage_makers import a_selector
 
@@ -45,35 +46,9 @@ TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 CPU_SAMPLES = 'vpa_recommender_samples_total{kind="cpu",outcome="accepted"}'
 OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
 
-GROUPS = {
-    "": ("pods", "events", "replicationcontrollers"),
-    "apps": ("daemonsets", "deployments", "replicasets", "statefulsets"),
-    "batch": ("cronjobs", "jobs"),
-    "autoscaling.k8s.io": ("verticalpodautoscalers", "verticalpodautoscalercheckpoints"),
-    "metrics.k8s.io": ("pods",),
-}
-RIGHTS: list[Json] = [
-    *(
-        {"apiGroups": [group], "resources": [*resources], "verbs": ["list", "watch"]}
-        for group, resources in GROUPS.items()
-    ),
-    {
-        "apiGroups": ["autoscaling.k8s.io"],
-        "resources": ["verticalpodautoscalercheckpoints"],
-        "verbs": ["get", "create", "patch", "delete"],
-    },
-    {
-        "apiGroups": ["autoscaling.k8s.io"],
-        "resources": ["verticalpodautoscalers/status"],
-        "verbs": ["patch"],
-    },
-    {
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "create", "update"],
-    },
-]
-"""All that the recommender needs."""
+PAGE = (ROOT / "docs/recommender.md").read_text(encoding="utf-8")
+RIGHTS: list[Json] = yaml.safe_load(PAGE.partition("```yaml")[2].partition("```")[0])["rules"]
+"""All that the recommender needs, as its page says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +389,7 @@ def test_a_right_that_is_missing_is_named_by_readiness(
     assert alive == (200, "OK")
 
 
-def test_the_rights_that_are_documented_are_enough(world: World, tmp_path: Path) -> None:
+def test_the_rights_on_the_page_of_the_recommender_are_enough(world: World, tmp_path: Path) -> None:
     kubeconfig = an_account(world, RIGHTS, tmp_path)
     with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
         target = world.wait_for_target()

@@ -65,7 +65,7 @@ class Usage:
         label_set = self.links.shared_labels(pod.namespace, tuple(sorted(labels.items())))
         tracked = self._pods.get(pod, _Tracked(label_set, {}))
         names = set(container_names)
-        for gone in tracked.containers.keys() - names:
+        for gone in sorted(tracked.containers.keys() - names):
             self._remove_container(pod, tracked, gone)
         for name in sorted(names - tracked.containers.keys()):
             aggregate = self._aggregate(AggregateKey(pod.namespace, name, label_set), now)

@@ -103,7 +103,8 @@ def load_pods(
 def delete_removed_pods(knowledge: Knowledge) -> None:
     """Stop tracking the pods that are gone; what they taught stays."""
     view = knowledge.pods
-    for name in view.leaving:
+    # In a fixed order: rows that become free are used again, and their order is that of sums.
+    for name in sorted(view.leaving, key=lambda name: (name.namespace, name.name)):
         knowledge.usage.forget(name)
         pod = view.tracked.pop((name.namespace, name.name), None)
         for container in () if pod is None else pod.containers:

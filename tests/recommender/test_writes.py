@@ -12,6 +12,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.lists import Unreadable
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.reports import TickReport
@@ -39,9 +40,9 @@ SOON_SURE = RecommendationSettings(
 """A history is believed after minutes, so that bounds stand nearly still after an hour."""
 
 
-async def settled(world: SmallWorld) -> Recommender:
+async def settled(world: SmallWorld, **settings: object) -> Recommender:
     """A recommender that knows everything so well that hardly anything moves any more."""
-    recommender = world.recommender(recommendations=SOON_SURE)
+    recommender = world.recommender(recommendations=SOON_SURE, **settings)
     for _ in range(61):
         await tick(world, recommender)
     return recommender
@@ -73,6 +74,28 @@ async def test_f34_bounds_that_creep_are_written_every_ten_minutes_at_most() -> 
 
     assert 1 <= sum(report.published for report in reports) <= 5
     assert sum(report.held_back for report in reports) >= 30
+
+
+async def test_f34_a_small_move_is_written_once_ten_minutes_have_passed() -> None:
+    world = a_world()
+    tolerant = PublishingSettings(bound_move_fraction=0.9)
+    recommender = await settled(world, publishing=tolerant)
+    published = [(await tick(world, recommender)).published for _ in range(30)]
+
+    assert sum(published) == 3
+    first = published.index(1)
+    assert published[first + 1 : first + 11] == [0] * 9 + [1]
+
+
+async def test_checkpoints_are_read_once_and_not_in_every_tick() -> None:
+    world = a_world(3)
+    recommender = world.recommender()
+    await tick(world, recommender)
+    await recommender.save_all()
+    restarted = world.recommender()
+    reports = [await tick(world, restarted) for _ in range(3)]
+
+    assert [report.restored for report in reports] == [3, 0, 0]
 
 
 async def test_f34_nothing_is_written_twice_while_the_store_lags_behind() -> None:

@@ -8,10 +8,13 @@ SEEDS ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format golden parity crds sim cluster cluster-down e2e bench lock
+.PHONY: help demo test check format golden parity crds sim cluster cluster-down e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
+
+demo: .venv/ready ## a simulated cluster and the real components, live, for a minute
+	$(BIN)/trimtab demo
 
 test: .venv/ready ## every test, with branch coverage of core and api
 	$(BIN)/pytest --cov=trimtab.core --cov=trimtab.api --cov-branch --cov-fail-under=95

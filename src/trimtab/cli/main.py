@@ -73,6 +73,15 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
+    "trimtab.cli.demo:demo",
+    name="demo",
+    help="""Watch the real components at work on a simulated cluster, for a minute.
+
+    Neither a cluster nor any configuration is needed. Without a terminal it is a log. Ctrl-C ends
+    it early, with the same summary.
+    """,
+)
+app.command(
     "trimtab.cli.simulate:simulate",
     name="simulate",
     help="""Give the components bad days in a simulated cluster, and watch what they do.

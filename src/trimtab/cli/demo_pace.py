@@ -1,0 +1,60 @@
+"""Pace: how much virtual time passes, and how much real time in between."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final, Protocol
+
+from trimtab.cluster.clock import RealClock
+
+_FRAME_SECONDS: Final = 0.25
+_LONGEST_STEP: Final = timedelta(minutes=10)
+"""No more is simulated at a time, so that a slow machine still ends in time."""
+
+
+class _Stopwatch(Protocol):
+    def elapsed(self) -> timedelta:
+        """The time since some fixed moment."""
+        ...
+
+
+class Pace:
+    """So many virtual seconds in a real one, for so many real seconds, from now on."""
+
+    def __init__(
+        self,
+        duration_seconds: float,
+        speed: float,
+        *,
+        stopwatch: _Stopwatch | None = None,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.speed = speed
+        self._duration = duration_seconds
+        self._stopwatch = stopwatch or RealClock()
+        self._wait = wait
+        self._begun = self._stopwatch.elapsed()
+
+    def elapsed_seconds(self) -> float:
+        """How long it has lasted."""
+        return (self._stopwatch.elapsed() - self._begun).total_seconds()
+
+    def seconds_left(self) -> float:
+        """How long it still lasts."""
+        return max(self._duration - self.elapsed_seconds(), 0.0)
+
+    def steps(self) -> Iterator[timedelta]:
+        """The virtual time to pass next, whenever it is due.
+
+        Together these are the duration times the speed; less if the machine is too slow for that.
+        """
+        whole = timedelta(seconds=self._duration * self.speed)
+        longest = min(timedelta(seconds=_FRAME_SECONDS * self.speed), _LONGEST_STEP)
+        passed = timedelta()
+        while passed < whole and self.seconds_left() > 0:
+            step = min(longest, whole - passed)
+            yield step
+            passed += step
+            ahead = passed.total_seconds() / self.speed - self.elapsed_seconds()
+            if ahead > 0:
+                self._wait(ahead)

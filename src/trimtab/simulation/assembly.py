@@ -27,7 +27,7 @@ class Simulation:
     def __init__(self, *, random: Random, kubelet: KubeletSettings | None = None) -> None:
         self.random = random
         self.clock = VirtualClock()
-        self.world = World(clock=self.clock, random=Random(random.getrandbits(64)))
+        self.world = World(clock=self.clock, random=Random(self.random.getrandbits(64)))
         self.journal = Journal(self.world)
         self.serving = Serving(self.world)
         self.admitting = Admitting(self.world)

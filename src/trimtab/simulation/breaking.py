@@ -16,6 +16,7 @@ from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.facts import FaultBegan, FaultEnded
 from trimtab.simulation.faults import Fault, FaultKind
 from trimtab.simulation.lines import Disturbance, Line, Trouble
+from trimtab.simulation.loads import ROLE_LABEL
 from trimtab.simulation.objects import Quota
 from trimtab.simulation.processes import Process
 from trimtab.simulation.requests import VIEWS, Request
@@ -301,7 +302,7 @@ def _flap_labels(simulation: Simulation, fault: Fault) -> Undo:
     def flap() -> None:
         for pod in _some_pods(simulation, fault.strength):
             role = simulation.random.choice(("leader", "follower"))
-            labels = {**pod.labels, "trimtab.dev/role": role}
+            labels = {**pod.labels, ROLE_LABEL: role}
             simulation.world.pods.put(replace(pod, labels=labels))
 
     return _repeat(flap)

@@ -93,7 +93,7 @@ class Fault:
 
 
 def draw_faults(
-    random: Random,
+    chance: Random,
     components: Sequence[str],
     *,
     until: timedelta,
@@ -102,22 +102,22 @@ def draw_faults(
 ) -> tuple[Fault, ...]:
     """Faults in the order in which they begin; all of them have ended at the given moment."""
     hours = until / timedelta(hours=1)
-    count = random.randint(0, max(1, int(2 * per_hour * hours)))
-    drawn = [_draw_fault(random, components, kinds, until) for _ in range(count)]
+    count = chance.randint(0, max(1, int(2 * per_hour * hours)))
+    drawn = [_draw_fault(chance, components, kinds, until) for _ in range(count)]
     return tuple(sorted(drawn, key=lambda fault: (fault.begins, fault.kind, fault.target)))
 
 
 def _draw_fault(
-    random: Random, components: Sequence[str], kinds: Sequence[FaultKind], until: timedelta
+    chance: Random, components: Sequence[str], kinds: Sequence[FaultKind], until: timedelta
 ) -> Fault:
-    kind = random.choice(kinds)
-    begins = timedelta(seconds=random.randrange(int(until.total_seconds())))
+    kind = chance.choice(kinds)
+    begins = timedelta(seconds=chance.randrange(int(until.total_seconds())))
     longest = min(until - begins, timedelta(hours=2))
-    lasts = timedelta(seconds=random.randint(1, max(1, int(longest.total_seconds()))))
+    lasts = timedelta(seconds=chance.randint(1, max(1, int(longest.total_seconds()))))
     return Fault(
         kind,
         begins,
         min(lasts, until - begins),
-        target=random.choice(components) if kind in OF_COMPONENTS else "",
-        strength=round(random.random(), 2),
+        target=chance.choice(components) if kind in OF_COMPONENTS else "",
+        strength=round(chance.random(), 2),
     )

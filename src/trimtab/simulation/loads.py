@@ -15,7 +15,7 @@ ROLE_LABEL: Final = "trimtab.dev/role"
 HOURS_OF_A_DAY: Final = 24
 
 _FLAT: Final = (1.0,) * HOURS_OF_A_DAY
-_OFFICE: Final = tuple(
+OFFICE_DAY: Final = tuple(
     [0.1] * 6 + [0.3, 0.6, 0.9, 1.0, 1.0, 0.9, 0.8, 0.9, 1.0, 1.0, 0.9, 0.7] + [0.4] * 3 + [0.2] * 3
 )
 
@@ -90,7 +90,7 @@ def office_day(*, cpu_millicores: float, memory_bytes: float) -> Load:
     return Load(
         Wave(base=0.1 * cpu_millicores, daily=0.9 * cpu_millicores, noise=0.05 * cpu_millicores),
         Wave(base=0.7 * memory_bytes, daily=0.3 * memory_bytes, noise=0.01 * memory_bytes),
-        day=_OFFICE,
+        day=OFFICE_DAY,
     )
 
 

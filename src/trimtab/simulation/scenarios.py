@@ -24,7 +24,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.pods import Allocation, ContainerKind
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.simulation.loads import Load, Wave
+from trimtab.simulation.loads import OFFICE_DAY, Load, Wave
 from trimtab.simulation.objects import (
     ContainerTemplate,
     DisruptionBudget,
@@ -41,9 +41,6 @@ _Choice = TypeVar("_Choice")
 
 _MIB: Final = 1024 * 1024
 _NAMESPACES: Final = ("shop", "batch", "platform")
-_OFFICE_DAY: Final = tuple(
-    [0.1] * 6 + [0.3, 0.6, 0.9, 1.0, 1.0, 0.9, 0.8, 0.9, 1.0, 1.0, 0.9, 0.7] + [0.4] * 3 + [0.2] * 3
-)
 _KINDS: Final = {
     "Deployment": 6,
     "StatefulSet": 3,
@@ -99,94 +96,94 @@ class Scenario:
 
 def draw_scenario(seed: int, size: Size) -> Scenario:
     """The scenario of a seed: always the same for the same size."""
-    random = Random(seed)
+    chance = Random(seed)
     workloads = tuple(
-        _draw_workload(random, number, size) for number in range(random.randint(*size.workloads))
+        _draw_workload(chance, number, size) for number in range(chance.randint(*size.workloads))
     )
     return Scenario(
         seed=seed,
-        disturbed=timedelta(hours=random.randint(*size.disturbed_hours)),
+        disturbed=timedelta(hours=chance.randint(*size.disturbed_hours)),
         settling=timedelta(hours=size.settling_hours),
         quiet=timedelta(hours=size.quiet_hours),
-        kubelet_period=timedelta(seconds=random.choice((15, 30, 60))),
-        nodes=tuple(_draw_node(random, number) for number in range(random.randint(*size.nodes))),
+        kubelet_period=timedelta(seconds=chance.choice((15, 30, 60))),
+        nodes=tuple(_draw_node(chance, number) for number in range(chance.randint(*size.nodes))),
         workloads=workloads,
         autoscalers=tuple(
-            _draw_autoscaler(random, workload) for workload in workloads if _happens(random, 0.85)
+            _draw_autoscaler(chance, workload) for workload in workloads if _happens(chance, 0.85)
         ),
         budgets=tuple(
-            _draw_budget(random, workload) for workload in workloads if _happens(random, 0.4)
+            _draw_budget(chance, workload) for workload in workloads if _happens(chance, 0.4)
         ),
-        quotas=_draw_quotas(random, workloads),
-        limit_ranges=_draw_limit_ranges(random),
+        quotas=_draw_quotas(chance, workloads),
+        limit_ranges=_draw_limit_ranges(chance),
     )
 
 
-def _draw_node(random: Random, number: int) -> Node:
-    cores = random.choice((8, 16, 32))
+def _draw_node(chance: Random, number: int) -> Node:
+    cores = chance.choice((8, 16, 32))
     return Node(
         f"node-{number}", {Resource.CPU: cores * 1000, Resource.MEMORY: cores * 4096 * _MIB}
     )
 
 
-def _draw_workload(random: Random, number: int, size: Size) -> WorkloadObject:
-    kind = _choose(random, _KINDS)
+def _draw_workload(chance: Random, number: int, size: Size) -> WorkloadObject:
+    kind = _choose(chance, _KINDS)
     name = f"{kind.lower()}-{number}"
     labels = {"app": name}
     return WorkloadObject(
-        namespace=random.choice(_NAMESPACES),
+        namespace=chance.choice(_NAMESPACES),
         kind=kind,
         name=name,
-        template=_draw_template(random, kind, labels),
+        template=_draw_template(chance, kind, labels),
         selector=Selector((LabelRequirement("app", Operator.IN, (name,)),)),
         api_version=_API_VERSIONS.get(kind, "apps/v1"),
-        replicas=None if kind == "CronJob" else random.randint(*size.replicas),
-        max_unavailable=random.choice((1, 1, 2)),
-        every=timedelta(minutes=random.choice((5, 15, 60))) if kind == "CronJob" else None,
+        replicas=None if kind == "CronJob" else chance.randint(*size.replicas),
+        max_unavailable=chance.choice((1, 1, 2)),
+        every=timedelta(minutes=chance.choice((5, 15, 60))) if kind == "CronJob" else None,
     )
 
 
-def _draw_template(random: Random, kind: str, labels: Mapping[str, str]) -> PodTemplate:
+def _draw_template(chance: Random, kind: str, labels: Mapping[str, str]) -> PodTemplate:
     runs_once = kind in ("Job", "CronJob")
-    containers = [_draw_container(random, "app", ContainerKind.REGULAR)]
-    if _happens(random, 0.3):
-        containers.append(_draw_container(random, "helper", ContainerKind.REGULAR))
-    if _happens(random, 0.2):
-        containers.append(_draw_container(random, "proxy", ContainerKind.SIDECAR))
+    containers = [_draw_container(chance, "app", ContainerKind.REGULAR)]
+    if _happens(chance, 0.3):
+        containers.append(_draw_container(chance, "helper", ContainerKind.REGULAR))
+    if _happens(chance, 0.2):
+        containers.append(_draw_container(chance, "proxy", ContainerKind.SIDECAR))
     return PodTemplate(
         labels=labels,
         containers=tuple(containers),
-        restart_policy=random.choice((RestartPolicy.NEVER, RestartPolicy.ON_FAILURE))
+        restart_policy=chance.choice((RestartPolicy.NEVER, RestartPolicy.ON_FAILURE))
         if runs_once
         else RestartPolicy.ALWAYS,
-        runs_for=timedelta(seconds=random.choice((20, 120, 900))) if runs_once else None,
+        runs_for=timedelta(seconds=chance.choice((20, 120, 900))) if runs_once else None,
     )
 
 
-def _draw_container(random: Random, name: str, kind: ContainerKind) -> ContainerTemplate:
-    load = _draw_load(random)
+def _draw_container(chance: Random, name: str, kind: ContainerKind) -> ContainerTemplate:
+    load = _draw_load(chance)
     return ContainerTemplate(
         name=name,
-        allocation=_draw_allocation(random, load),
+        allocation=_draw_allocation(chance, load),
         kind=kind,
-        restarts_on_resize=_happens(random, 0.15),
+        restarts_on_resize=_happens(chance, 0.15),
         load=load,
         startup=Startup(
-            delay=timedelta(seconds=random.choice((1, 5, 30))),
-            work_cpu_seconds=random.choice((0.0, 0.0, 5.0, 60.0)),
+            delay=timedelta(seconds=chance.choice((1, 5, 30))),
+            work_cpu_seconds=chance.choice((0.0, 0.0, 5.0, 60.0)),
         ),
     )
 
 
-def _draw_load(random: Random) -> Load:
-    cpu = random.choice((10.0, 30.0, 100.0, 300.0)) * random.uniform(1.0, 3.0)
-    memory = random.choice((20.0, 60.0, 200.0, 600.0)) * random.uniform(1.0, 3.0) * _MIB
-    shape = random.choice(("steady", "daily", "spiky", "leaking"))
+def _draw_load(chance: Random) -> Load:
+    cpu = chance.choice((10.0, 30.0, 100.0, 300.0)) * chance.uniform(1.0, 3.0)
+    memory = chance.choice((20.0, 60.0, 200.0, 600.0)) * chance.uniform(1.0, 3.0) * _MIB
+    shape = chance.choice(("steady", "daily", "spiky", "leaking"))
     return Load(
         cpu=Wave(
             base=cpu,
             daily=2.0 * cpu if shape == "daily" else 0.0,
-            weekend_factor=random.choice((1.0, 0.3)),
+            weekend_factor=chance.choice((1.0, 0.3)),
             noise=0.1 * cpu,
             spike=4.0 * cpu if shape == "spiky" else 0.0,
             spike_chance=0.01,
@@ -199,17 +196,17 @@ def _draw_load(random: Random) -> Load:
             spike_chance=0.002,
             leak_per_hour=0.3 * memory if shape == "leaking" else 0.0,
         ),
-        day=_OFFICE_DAY,
+        day=OFFICE_DAY,
     )
 
 
-def _draw_allocation(random: Random, load: Load) -> Allocation:
+def _draw_allocation(chance: Random, load: Load) -> Allocation:
     """Requests that are anything between far too little and far too much."""
     requests = {
-        Resource.CPU: max(10, int(load.cpu.base * random.choice((0.3, 1.0, 2.0, 6.0)))),
-        Resource.MEMORY: max(16 * _MIB, int(load.memory.base * random.choice((0.8, 1.5, 4.0)))),
+        Resource.CPU: max(10, int(load.cpu.base * chance.choice((0.3, 1.0, 2.0, 6.0)))),
+        Resource.MEMORY: max(16 * _MIB, int(load.memory.base * chance.choice((0.8, 1.5, 4.0)))),
     }
-    match random.randrange(4):
+    match chance.randrange(4):
         case 0:
             return Allocation(requests)
         case 1:
@@ -220,63 +217,63 @@ def _draw_allocation(random: Random, load: Load) -> Allocation:
             return Allocation(requests, {Resource.MEMORY: int(1.5 * requests[Resource.MEMORY])})
 
 
-def _draw_autoscaler(random: Random, workload: WorkloadObject) -> Autoscaler:
+def _draw_autoscaler(chance: Random, workload: WorkloadObject) -> Autoscaler:
     return Autoscaler(
         namespace=workload.namespace,
         name=f"{workload.name}-autoscaler",
         target=TargetReference(workload.kind, workload.name, workload.api_version),
-        mode=_choose(random, _MODES),
-        min_replicas=random.choice((None, None, 1, 1, 2)),
-        requirements=_draw_requirements(random),
+        mode=_choose(chance, _MODES),
+        min_replicas=chance.choice((None, None, 1, 1, 2)),
+        requirements=_draw_requirements(chance),
         policies=tuple(
-            _draw_policy(random, container.name)
+            _draw_policy(chance, container.name)
             for container in workload.template.containers
-            if _happens(random, 0.6)
+            if _happens(chance, 0.6)
         ),
         boost=CpuBoost(BoostType.FACTOR, factor=3, duration=timedelta(seconds=30))
-        if _happens(random, 0.25)
+        if _happens(chance, 0.25)
         else None,
     )
 
 
-def _draw_requirements(random: Random) -> tuple[EvictionRequirement, ...]:
-    if _happens(random, 0.8):
+def _draw_requirements(chance: Random) -> tuple[EvictionRequirement, ...]:
+    if _happens(chance, 0.8):
         return ()
-    return (EvictionRequirement((random.choice(BOTH),), random.choice(tuple(ChangeDirection))),)
+    return (EvictionRequirement((chance.choice(BOTH),), chance.choice(tuple(ChangeDirection))),)
 
 
-def _draw_policy(random: Random, container_name: str) -> ContainerPolicy:
-    least: Resources = {Resource.CPU: random.choice((5, 50)), Resource.MEMORY: 20 * _MIB}
-    most: Resources = {Resource.CPU: random.choice((500, 4000)), Resource.MEMORY: 8192 * _MIB}
+def _draw_policy(chance: Random, container_name: str) -> ContainerPolicy:
+    least: Resources = {Resource.CPU: chance.choice((5, 50)), Resource.MEMORY: 20 * _MIB}
+    most: Resources = {Resource.CPU: chance.choice((500, 4000)), Resource.MEMORY: 8192 * _MIB}
     return ContainerPolicy(
         container_name,
-        min_allowed=least if _happens(random, 0.7) else {},
-        max_allowed=most if _happens(random, 0.7) else {},
+        min_allowed=least if _happens(chance, 0.7) else {},
+        max_allowed=most if _happens(chance, 0.7) else {},
     )
 
 
-def _draw_budget(random: Random, workload: WorkloadObject) -> DisruptionBudget:
-    least_that_stays = max(0, (workload.replicas or 1) - random.choice((0, 1, 1, 2)))
+def _draw_budget(chance: Random, workload: WorkloadObject) -> DisruptionBudget:
+    least_that_stays = max(0, (workload.replicas or 1) - chance.choice((0, 1, 1, 2)))
     return DisruptionBudget(
         workload.namespace,
         f"{workload.name}-budget",
         workload.selector,
-        min_available=least_that_stays if _happens(random, 0.5) else None,
+        min_available=least_that_stays if _happens(chance, 0.5) else None,
         max_unavailable=1,
     )
 
 
-def _draw_quotas(random: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[Quota, ...]:
+def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[Quota, ...]:
     """Sometimes a quota that leaves just a little room."""
-    if _happens(random, 0.7):
+    if _happens(chance, 0.7):
         return ()
-    namespace = random.choice(_NAMESPACES)
+    namespace = chance.choice(_NAMESPACES)
     needed = sum(
         (workload.replicas or 1) * _requested_millicores(workload)
         for workload in workloads
         if workload.namespace == namespace
     )
-    return (Quota(namespace, "room", {Resource.CPU: int(needed * random.uniform(1.1, 3.0)) + 100}),)
+    return (Quota(namespace, "room", {Resource.CPU: int(needed * chance.uniform(1.1, 3.0)) + 100}),)
 
 
 def _requested_millicores(workload: WorkloadObject) -> int:
@@ -284,17 +281,17 @@ def _requested_millicores(workload: WorkloadObject) -> int:
     return sum((each.allocation.requests or {}).get(Resource.CPU, 0) for each in containers)
 
 
-def _draw_limit_ranges(random: Random) -> tuple[LimitRange, ...]:
-    if _happens(random, 0.7):
+def _draw_limit_ranges(chance: Random) -> tuple[LimitRange, ...]:
+    if _happens(chance, 0.7):
         return ()
     most = {Resource.CPU: 16_000, Resource.MEMORY: 64 * 1024 * _MIB}
     item = LimitRangeItem(LimitRangeType.CONTAINER, min={Resource.CPU: 5}, default=most)
-    return (LimitRange(random.choice(_NAMESPACES), "bounds", (item,)),)
+    return (LimitRange(chance.choice(_NAMESPACES), "bounds", (item,)),)
 
 
-def _happens(random: Random, chance: float) -> bool:
-    return random.random() < chance
+def _happens(chance: Random, share: float) -> bool:
+    return chance.random() < share
 
 
-def _choose(random: Random, weights: Mapping[_Choice, int]) -> _Choice:
-    return random.choices(list(weights), list(weights.values()))[0]
+def _choose(chance: Random, weights: Mapping[_Choice, int]) -> _Choice:
+    return chance.choices(list(weights), list(weights.values()))[0]

@@ -120,10 +120,10 @@ def _blank(names: Sequence[ContainerName]) -> UsageColumns:
     )
 
 
-def _half(told: UsageColumns, random: Random) -> UsageColumns:
+def _half(told: UsageColumns, chance: Random) -> UsageColumns:
     """Without the pods that chance leaves out; a pod is told whole or not at all."""
     pods = dict.fromkeys(zip(told.namespaces, told.pods, strict=True))
-    given = {pod for pod in pods if random.random() < _SHARE_GIVEN}
+    given = {pod for pod in pods if chance.random() < _SHARE_GIVEN}
     kept = [
         place
         for place, pod in enumerate(zip(told.namespaces, told.pods, strict=True))
@@ -141,13 +141,13 @@ def _half(told: UsageColumns, random: Random) -> UsageColumns:
     )
 
 
-def _absurd(told: UsageColumns, random: Random) -> UsageColumns:
+def _absurd(told: UsageColumns, chance: Random) -> UsageColumns:
     def spoil(values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(
-            value if random.random() < _SHARE_GIVEN else random.choice(_ABSURD) for value in values
+            value if chance.random() < _SHARE_GIVEN else chance.choice(_ABSURD) for value in values
         )
 
-    has_cpu = tuple(random.random() < _SHARE_GIVEN for _ in told.has_cpu)
+    has_cpu = tuple(chance.random() < _SHARE_GIVEN for _ in told.has_cpu)
     return replace(
         told,
         cpu_millicores=tuple(

@@ -1,5 +1,8 @@
 """Checkers and toys in a whole simulated cluster, with controllers, a scheduler and kubelets."""
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from random import Random
@@ -19,6 +22,7 @@ from trimtab.simulation.loads import Load, Wave
 from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
 from trimtab.simulation.processes import Surroundings
 from trimtab.simulation.rules import Rules
+from trimtab.simulation.stack import REAL
 from trimtab.simulation.virtual_time import START, run_virtually
 from trimtab.simulation.world import World
 
@@ -145,3 +149,41 @@ def test_a_target_that_nothing_explains_is_caught() -> None:
 
 def test_two_runs_of_the_same_toys_are_the_same_run() -> None:
     assert broken_rules(EvictEverything()) == broken_rules(EvictEverything())
+
+
+async def churn() -> str:
+    """The hash of half an hour of the real components, during which many pods go at once."""
+    async with Simulation(random=Random(1)) as simulation:
+        furnish(simulation.world, replicas=20)
+        for name, component in REAL.build(simulation).items():
+            simulation.add(name, component)
+        for _ in range(3):
+            await simulation.clock.sleep(timedelta(minutes=10))
+            for pod in list(simulation.world.pods)[:12]:
+                simulation.serving.delete_pod(pod)
+        simulation.check()
+        return simulation.journal.digest()
+
+
+_PROGRAM = """
+import sys; sys.path[:0] = {path!r}
+from simulation.test_whole_world import churn
+from trimtab.simulation.virtual_time import run_virtually
+print(run_virtually(churn()))
+"""
+
+
+def test_what_the_real_components_do_does_not_depend_on_how_python_hashes() -> None:
+    program = _PROGRAM.format(path=[path for path in sys.path if path])
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+
+    assert len(digests) == 1

@@ -4,6 +4,7 @@ All groups (`blocks.py`) of which anything changed are estimated at once, on arr
 made only for autoscalers whose published numbers changed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,6 +37,17 @@ class _History:
     first: Floats
     last: Floats
     count: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class UncappedTargets:
+    """What all groups would have as targets if no policy capped them, as columns."""
+
+    owners: Sequence[AutoscalerName]
+    """Whose group it is."""
+    layout: Layout
+    amounts: Ints
+    """One column for each resource; negative where there is no target."""
 
 
 class Publications:
@@ -83,6 +95,11 @@ class Publications:
             tuple(record for record in records if record is not None),
             tuple(one for one, record in zip(names, records, strict=True) if record is None),
         )
+
+    def uncapped_targets(self) -> UncappedTargets:
+        """The uncapped targets as of the last refresh."""
+        uncapped = self._numbers[:, :, _NUMBERS[-1]]
+        return UncappedTargets(self._owners, self._layout, uncapped)
 
     def _owners_of(self, groups: Booleans) -> list[AutoscalerName]:
         return [self._owners[row] for row in np.flatnonzero(groups).tolist()]

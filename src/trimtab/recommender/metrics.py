@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from trimtab.core.autoscalers import AutoscalerName, UpdateMode
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.plain_counters import PlainCounter
+from trimtab.recommender.quality import QualityMeter
 from trimtab.recommender.reports import Step, TickReport, Turnout
 
 _TENTHS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90)
@@ -78,6 +79,7 @@ _TOTAL: Final = "total"
 class Meter:
     """Keeps the metrics in step with what the recommender does."""
 
+    _quality: QualityMeter = field(default_factory=QualityMeter, init=False)
     _told: set[AutoscalerName] = field(default_factory=set, init=False)
     """Autoscalers whose first recommendation was counted."""
 
@@ -98,6 +100,7 @@ class Meter:
         AGGREGATES.set(len(knowledge.usage.aggregates.keyed_rows()))
         _show_objects(_kind(knowledge, subject) for subject in knowledge.served.values())
         self._time_first_recommendations(turnout, knowledge)
+        self._quality.note(turnout.report, knowledge)
 
     def _time_first_recommendations(self, turnout: Turnout, knowledge: Knowledge) -> None:
         for name, subject in knowledge.subjects.items():

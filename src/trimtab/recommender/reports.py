@@ -4,7 +4,9 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from trimtab.core.buckets import Floats, Ints
 from trimtab.core.intake import Intake
+from trimtab.core.resources import Resource
 
 
 class Step(StrEnum):
@@ -27,6 +29,18 @@ class Problem:
     about: str
     """The object, or what was asked for."""
     error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Samples that counted, as columns."""
+
+    resource: Resource
+    aggregates: Ints
+    """The rows of the aggregates that they were added to."""
+    values: Floats
+    """Millicores or bytes; of an OOM kill what the container had."""
+    is_oom_kill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +67,7 @@ class TickReport:
     checkpoints_deleted: int = 0
     aggregates_forgotten: int = 0
     problems: tuple[Problem, ...] = ()
+    accepted: tuple[Accepted, ...] = ()
     spans: tuple[tuple[Step, timedelta], ...] = ()
     """How long each step took."""
 

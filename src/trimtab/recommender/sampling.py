@@ -11,13 +11,15 @@ import numpy as np
 
 from trimtab.api.metrics import UsageColumns
 from trimtab.core.aggregates import to_seconds
+from trimtab.core.buckets import Floats
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Samples
+from trimtab.core.resources import Resource
 from trimtab.core.usage import Usage
 from trimtab.recommender.knowledge import Knowledge
 from trimtab.recommender.loading import is_wanted, track
 from trimtab.recommender.oom_watch import Sighting
-from trimtab.recommender.reports import TickReport
+from trimtab.recommender.reports import Accepted, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 
 
@@ -27,10 +29,17 @@ def take_in_usage(usage: Usage, columns: UsageColumns, now: datetime) -> TickRep
     rows = usage.find_containers(columns.namespaces, columns.pods, columns.containers)
     times = np.array(columns.times, np.float64)
     cpu = Samples(rows, np.array(columns.cpu_millicores, np.float64), times)
+    cpu = cpu.pick(np.array(columns.has_cpu, np.bool_))
     memory = Samples(rows, np.array(columns.memory_bytes, np.float64), times)
+    memory = memory.pick(np.array(columns.has_memory, np.bool_))
+    newer_cpu = cpu.pick(cpu.times > _last(usage, "last_cpu", cpu))
     return TickReport(
-        cpu=usage.add_cpu(cpu.pick(np.array(columns.has_cpu, np.bool_)), seconds),
-        memory=usage.add_memory(memory.pick(np.array(columns.has_memory, np.bool_)), seconds),
+        cpu=usage.add_cpu(cpu, seconds),
+        memory=usage.add_memory(memory, seconds),
+        accepted=(
+            _accepted(usage, Resource.CPU, newer_cpu),
+            _accepted(usage, Resource.MEMORY, memory),
+        ),
     )
 
 
@@ -59,7 +68,26 @@ def count_oom_kills(
     seconds = to_seconds(now, missing=0.0)
     intake = knowledge.usage.add_oom_kills(kills, seconds, settings.oom_ceiling_bytes)
     knowledge.usage.forget_kills(now)
-    return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced)
+    accepted = _accepted(knowledge.usage, Resource.MEMORY, kills, is_oom_kill=True)
+    return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced, accepted=(accepted,))
+
+
+def _accepted(
+    usage: Usage, resource: Resource, samples: Samples, *, is_oom_kill: bool = False
+) -> Accepted:
+    """Those that counted: afterwards they are the last of their containers."""
+    column = "last_cpu" if resource is Resource.CPU else "last_memory"
+    fresh = samples.pick(_last(usage, column, samples) == samples.times)
+    rows = usage.containers.aggregate[fresh.containers]
+    return Accepted(resource, rows, fresh.values, is_oom_kill)
+
+
+def _last(usage: Usage, column: str, samples: Samples) -> Floats:
+    """When the container of each sample told something last; NaN where it is not known."""
+    known = samples.containers >= 0
+    last = np.full(len(samples), np.nan)
+    last[known] = usage.containers.floats(column)[samples.containers[known]]
+    return last
 
 
 def _is_counted(knowledge: Knowledge, sighting: Sighting, row: int) -> bool:

@@ -2,12 +2,21 @@
 
 import asyncio
 import contextlib
+import gc
+import json
+import os
+import signal
+from collections.abc import Iterator
+from io import StringIO
 
 import pytest
 from lease_server import Candidate, LeaseServer, wait_for
 from virtual_time import run_virtually
 
-from trimtab.cli.process import GRACE, Duty, serve
+from trimtab.cli import logs
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import LogFlags
+from trimtab.cli.process import GRACE, Duty, run, serve
 from trimtab.cluster.election import Elector
 
 
@@ -139,3 +148,45 @@ def test_who_loses_the_lease_stops_without_saving_and_acts_again_later() -> None
 
     assert lost == ["acts", "stops"]
     assert regained == ["acts", "stops", "acts"]
+
+
+@pytest.fixture
+def _own_garbage() -> Iterator[None]:
+    """A process sets thresholds of its own."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("_own_garbage", "told")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_is_heard_and_ends_the_process_well(number: signal.Signals) -> None:
+    async def main(stop: asyncio.Event) -> None:
+        os.kill(os.getpid(), number)
+        async with asyncio.timeout(30):
+            await stop.wait()
+
+    assert run(main) == 0
+
+
+@pytest.mark.usefixtures("_own_garbage")
+def test_an_error_that_nobody_expected_is_logged_with_a_trace_and_code_1(told: StringIO) -> None:
+    async def main(_: asyncio.Event) -> None:
+        raise ValueError("odd")
+
+    logs.set_up(LogFlags(), told)
+    code = run(main)
+
+    event = json.loads(told.getvalue())
+    assert code == 1
+    assert (event["event"], event["level"]) == ("broken", "error")
+    assert "ValueError: odd" in event["exception"]
+
+
+@pytest.mark.usefixtures("_own_garbage")
+def test_what_is_missing_outside_is_for_the_caller_to_tell() -> None:
+    async def main(_: asyncio.Event) -> None:
+        raise FailedError("no cluster")
+
+    with pytest.raises(FailedError, match="no cluster"):
+        run(main)

@@ -123,6 +123,19 @@ def test_flags_and_gates_of_other_versions_do_not_keep_it_from_starting(
     ]
 
 
+@pytest.mark.parametrize(
+    "flag",
+    ["--storage=prometheus", "--use-external-metrics", "--min-checkpoints=3", "--humanize-memory"],
+)
+def test_a_flag_that_does_not_do_what_one_may_expect_is_told(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main.main(["recommender", f"--kubeconfig={tmp_path}/none", flag])
+
+    (warning,) = events(capsys.readouterr().err)[1:]
+    assert flag.partition("=")[0] in str(warning["problem"])
+
+
 def test_the_environment_sets_flags_that_the_command_line_does_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

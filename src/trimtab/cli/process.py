@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 import uvloop
@@ -21,11 +21,14 @@ from prometheus_client import Gauge
 
 from trimtab.cli.failures import FailedError
 from trimtab.cluster.election import Elector
+from trimtab.cluster.ports import Clock
 
 GRACE: Final = timedelta(seconds=20)
 """How long saving may take; a kubelet waits for 30 s before it ends a process."""
 _GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
 """With the usual ones, tens of thousands of records that stay are looked through all the time."""
+
+_BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
 
 LEADING: Final = Gauge("trimtab_leading", "Whether this process acts: 1 if it does, 0 if not.")
 
@@ -55,6 +58,15 @@ def run(main: Callable[[asyncio.Event], Coroutine[object, object, None]]) -> int
         return 1
     _logger.info("ended")
     return 0
+
+
+async def spare_garbage_collection(clock: Clock) -> NoReturn:
+    """Let the garbage collector look through what stays only every few hours."""
+    while True:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        await clock.sleep(_BETWEEN_COLLECTIONS)
 
 
 async def _heed_signals(

@@ -1,7 +1,6 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
 import asyncio
-import gc
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,17 +68,26 @@ def _check(
     )
     parse_address(flags.loop.address)
     election = election_settings(common.election, flags.loop.leader_elect_resource_name)
-    return _Order(common, flags, settings, election), [*warnings, *flaws, *_missing(flags)]
+    return _Order(common, flags, settings, election), [*warnings, *flaws, *_advice(flags)]
 
 
-def _missing(flags: RecommenderFlags) -> list[str]:
-    """What is asked for and not there yet."""
-    lacks = []
-    if flags.loop.storage == "prometheus":
-        lacks.append("--storage=prometheus is not available yet: history comes from checkpoints")
-    if flags.learning.use_external_metrics:
-        lacks.append("--use-external-metrics is not available yet: usage is from metrics.k8s.io")
-    return lacks
+def _advice(flags: RecommenderFlags) -> list[str]:
+    """What is asked for and not there yet, or not for long any more."""
+    findings = {
+        "--storage=prometheus is not available yet: history comes from checkpoints": (
+            flags.loop.storage == "prometheus"
+        ),
+        "--use-external-metrics is not available yet: usage comes from metrics.k8s.io": (
+            flags.learning.use_external_metrics
+        ),
+        "--min-checkpoints is deprecated and has no effect": (
+            flags.loop.min_checkpoints != _FLAGS.loop.min_checkpoints
+        ),
+        "--humanize-memory is deprecated: use --round-memory-bytes": (
+            flags.estimates.humanize_memory
+        ),
+    }
+    return [advice for advice, applies in findings.items() if applies]
 
 
 class _Process:
@@ -87,6 +95,7 @@ class _Process:
 
     def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
         settings = order.settings
+        self._clock = clock
         scope = Scope(
             settings.namespace, pending_pods=False, limit_ranges=False, memory_evictions=True
         )
@@ -119,10 +128,9 @@ class _Process:
         telling.tell_of_saving(await self._recommender.save_all())
 
     async def settle(self) -> None:
-        """Let the garbage collector leave alone what was listed at the start: it stays."""
+        """Let the garbage collector leave alone what is listed at the start: it stays."""
         await self.cluster.synced()
-        gc.collect()
-        gc.freeze()
+        await process.spare_garbage_collection(self._clock)
 
     def _tell(self, turnout: Turnout) -> None:
         if turnout.failure is None:

@@ -15,7 +15,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 def tell(turnout: Turnout, knowledge: Knowledge) -> None:
     """Log what a tick has done, decision by decision."""
     if turnout.report is None:
-        _logger.error("tick failed", error=str(turnout.failure))
+        # The loop itself has told that, with a trace.
         return
     if not turnout.report.spans:
         _logger.debug("waiting for the first lists")

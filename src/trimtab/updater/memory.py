@@ -46,6 +46,7 @@ class Memory:
         self.usual_share: float | None = None
         self.is_surging = False
         self._share_at: datetime | None = None
+        self._begun_at: datetime | None = None
 
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
         """Bring the memory of the pods up to date; whether any has another governor than before."""
@@ -83,11 +84,16 @@ class Memory:
 
     def settling(self, pods: Iterable[Pod], now: datetime) -> frozenset[str]:
         """The pods that cannot be counted on for the moment."""
+        if self._begun_at is None:
+            self._begun_at = now
+        # Just after a start nobody remembers what was done a moment before, by us or another.
+        is_new = now - self._begun_at <= remembering.SETTLING_FOR
         found = ((pod, self.recollections.get(pod.uid)) for pod in pods)
         return frozenset(
             pod.uid
             for pod, memory in found
-            if memory is not None and remembering.is_settling(memory, pod, now)
+            if (is_new and pod.ready_since is None)
+            or (memory is not None and remembering.is_settling(memory, pod, now))
         )
 
     def watched_workloads(self) -> set[WorkloadName]:

@@ -1,0 +1,28 @@
+from datetime import timedelta
+
+from makers import NOW, a_pod, minutes
+
+from trimtab.core.pods import Pod
+from trimtab.updater.memory import Memory
+
+READY = a_pod(name="ready", ready_since=NOW - minutes(5))
+RESTARTING = a_pod(name="restarting", ready_since=None)
+
+
+def settling(memory: Memory, after: timedelta) -> set[str]:
+    pods: list[Pod] = [READY, RESTARTING]
+    return set(memory.settling(pods, NOW + after))
+
+
+def test_just_after_a_start_a_pod_that_is_not_ready_counts_as_disturbed() -> None:
+    memory = Memory()
+
+    assert settling(memory, timedelta()) == {RESTARTING.uid}
+    assert settling(memory, minutes(4)) == {RESTARTING.uid}
+
+
+def test_later_only_what_was_done_by_itself_counts() -> None:
+    memory = Memory()
+    settling(memory, timedelta())
+
+    assert settling(memory, minutes(6)) == set()

@@ -2,7 +2,6 @@ from datetime import timedelta
 
 from makers import NOW, a_pod, minutes
 
-from trimtab.core.pods import Pod
 from trimtab.updater.memory import Memory
 
 READY = a_pod(name="ready", ready_since=NOW - minutes(5))
@@ -10,8 +9,7 @@ RESTARTING = a_pod(name="restarting", ready_since=None)
 
 
 def settling(memory: Memory, after: timedelta) -> set[str]:
-    pods: list[Pod] = [READY, RESTARTING]
-    return set(memory.settling(pods, NOW + after))
+    return set(memory.settling([READY, RESTARTING], NOW + after))
 
 
 def test_just_after_a_start_a_pod_that_is_not_ready_counts_as_disturbed() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.boost import boosted_containers
 from trimtab.core.resources import BOTH
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
 from trimtab.simulation.hindsight import Hindsight
@@ -32,7 +33,8 @@ class Quiet(Checker):
         match fact:
             case PodEvicted(actor=actor, pod=pod):
                 yield f"{actor} evicted {pod.namespace}/{pod.name}"
-            case PodResized(actor=actor, before=pod):
+            case PodResized(actor=actor, before=pod) if not boosted_containers(pod):
+                # Jobs go on to be made; that the boost of a new pod ends is no unrest.
                 yield f"{actor} resized {pod.namespace}/{pod.name}"
             case StatusPublished(actor=actor, before=before, after=after):
                 for moved in self._moved_targets(before, after):

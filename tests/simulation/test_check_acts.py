@@ -253,8 +253,8 @@ def two_terms(*, first_acts_until: int) -> Scene:
     return scene
 
 
-def restless(*, targets: tuple[int, ...], quiet_after: int, evicts: bool = False) -> Scene:
-    """A recommender publishes one target after the other, and an updater may act on the last."""
+def restless(*, targets: tuple[int, ...], quiet_after: int, evictions: int = 0) -> Scene:
+    """A recommender publishes one target after the other, and an updater acts on the last."""
 
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(LARGER)
@@ -263,7 +263,8 @@ def restless(*, targets: tuple[int, ...], quiet_after: int, evicts: bool = False
             if number == quiet_after:
                 stage.inspector.expect_quiet()
             await stage.play(PublishTo((a_recommendation(target=amounts(target)),)))
-        if evicts:
+        for _ in range(evictions):
+            stage.put_pods(1)
             await stage.play(EvictEverything())
 
     return scene
@@ -525,8 +526,8 @@ SINS = [
     ),
     pytest.param(
         Quiet,
-        restless(targets=(100, 100), quiet_after=1, evicts=True),
-        restless(targets=(100,), quiet_after=1, evicts=True),
+        restless(targets=(100, 100), quiet_after=1, evictions=2),
+        restless(targets=(100, 100), quiet_after=1, evictions=1),
         id="evictions that never end",
     ),
 ]

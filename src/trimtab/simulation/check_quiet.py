@@ -1,9 +1,12 @@
 """Checks that a cluster which has come to rest stays there."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
+from trimtab.core.disruption import owner_of
+from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resources import BOTH
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
 from trimtab.simulation.hindsight import Hindsight
@@ -12,15 +15,17 @@ from trimtab.simulation.world import World
 
 
 class Quiet(Checker):
-    """Once it has to be quiet nobody evicts, resizes or changes a target any more.
+    """Once it has to be quiet no target moves, and no pod is changed more than once.
 
     It has to be from `begin` on, or from the moment that the rules name: all faults have ended, all
-    loads are steady and there was time to settle.
+    loads are steady and there was time to settle. Bounds grow narrower with every day, so a pod may
+    still fall outside of them; it is then brought to its target, and that is the end of it.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._begins = rules.quiet_from
+        self._changes: Counter[WorkloadName | None] = Counter()
 
     def begin(self) -> None:
         """Let it have to be quiet from now on."""
@@ -32,15 +37,22 @@ class Quiet(Checker):
             return
         match fact:
             case PodEvicted(actor=actor, pod=pod):
-                yield f"{actor} evicted {pod.namespace}/{pod.name}"
+                yield from self._count(pod, f"{actor} evicted")
             case PodResized(actor=actor, before=pod) if not boosted_containers(pod):
                 # Jobs go on to be made; that the boost of a new pod ends is no unrest.
-                yield f"{actor} resized {pod.namespace}/{pod.name}"
+                yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
                 for moved in self._moved_targets(before, after):
                     yield f"{actor} moved the target of {after.namespace}/{after.name} {moved}"
             case _:
                 return
+
+    def _count(self, pod: Pod, what: str) -> Iterator[str]:
+        owner = owner_of(pod)
+        self._changes[owner] += 1
+        siblings = [each for each in self.world.pods if owner_of(each) == owner]
+        if self._changes[owner] > len(siblings):
+            yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
 
     def _moved_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
         known = {entry.container_name: entry.target for entry in before.recommendation or ()}

@@ -38,9 +38,9 @@ def demo(
     for name, value in (("duration", duration), ("speed", speed)):
         if not 0 < value < float("inf"):
             raise UsageError(f"--{name} must be more than 0, not {value}")
-    pace = Pace(duration, speed)
     console = open_console(sys.stderr if json else sys.stdout)
     with open_demo(seed) as running:
+        pace = Pace(duration, speed)
         last = _show(running, pace, console)
     show_end(console, last)
     if json:
@@ -52,9 +52,9 @@ def _show(running: Demo, pace: Pace, console: Console) -> Picture:
     """Show one picture after the other; the last one."""
     picture = running.advance(timedelta())
     # Whoever has seen enough still gets the end.
-    with suppress(KeyboardInterrupt), open_view(console, pace.speed) as show:
-        show(picture, pace.seconds_left())
+    with suppress(KeyboardInterrupt), open_view(console) as show:
+        show(picture, pace.describe())
         for step in pace.steps():
             picture = running.advance(step)
-            show(picture, pace.seconds_left())
+            show(picture, pace.describe())
     return picture

@@ -29,11 +29,12 @@ class Pace:
         stopwatch: _Stopwatch | None = None,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.speed = speed
+        self._speed = speed
         self._duration = duration_seconds
         self._stopwatch = stopwatch or RealClock()
         self._wait = wait
         self._begun = self._stopwatch.elapsed()
+        self._passed = timedelta()
 
     def elapsed_seconds(self) -> float:
         """How long it has lasted."""
@@ -43,18 +44,23 @@ class Pace:
         """How long it still lasts."""
         return max(self._duration - self.elapsed_seconds(), 0.0)
 
+    def describe(self) -> str:
+        """How fast it really goes, and how long it still lasts."""
+        passed, elapsed = self._passed.total_seconds(), self.elapsed_seconds()
+        reached = min(passed / elapsed, self._speed) if passed and elapsed else self._speed
+        return f"{reached:.0f} times as fast as life, {self.seconds_left():.0f} s left"
+
     def steps(self) -> Iterator[timedelta]:
         """The virtual time to pass next, whenever it is due.
 
         Together these are the duration times the speed; less if the machine is too slow for that.
         """
-        whole = timedelta(seconds=self._duration * self.speed)
-        longest = min(timedelta(seconds=_FRAME_SECONDS * self.speed), _LONGEST_STEP)
-        passed = timedelta()
-        while passed < whole and self.seconds_left() > 0:
-            step = min(longest, whole - passed)
+        whole = timedelta(seconds=self._duration * self._speed)
+        longest = min(timedelta(seconds=_FRAME_SECONDS * self._speed), _LONGEST_STEP)
+        while self._passed < whole and self.seconds_left() > 0:
+            step = min(longest, whole - self._passed)
             yield step
-            passed += step
-            ahead = passed.total_seconds() / self.speed - self.elapsed_seconds()
+            self._passed += step
+            ahead = self._passed.total_seconds() / self._speed - self.elapsed_seconds()
             if ahead > 0:
                 self._wait(ahead)

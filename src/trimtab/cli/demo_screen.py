@@ -14,6 +14,9 @@ from trimtab.simulation.demo_picture import Gauge, Picture, Row
 
 WIDTH: Final = 80
 """What is shown fits into so many columns, and no more are used."""
+INTRODUCTION: Final = """\
+The real components on a simulated cluster: they learn what each pod uses, and
+make it request just that. What a pod requests is set aside for it on its node."""
 _BAR_WIDTH: Final = 22
 _USED, _SPARE, _SAVED = "█", "░", "·"
 _STYLES: Final = {
@@ -34,9 +37,8 @@ def draw_screen(picture: Picture, news: Sequence[News], *, pace: str) -> Rendera
     """Everything there is to see."""
     return Group(
         Text(f"Trimtab demo   {format_moment(picture.now)}   {pace}", style="bold"),
-        Text("The real recommender, updater and admission controller on a simulated cluster."),
+        Text(INTRODUCTION),
         draw_table(picture),
-        Text(),
         draw_totals(picture),
         Text("What happened", style="bold"),
         *(draw_news(each) for each in news),

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from io import TextIOWrapper
 from typing import Final, TextIO
 
 from rich.console import Console
 from rich.live import Live
 
 from trimtab.cli.demo_screen import (
+    INTRODUCTION,
     SCREEN_LINES,
     WIDTH,
     draw_news,
@@ -25,20 +27,23 @@ _BETWEEN_NEWS: Final = timedelta(minutes=30)
 """For so long news are gathered: what happens again and again is one line then."""
 _BETWEEN_TABLES: Final = timedelta(hours=6)
 
-Show = Callable[[Picture, float], None]
-"""Shows the next picture, with so many real seconds left."""
+Show = Callable[[Picture, str], None]
+"""Shows the next picture, with what there is to say of the pace."""
 
 
 def open_console(output: TextIO) -> Console:
     """Where everything is shown; where there is no terminal, with a width of its own."""
-    console = Console(file=output, highlight=False)
-    return console if console.is_terminal else Console(file=output, width=WIDTH, highlight=False)
+    if isinstance(output, TextIOWrapper):
+        # Better a bar of question marks than none.
+        output.reconfigure(errors="replace")
+    return Console(file=output, highlight=False, width=None if output.isatty() else WIDTH)
 
 
 @contextmanager
-def open_view(console: Console, speed: float) -> Iterator[Show]:
+def open_view(console: Console) -> Iterator[Show]:
     """What shows one picture after the other for as long as the block lasts."""
-    if not console.is_terminal:
+    if not console.is_interactive:
+        console.print(INTRODUCTION)
         log = _Log(console)
         try:
             yield log.show
@@ -46,7 +51,7 @@ def open_view(console: Console, speed: float) -> Iterator[Show]:
             log.flush()
         return
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        yield _Screen(live, speed).show
+        yield _Screen(live).show
 
 
 def show_end(console: Console, picture: Picture) -> None:
@@ -59,16 +64,14 @@ def show_end(console: Console, picture: Picture) -> None:
 class _Screen:
     """One screen, drawn anew for each picture."""
 
-    def __init__(self, live: Live, speed: float) -> None:
+    def __init__(self, live: Live) -> None:
         self._live = live
-        self._speed = speed
         self._news: tuple[News, ...] = ()
 
-    def show(self, picture: Picture, seconds_left: float) -> None:
+    def show(self, picture: Picture, pace: str) -> None:
         """Draw it."""
         room = max(self._live.console.height - SCREEN_LINES, 1)
         self._news = tuple(gather((*self._news, *picture.news))[-_MOST_NEWS:])
-        pace = f"{self._speed:.0f} times as fast as life, {seconds_left:.0f} s left"
         self._live.update(draw_screen(picture, self._news[-room:], pace=pace), refresh=True)
 
 
@@ -81,9 +84,9 @@ class _Log:
         self._next_news = timedelta()
         self._next_table = _BETWEEN_TABLES
 
-    def show(self, picture: Picture, seconds_left: float) -> None:
+    def show(self, picture: Picture, pace: str) -> None:
         """Print what is new."""
-        del seconds_left
+        del pace
         self._news += picture.news
         if picture.elapsed >= self._next_news:
             self._next_news = picture.elapsed + _BETWEEN_NEWS

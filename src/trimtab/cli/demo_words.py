@@ -11,6 +11,8 @@ from trimtab.simulation.demo_picture import Gauge, Picture, Row
 UNITS: Final = {Resource.CPU: 1000, Resource.MEMORY: 1024**3}
 """One core, one GiB."""
 UNIT_NAMES: Final = {Resource.CPU: "cores", Resource.MEMORY: "GiB"}
+_WIRE_NAMES: Final = {Resource.CPU: "cpuMillicores", Resource.MEMORY: "memoryBytes"}
+_HOURS_NAMES: Final = {Resource.CPU: "cpuMillicoreHours", Resource.MEMORY: "memoryByteHours"}
 _TWO_DECIMALS_BELOW: Final = 10
 
 Plain: TypeAlias = "dict[str, Plain] | list[Plain] | str | float | int | None"
@@ -56,15 +58,10 @@ def summarize(picture: Picture, *, seed: int, real_seconds: float) -> Plain:
         "saved": {
             _WIRE_NAMES[each]: picture.asked[each] - picture.requested[each] for each in BOTH
         },
-        "savedHours": {
-            f"{_WIRE_NAMES[each]}Hours": round(picture.saved_hours[each]) for each in BOTH
-        },
+        "savedHours": {_HOURS_NAMES[each]: round(picture.saved_hours[each]) for each in BOTH},
         "counts": {str(kind): times for kind, times in picture.counts.items()},
         "workloads": [_wire_row(row) for row in picture.rows],
     }
-
-
-_WIRE_NAMES: Final = {Resource.CPU: "cpuMillicores", Resource.MEMORY: "memoryBytes"}
 
 
 def _sentence(news: News) -> str:

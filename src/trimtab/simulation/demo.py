@@ -128,14 +128,16 @@ class Demo:
 
     async def _keep_books(self) -> None:
         world = self._simulation.world
+        # In the middle of a minute, when nobody looks: what is due at one moment has no order.
+        await self._simulation.clock.sleep(_BOOKS / 2)
         while True:
-            await self._simulation.clock.sleep(_BOOKS)
             pods = live_pods(world)
             asked = total(asked_for(world, pod) for pod in pods)
             requested = total(requests_of(pod) for pod in pods)
             for resource in BOTH:
                 saved = asked[resource] - requested[resource]
                 self._saved[resource] += saved * (_BOOKS / timedelta(hours=1))
+            await self._simulation.clock.sleep(_BOOKS)
 
     # What owners do
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from simulation.small_cluster import a_node, a_workload
 
+from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.pods import PodPhase
 from trimtab.simulation.assembly import Simulation
@@ -133,3 +134,16 @@ def test_two_faults_of_one_kind_end_one_by_one() -> None:
             return [*seen, line.is_cut]
 
     assert run_virtually(run()) == [True, True, False]
+
+
+def test_a_lease_of_the_component_is_in_other_hands() -> None:
+    async def run() -> list[str]:
+        async with Simulation(random=Random(1)) as simulation:
+            simulation.add("updater", look_around)
+            leases = simulation.world.leases
+            for name, holder in (("vpa-updater", "updater_trimtab"), ("other", "another")):
+                leases.put(Lease("kube-system", name, holder=holder))
+            break_now(simulation, a_fault(FaultKind.LOST_LEASE))
+            return [lease.holder for lease in leases]
+
+    assert run_virtually(run()) == ["thief", "another"]

@@ -164,7 +164,8 @@ def _steal_leases(simulation: Simulation, fault: Fault) -> Undo:
     """Somebody writes every lease that the component holds, as if it were theirs."""
     world = simulation.world
     for lease in world.leases:
-        if lease.holder == fault.target:
+        # The name of a holder begins with that of its process; its copies are others.
+        if lease.holder.partition("_")[0] == fault.target:
             world.leases.put(replace(lease, holder="thief", renewed_at=world.now()))
     return _nothing
 

@@ -409,6 +409,8 @@ def test_usage_on_a_real_node_becomes_a_target_with_a_margin(
 
     # A busy machine may give less than is wanted, and the start of a program costs more.
     assert target[Resource.CPU] == pytest.approx(150 * 1.15, rel=0.4)
+    ends_of_buckets = [int(10 * (1.05**number - 1) / 0.05) for number in range(1, 176)]
+    assert target[Resource.CPU] in [end + int(end * 0.15) for end in ends_of_buckets]
     assert 300 * MIB * 1.15 <= target[Resource.MEMORY] < 400 * MIB * 1.15
 
 

@@ -32,6 +32,8 @@ while True:
 RUN = """\
 import pathlib, sys, signal
 from rig import processes
+# A shell that runs us in the background has this one ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 directory = pathlib.Path(sys.argv[1])
 with processes.running(pathlib.Path(sys.executable), [str(directory / "it.py")], directory) as it:
     it.wait_until((directory / "pid").exists)

@@ -33,7 +33,7 @@ def a_picture(*news: News, rows: int = 6, elapsed: timedelta = timedelta(hours=1
         asked={Resource.CPU: 16_250, Resource.MEMORY: 24 * GIB},
         requested={Resource.CPU: 3_740, Resource.MEMORY: 9 * GIB},
         saved_hours={Resource.CPU: 250_000.4, Resource.MEMORY: 300.4 * GIB},
-        counts=dict.fromkeys(Kind, 12),
+        counts=dict.fromkeys(Kind, 123),
         news=news,
     )
 

@@ -70,4 +70,4 @@ def test_the_totals_tell_what_is_saved_now_and_so_far() -> None:
 
     assert "Requested: 3.74 of 16 cores and 9.00 of 24 GiB" in shown
     assert "Saved: 13 cores, 15 GiB now; 250 core-hours, 300 GiB-hours so far." in shown
-    assert "OOM kills: 12." in shown
+    assert "boosts 123, OOM kills 123." in shown

@@ -92,10 +92,13 @@ def test_facts_that_people_care_about_are_news_and_others_are_not(
     assert told(fact) == kinds
 
 
-def test_a_job_that_starts_with_the_same_size_again_is_no_news() -> None:
-    fact = PodCreated(NOW, sized(LARGE), sized(SMALL), (), webhook_answered=True)
+def test_a_job_that_starts_with_the_same_size_again_is_counted_but_no_news() -> None:
+    newsroom = Newsroom(parts())
+    for _ in range(3):
+        newsroom.listen(PodCreated(NOW, sized(LARGE), sized(SMALL), (), webhook_answered=True))
 
-    assert told(fact, fact) == [Kind.SIZED]
+    assert len(newsroom.take()) == 1
+    assert newsroom.counts()[Kind.SIZED] == 3
 
 
 def test_news_are_told_once_and_counted_for_ever() -> None:

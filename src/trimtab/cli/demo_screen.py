@@ -121,6 +121,7 @@ def _saved(picture: Picture) -> str:
 def _done(picture: Picture) -> str:
     counts = picture.counts
     return (
-        f"Resizes: {counts[Kind.RESIZED]}. Evictions: {counts[Kind.EVICTED]}. "
-        f"Startup boosts: {counts[Kind.BOOSTED]}. OOM kills: {counts[Kind.KILLED]}."
+        f"Resizes {counts[Kind.RESIZED]}, evictions {counts[Kind.EVICTED]}, "
+        f"new pods sized {counts[Kind.SIZED]}, boosts {counts[Kind.BOOSTED]}, "
+        f"OOM kills {counts[Kind.KILLED]}."
     )

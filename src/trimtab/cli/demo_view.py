@@ -93,6 +93,7 @@ class _Log:
             self.flush()
         if picture.elapsed >= self._next_table:
             self._next_table += _BETWEEN_TABLES
+            self.flush()
             self._console.print(draw_table(picture))
             self._console.print(draw_totals(picture))
 

@@ -96,7 +96,10 @@ class Newsroom:
         title = self._title_of(pod)
         if boosted_containers(pod):
             self._tell(at, Kind.BOOSTED, wanted, pod)
-        elif size not in (requests_of(wanted), self._sizes.get(title)):
+        elif size == self._sizes.get(title) != requests_of(wanted):
+            # A job comes again and again; that it got the same size again is no news.
+            self._counts[Kind.SIZED] += 1
+        elif size != requests_of(wanted):
             self._tell(at, Kind.SIZED, wanted, pod)
         self._sizes[title] = size
 

@@ -124,7 +124,7 @@ def parts() -> tuple[Part, ...]:
     at_most = ContainerPolicy(CONTAINER, max_allowed={Resource.MEMORY: 3 * _GIB // 2})
     in_place = UpdateMode.IN_PLACE_OR_RECREATE
     return (
-        _part("web", "busy by day", Autoscaler(NAMESPACE, "web", mode=in_place), web()),
+        _part("web", "busy half the day", Autoscaler(NAMESPACE, "web", mode=in_place), web()),
         _part(
             "orders",
             "JVM, slow start",

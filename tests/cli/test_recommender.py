@@ -123,6 +123,17 @@ def test_flags_and_gates_of_other_versions_do_not_keep_it_from_starting(
     ]
 
 
+def test_help_shows_defaults_as_one_would_type_them(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main.main(["recommender", "--help"])
+
+    text = " ".join(capsys.readouterr().out.split())
+    assert code == 0
+    assert "--recommender-interval DURATION: How often usage is read" in text
+    assert "recommendations are made. [default: 1m]" in text
+    assert "--history-length DURATION: How far back history goes. [default: 8d]" in text
+    assert '[default: ""]' not in text
+
+
 @pytest.mark.parametrize(
     "flag",
     ["--storage=prometheus", "--use-external-metrics", "--min-checkpoints=3", "--humanize-memory"],

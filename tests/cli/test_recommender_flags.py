@@ -1,11 +1,13 @@
 """The recommender's flags beside the original's, and what becomes of them."""
 
+from dataclasses import fields, replace
 from datetime import timedelta
+from operator import attrgetter
 
 import pytest
 
 from trimtab.cli.flags import CommonFlags
-from trimtab.cli.recommender_flags import EstimateFlags, LoopFlags, RecommenderFlags, to_settings
+from trimtab.cli.recommender_flags import EstimateFlags, RecommenderFlags, to_settings
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import Resource
@@ -116,21 +118,79 @@ def test_flags_that_nobody_sets_are_the_settings_by_default() -> None:
     assert settings == RecommenderSettings()
 
 
-def test_flags_reach_the_settings_that_they_are_for() -> None:
-    flags = RecommenderFlags(
-        loop=LoopFlags(recommender_name="mine", recommender_interval=timedelta(seconds=30)),
-        estimates=EstimateFlags(
-            pod_recommendation_min_memory_mb=100.5,
-            target_memory_percentile=0.8,
-            container_recommendation_max_allowed_cpu=4000,
-        ),
-    )
-    settings = to_settings(CommonFlags().cluster, flags, FeatureGates(per_vpa_config=False))
+SECONDS_7 = timedelta(seconds=7)
+# Where a flag goes, and a value that is not its default.
+DESTINATIONS: list[tuple[str, object, str]] = [
+    ("recommender_name", "mine", "name"),
+    ("recommender_interval", SECONDS_7, "interval"),
+    ("memory_saver", True, "memory_saver"),
+    ("update_worker_count", 7, "update_worker_count"),
+    ("checkpoints_timeout", SECONDS_7, "checkpoints_timeout"),
+    ("checkpoints_gc_interval", SECONDS_7, "checkpoints_gc_interval"),
+    ("recommendation_margin_fraction", 0.7, "recommendations.margin_fraction"),
+    ("pod_recommendation_min_cpu_millicores", 7, "recommendations.cpu.pod_floor"),
+    ("target_cpu_percentile", 0.7, "recommendations.cpu.target_percentile"),
+    ("target_memory_percentile", 0.7, "recommendations.memory.target_percentile"),
+    ("recommendation_lower_bound_cpu_percentile", 0.7, "recommendations.cpu.lower_percentile"),
+    (
+        "recommendation_lower_bound_memory_percentile",
+        0.7,
+        "recommendations.memory.lower_percentile",
+    ),
+    ("recommendation_upper_bound_cpu_percentile", 0.7, "recommendations.cpu.upper_percentile"),
+    (
+        "recommendation_upper_bound_memory_percentile",
+        0.7,
+        "recommendations.memory.upper_percentile",
+    ),
+    ("confidence_interval_cpu", SECONDS_7, "recommendations.cpu.confidence_interval"),
+    ("confidence_interval_memory", SECONDS_7, "recommendations.memory.confidence_interval"),
+    ("humanize_memory", True, "recommendations.humanize_memory"),
+    ("round_cpu_millicores", 7, "recommendations.cpu.rounding"),
+    ("round_memory_bytes", 7, "recommendations.memory.rounding"),
+    ("cpu_integer_post_processor_enabled", True, "recommendations.integer_cpu"),
+    ("memory_aggregation_interval", SECONDS_7, "usage.memory_interval"),
+    ("memory_aggregation_interval_count", 7, "usage.memory_interval_count"),
+    ("memory_histogram_decay_half_life", SECONDS_7, "usage.memory_half_life"),
+    ("cpu_histogram_decay_half_life", SECONDS_7, "usage.cpu_half_life"),
+    ("oom_bump_up_ratio", 7.0, "usage.oom_bump_up_ratio"),
+    ("oom_min_bump_up_bytes", 7, "usage.oom_min_bump_up_bytes"),
+]
 
-    assert (settings.name, settings.interval) == ("mine", timedelta(seconds=30))
+
+def flags_with(name: str, value: object) -> RecommenderFlags:
+    """The flags by default, but for one."""
+    flags = RecommenderFlags()
+    for group in fields(flags):
+        record = getattr(flags, group.name)
+        if hasattr(record, name):
+            changed = replace(record, **{name: value})
+            return replace(flags, **{group.name: changed})
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(("name", "value", "destination"), DESTINATIONS)
+def test_a_flag_reaches_the_one_setting_that_it_is_for(
+    name: str, value: object, destination: str
+) -> None:
+    settings = to_settings(CommonFlags().cluster, flags_with(name, value), FeatureGates())
+
+    assert attrgetter(destination)(RecommenderSettings()) != value
+    assert attrgetter(destination)(settings) == value
+
+
+def test_flags_in_other_units_than_settings_are_converted() -> None:
+    estimates = EstimateFlags(
+        pod_recommendation_min_memory_mb=100.5,
+        container_recommendation_max_allowed_cpu=4000,
+        container_recommendation_max_allowed_memory=5,
+    )
+    gates = FeatureGates(per_vpa_config=False)
+    settings = to_settings(CommonFlags().cluster, RecommenderFlags(estimates=estimates), gates)
+
     assert settings.recommendations.memory.pod_floor == 105381888
-    assert settings.recommendations.memory.target_percentile == 0.8
-    assert settings.recommendations.max_allowed == {Resource.CPU: 4000}
+    assert settings.recommendations.max_allowed == {Resource.CPU: 4000, Resource.MEMORY: 5}
+    assert settings.gates == gates
     assert not settings.usage.allows_overrides
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 from makers import minutes
 from prometheus_client import REGISTRY, generate_latest
-from recommender.small_world import SmallWorld
+from recommender.small_world import Load, SmallWorld
 
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.recommender.loop import Recommender
@@ -124,6 +124,18 @@ async def test_the_first_recommendation_is_timed_once(metered: Metered) -> None:
     prefix = "vpa_recommender_recommendation_latency_seconds"
     assert metered.grown(f"{prefix}_count") == 1
     assert metered.grown(f"{prefix}_sum") == 180
+
+
+async def test_a_first_recommendation_that_the_store_does_not_show_yet_is_timed_once(
+    metered: Metered,
+) -> None:
+    metered.world.shows_statuses = False
+    await metered.tick()
+    metered.world.loads[""] = Load(cpu=4000)
+    await metered.tick()
+
+    assert metered.world.acts["publish_status"] == 2
+    assert metered.grown("vpa_recommender_recommendation_latency_seconds_count") == 1
 
 
 async def test_a_recommendation_from_before_a_restart_is_not_timed_again(metered: Metered) -> None:

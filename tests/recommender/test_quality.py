@@ -89,6 +89,9 @@ async def test_samples_before_any_recommendation_are_counted_as_such(measured: M
     cpu = {"update_mode": "Off", "resource": "cpu", "is_oom": "false"}
     assert measured.grown("usage_sample_missing_recommendation_count", **cpu) == 4
     assert measured.grown("usage_recommendation_relative_diffs_count", **cpu) == 0
+    under = "cpu_recommendation_lower_equal_usage_diffs_cores_sum"
+    missing = {"update_mode": "Off", "recommendation_missing": "true"}
+    assert measured.grown(under, **missing) == pytest.approx(4 * 0.5)
 
 
 async def test_a_reading_that_is_read_twice_is_compared_once(measured: Measured) -> None:

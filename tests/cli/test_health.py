@@ -1,13 +1,17 @@
 """Whether a component is alive, and what keeps it from its work."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pytest
+import structlog
+from structlog.typing import EventDict
+from virtual_time import LoopClock, run_virtually
 
 from trimtab.api.statuses import Status
-from trimtab.cli.health import OLDEST_VIEW, Heartbeat, list_obstacles
+from trimtab.cli.health import OLDEST_VIEW, Heartbeat, list_obstacles, watch_obstacles
 from trimtab.cluster.errors import ForbiddenError, RivalError, UnreachableError
 
 MINUTE = timedelta(minutes=1)
@@ -137,3 +141,20 @@ def test_readiness_names_what_is_in_the_way(
     view: View, others: list[Exception], told: list[str]
 ) -> None:
     assert list_obstacles(view, others) == told
+
+
+def test_what_is_in_the_way_is_logged_once_and_its_end_too() -> None:
+    seen = iter([[], ["no right"], ["no right"], ["no right", "no list"], [], []])
+
+    async def scenario() -> list[EventDict]:
+        with structlog.testing.capture_logs() as told, suppress(StopIteration, RuntimeError):
+            await watch_obstacles(lambda: next(seen), LoopClock())
+        return list(told)
+
+    told = run_virtually(scenario())
+
+    assert [(one["event"], one.get("obstacles")) for one in told] == [
+        ("not ready", ["no right"]),
+        ("not ready", ["no right", "no list"]),
+        ("ready again", None),
+    ]

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -167,6 +168,15 @@ def test_a_signal_is_heard_and_ends_the_process_well(number: signal.Signals) -> 
             await stop.wait()
 
     assert run(main) == 0
+
+
+@pytest.mark.usefixtures("_own_garbage", "told")
+def test_who_does_not_listen_is_ended_all_the_same() -> None:
+    async def main(_: asyncio.Event) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.Event().wait()
+
+    assert run(main, patience=timedelta()) == 1
 
 
 @pytest.mark.usefixtures("_own_garbage")

@@ -9,14 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol, TypeGuard
+from typing import Final, NoReturn, Protocol, TypeGuard
 
 import structlog
 
 from trimtab.cluster.errors import ForbiddenError, RivalError
+from trimtab.cluster.ports import Clock
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
 """A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""
+_LOOK_AGAIN: Final = timedelta(seconds=10)
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -75,13 +77,21 @@ def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
 
 
-def tell_of_obstacles(obstacles: list[str], told: list[str]) -> list[str]:
-    """Log what keeps a component from its work, if that is news; what is told now."""
-    if obstacles and obstacles != told:
-        _logger.warning("not ready", obstacles=obstacles)
-    elif told and not obstacles:
-        _logger.info("ready again")
-    return obstacles
+async def watch_obstacles(look: Callable[[], list[str]], clock: Clock) -> NoReturn:
+    """Log what keeps a component from its work whenever that is news, until cancelled.
+
+    Who waits for a lease that it may not even read does nothing that could be logged otherwise.
+    """
+    told: list[str] = []
+    while True:
+        # Not at once: in the first moments nothing has been listed, and that passes by itself.
+        await clock.sleep(_LOOK_AGAIN)
+        obstacles = look()
+        if obstacles and obstacles != told:
+            _logger.warning("not ready", obstacles=obstacles)
+        elif told and not obstacles:
+            _logger.info("ready again")
+        told = obstacles
 
 
 def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:

@@ -3,7 +3,8 @@
 1. SIGTERM and SIGINT are a wish: acting stops, what was learned is saved, the lease is released.
 2. While that lasts the lease is still renewed, so that nobody else acts in the meantime; who loses
    it stops at once, and saves nothing.
-3. A second signal ends the process there and then.
+3. A second signal ends the process there and then; so does the end of all patience, for whoever
+   hangs before it has anything to save.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ from trimtab.cluster.ports import Clock
 
 GRACE: Final = timedelta(seconds=20)
 """How long saving may take; a kubelet waits for 30 s before it ends a process."""
+PATIENCE: Final = GRACE + timedelta(seconds=5)
+"""How long all of the end may take."""
 _GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
 """With the usual ones, tens of thousands of records that stay are looked through all the time."""
 
@@ -45,13 +48,19 @@ class Duty:
     """When it is told to end, and still may act."""
 
 
-def run(main: Callable[[asyncio.Event], Coroutine[object, object, None]]) -> int:
+def run(
+    main: Callable[[asyncio.Event], Coroutine[object, object, None]],
+    patience: timedelta = PATIENCE,
+) -> int:
     """Run a component to its end: 0 if it was told to end, which sets the event, 1 if it broke."""
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
     try:
-        uvloop.run(_heed_signals(main))
+        uvloop.run(_heed_signals(main, patience))
     except FailedError:
         raise
+    except asyncio.CancelledError:
+        _logger.warning("ended before everything was done")
+        return 1
     except Exception:
         # Whatever it is, whoever started us starts us anew; the log says why.
         _logger.exception("broken")
@@ -70,16 +79,19 @@ async def spare_garbage_collection(clock: Clock) -> NoReturn:
 
 
 async def _heed_signals(
-    main: Callable[[asyncio.Event], Coroutine[object, object, None]],
+    main: Callable[[asyncio.Event], Coroutine[object, object, None]], patience: timedelta
 ) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    running = asyncio.current_task()
+    assert running is not None
 
     def heed(number: signal.Signals) -> None:
         _logger.info("told to end", signal=number.name)
         stop.set()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
+        loop.call_later(patience.total_seconds(), running.cancel)
 
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, heed, each)

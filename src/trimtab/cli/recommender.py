@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from trimtab.cli import logs, process, starting
 from trimtab.cli.flags import CommonFlags
-from trimtab.cli.health import Heartbeat, list_obstacles, tell_of_obstacles
+from trimtab.cli.health import Heartbeat, list_obstacles, watch_obstacles
 from trimtab.cli.http_server import Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
 from trimtab.cli.recommender_flags import RecommenderFlags, to_settings
@@ -114,11 +114,10 @@ class _Process:
         )
         self._heartbeat = Heartbeat(clock.elapsed, _INTERVALS_UNTIL_DEAD * settings.interval)
         self._meter = Meter()
-        self._told_obstacles: list[str] = []
 
     @property
     def probes(self) -> Probes:
-        return Probes(self._heartbeat.flaws, self._obstacles)
+        return Probes(self._heartbeat.flaws, self.obstacles)
 
     async def act(self) -> None:
         with self._heartbeat.expected():
@@ -132,21 +131,21 @@ class _Process:
         await self.cluster.synced()
         await process.spare_garbage_collection(self._clock)
 
-    def _tell(self, turnout: Turnout) -> None:
-        if turnout.failure is None:
-            self._heartbeat.beat()
-        knowledge = self._recommender.knowledge
-        telling.tell(turnout, knowledge)
-        self._meter.note(turnout, knowledge)
-        self._told_obstacles = tell_of_obstacles(self._obstacles(), self._told_obstacles)
-
-    def _obstacles(self) -> list[str]:
+    def obstacles(self) -> list[str]:
+        """What keeps it from its work now."""
         turnout = self._recommender.last_turnout
         report = turnout and turnout.report
         others = [problem.error for problem in report.problems] if report else []
         if self.elector is not None and self.elector.problem is not None:
             others.append(self.elector.problem)
         return list_obstacles(self.cluster, others)
+
+    def _tell(self, turnout: Turnout) -> None:
+        if turnout.failure is None:
+            self._heartbeat.beat()
+        knowledge = self._recommender.knowledge
+        telling.tell(turnout, knowledge)
+        self._meter.note(turnout, knowledge)
 
 
 async def _run(order: _Order, stop: asyncio.Event) -> None:
@@ -156,8 +155,11 @@ async def _run(order: _Order, stop: asyncio.Event) -> None:
         if order.flags.loop.export_recommendations:
             REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
         async with serving(order.flags.loop.address, running.probes), asyncio.TaskGroup() as group:
-            background = [group.create_task(running.cluster.run())]
-            background.append(group.create_task(running.settle()))
+            background = (
+                group.create_task(running.cluster.run()),
+                group.create_task(running.settle()),
+                group.create_task(watch_obstacles(running.obstacles, clock)),
+            )
             await process.serve(process.Duty(running.act, running.save), stop, running.elector)
             for task in background:
                 task.cancel()

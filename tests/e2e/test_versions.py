@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from checkpoint_store import Checkpoints
 
+from rig import stages
 from rig.controlplane import ControlPlane
 from trimtab.api.pods import decode_pod
 from trimtab.cluster.acting import Acts
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.errors import ForbiddenError
+from trimtab.cluster.errors import ForbiddenError, InvalidError
 from trimtab.cluster.kubeconfig import load_kubeconfig
 from trimtab.core.operations import Add
 
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
 
+BEFORE = {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}}
+LOWER_LIMIT = (Add("/spec/containers/0/resources/limits/memory", "96Mi"),)
 # More than the fake node has.
 TOO_MUCH = (Add("/spec/containers/0/resources/requests/cpu", "20k"),)
 
@@ -40,11 +43,10 @@ async def acts(cluster: ControlPlane) -> AsyncIterator[Acts]:
         yield Acts(client, Checkpoints())
 
 
-def start_pod(cluster: ControlPlane, namespace: str) -> str:
+def start_pod(cluster: ControlPlane, namespace: str, **annotations: str) -> str:
     """The path of a pod that runs on the fake node."""
-    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-    containers = [{"name": "app", "image": "none", "resources": resources}]
-    metadata = {"name": "web", "annotations": {"trimtab.dev/resize": "infeasible"}}
+    containers = [{"name": "app", "image": "none", "resources": BEFORE}]
+    metadata = {"name": "web", "annotations": annotations}
     pods = f"/api/v1/namespaces/{namespace}/pods"
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
     cluster.create(pods, {**manifest, "spec": {"containers": containers}})
@@ -59,7 +61,7 @@ def reports_resources(pod: Json) -> bool:
 async def test_a_resize_beyond_the_node_is_refused_by_the_server_or_left_to_the_kubelet(
     cluster: ControlPlane, namespace: str, acts: Acts
 ) -> None:
-    path = start_pod(cluster, namespace)
+    path = start_pod(cluster, namespace, **{stages.ANNOTATION: "infeasible"})
     _, body = cluster.request("GET", path)
     refused: ForbiddenError | None = None
     try:
@@ -75,3 +77,22 @@ async def test_a_resize_beyond_the_node_is_refused_by_the_server_or_left_to_the_
     else:
         assert refused is None
         assert cluster.wait_for(path, lambda pod: "PodResizePending" in json.dumps(pod["status"]))
+
+
+async def test_a_lower_memory_limit_is_carried_out_or_invalid_in_the_oldest(
+    cluster: ControlPlane, namespace: str, acts: Acts
+) -> None:
+    path = start_pod(cluster, namespace)
+    _, body = cluster.request("GET", path)
+    refused: InvalidError | None = None
+    try:
+        await acts.resize(decode_pod(body), LOWER_LIMIT)
+    except InvalidError as error:
+        refused = error
+
+    if minor_version(cluster) >= 34:
+        assert refused is None
+        assert cluster.wait_for(path, lambda pod: "96Mi" in json.dumps(pod["status"]))
+    else:
+        assert refused is not None
+        assert refused.causes[0].field == "spec.containers[0].resources.limits[memory]"

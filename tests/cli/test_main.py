@@ -33,7 +33,10 @@ def test_help_names_every_command_that_works(arguments: list[str]) -> None:
     run = trimtab(*arguments)
 
     assert run.returncode == 0
-    assert all(f"\n  {command}: " in run.stdout for command in ("crds", "recommender", "validate", "version"))
+    assert all(
+        f"\n  {command}: " in run.stdout
+        for command in ("crds", "demo", "recommender", "simulate", "validate", "version")
+    )
     assert not BOX.search(run.stdout)
 
 

@@ -42,6 +42,11 @@ class Clock:
         await asyncio.sleep(span.total_seconds())
 
 
+async def _silence() -> AsyncGenerator[bytes, None]:
+    await asyncio.Event().wait()
+    yield b""
+
+
 class Server:
     """Serves pods in pages that were made beforehand."""
 
@@ -56,8 +61,7 @@ class Server:
         self, _path: str, _parameters: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         """Nothing more."""
-        await asyncio.Event().wait()
-        yield b""
+        return _silence()
 
 
 def a_page(start: int) -> bytes:

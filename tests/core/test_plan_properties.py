@@ -28,7 +28,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.plan import plan, share_wanting_change
+from trimtab.core.plan import Planner, plan, share_wanting_change
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -369,3 +369,67 @@ def test_upscale_only_never_shrinks_the_memory_of_a_running_pod(dice: Random) ->
                 has = (container.current.requests or {}).get(Resource.MEMORY, 0)
                 wanted = each.wanted.get(container.name, Allocation()).requests or {}
                 assert wanted.get(Resource.MEMORY, has) >= has
+
+
+PASSED = [minutes(0), *map(minutes, (0.01, 1, 1, 4, 5, 10, 60, 720, -3))]
+PLAIN = an_autoscaler(RECOMMENDATIONS[1], name="one", mode=UpdateMode.RECREATE)
+GROWING = replace(PLAIN, recommendation=(RECOMMENDATIONS[0],))
+SHRINKING = replace(PLAIN, recommendation=(RECOMMENDATIONS[2],))
+LATER = [{}, {WEB: Retry(1, NOW + minutes(1))}, {WEB: Retry(1, NOW + minutes(30))}]
+
+
+def a_plain_snapshot(dice: Random) -> Snapshot:
+    """A cluster in which nothing but time stands between pods and their change."""
+    pods = [
+        replace(a_pod(dice, f"web-{number}"), owner=OWNERS[0], phase=PodPhase.RUNNING, resize=None)
+        for number in range(dice.randint(1, 6))
+    ]
+    autoscaler = dice.choice([PLAIN, GROWING, SHRINKING])
+    return Snapshot(
+        pods=[ObservedPod(pod, WEB) for pod in pods],
+        autoscalers=[ObservedAutoscaler(autoscaler, Selector())],
+        configured_replicas={WorkloadName("default", "ReplicaSet", "a"): 9},
+        pod_memory={(pod.uid, autoscaler.identity): dice.choice(MEMORIES) for pod in pods},
+        convergence=dice.choice(LATER),
+    )
+
+
+def some_time_later(before: Snapshot, dice: Random) -> Snapshot:
+    """The same cluster after something changed in it, or nothing did."""
+    pods, other = list(before.pods), a_snapshot(dice)
+    place = dice.randrange(len(pods)) if pods else 0
+    memory = {(each.pod.uid, PLAIN.identity): dice.choice(MEMORIES) for each in pods[place:]}
+    nothing: dict[str, object] = {}
+    changed = dice.choice(
+        [
+            *[nothing] * 8,
+            {"pods": [*pods[:place], *other.pods[place:]]},
+            {"pods": pods[:place]},
+            {"autoscalers": [*before.autoscalers[:1], *other.autoscalers[1:]]},
+            {"autoscalers": other.autoscalers},
+            {"pod_memory": {**before.pod_memory, **memory}},
+            {"settling": frozenset(each.pod.uid for each in pods[place:])},
+            {"convergence": dice.choice(LATER)},
+            {"limit_ranges": other.limit_ranges},
+            {"configured_replicas": other.configured_replicas},
+            {"admission_alive": other.admission_alive},
+        ]
+    )
+    return replace(before, **changed)  # type: ignore[arg-type]
+
+
+@given(seeds)
+def test_whoever_planned_before_plans_like_one_who_never_did(dice: Random) -> None:
+    settings, now = some_settings(dice), NOW
+    snapshot = dice.choice([a_snapshot, a_plain_snapshot])(dice)
+    planner = Planner(settings)
+    for _ in range(16):
+        # A part of the pods now and then, as when something changed between two plans of all.
+        part = [each for each in snapshot.pods if dice.random() < 0.5]
+        some = replace(snapshot, pods=part, is_surging=dice.random() < 0.5)
+        seen = some if dice.random() < 0.1 else snapshot
+
+        assert planner.plan(seen, now) == plan(seen, settings, now)
+
+        now += dice.choice(PASSED)
+        snapshot = some_time_later(snapshot, dice)

@@ -6,7 +6,7 @@ is spent while a plan is made and starts anew with the next one; by then the pod
 what became of it.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -89,17 +89,27 @@ def count_groups(
     settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
     """The replica group of every owner, from all live pods."""
-    members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if (owner := owner_of(pod)) is not None:
-            members[owner].append(pod)
+    return count_owned(((owner_of(pod), pod) for pod in pods), configured, settling)
+
+
+def count_owned(
+    pods: Iterable[tuple[WorkloadName | None, Pod]],
+    configured: Mapping[WorkloadName, int],
+    settling: frozenset[str] = frozenset(),
+) -> dict[WorkloadName, ReplicaGroup]:
+    """The replica group of every owner, from all live pods with their direct owners."""
+    live: Counter[WorkloadName] = Counter()
+    pending: Counter[WorkloadName] = Counter()
+    for owner, pod in pods:
+        if owner is not None:
+            live[owner] += 1
+            if pod.phase is PodPhase.PENDING or pod.uid in settling:
+                pending[owner] += 1
     return {
         owner: ReplicaGroup(
-            live=len(group),
-            pending=sum(pod.phase is PodPhase.PENDING or pod.uid in settling for pod in group),
-            configured=_wanted(owner, configured.get(owner), len(group)),
+            count, pending[owner], configured=_wanted(owner, configured.get(owner), count)
         )
-        for owner, group in members.items()
+        for owner, count in live.items()
     }
 
 

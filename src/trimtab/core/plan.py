@@ -12,10 +12,11 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.core import annotations, disruption, resizing, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings, assess, distrust, only_grows
+from trimtab.core.assessment import Candidate, Context, PlanSettings, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
+from trimtab.core.known_pods import KnownPod, KnownPods, find_anew
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -24,52 +25,12 @@ from trimtab.core.resizing import Action
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
 from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
 
-_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 # In these a boost that ends brings the other containers up to date as well.
 _SIZING_MODES: Final = (*_RESIZING_MODES, UpdateMode.RECREATE, UpdateMode.AUTO)
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
-
-
-def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
-    """One outcome for every live pod that an autoscaler governs, the most urgent first.
-
-    Boosts that are over come first, then what else may change in order of urgency, then the pods
-    that were no candidates. The order of the snapshot plays no part.
-    """
-    live = sorted((observed for observed in snapshot.pods if _is_live(observed.pod)), key=_identity)
-    groups = disruption.count_groups(
-        (observed.pod for observed in live), snapshot.configured_replicas, snapshot.settling
-    )
-    context = Context(snapshot, settings, groups, now)
-    assessments = list(_assess_all(live, context))
-    ends = [each for each in assessments if isinstance(each, _BoostEnd)]
-    candidates = [each for each in assessments if isinstance(each, Candidate)]
-    holds = [each for each in assessments if isinstance(each, Hold)]
-    moving, surging = _split_surge(candidates, holds, context)
-    spent = _Spent()
-    return [
-        *(_pause(_choose_unboost(end, context, spent), end.autoscaler, settings) for end in ends),
-        *(
-            _pause(_choose(each, context, spent), each.autoscaler, settings)
-            for each in urgency.most_urgent_first(moving)
-        ),
-        *(
-            Hold(each.pod, each.autoscaler.identity, HoldReason.SURGE, each.change)
-            for each in surging
-        ),
-        *holds,
-    ]
-
-
-def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
-    """The share of the pods under an active autoscaler that a plan would change if it could.
-
-    Boosted pods do not count: that a boost ends is no news about a recommendation.
-    """
-    return _share(outcomes)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +55,85 @@ class _BoostEnd:
     """Whether it lasted longer than any boost may."""
 
 
-def _is_live(pod: Pod) -> bool:
-    return not pod.is_deleting and pod.phase not in _ENDED
+def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
+    """One outcome for every live pod that an autoscaler governs, the most urgent first.
+
+    Boosts that are over come first, then what else may change in order of urgency, then the pods
+    that were no candidates. The order of the snapshot plays no part.
+    """
+    return Planner(settings).plan(snapshot, now)
 
 
-def _identity(observed: ObservedPod) -> tuple[str, str, str]:
-    return observed.pod.namespace, observed.pod.name, observed.pod.uid
+class Planner:
+    """Makes one plan after another, and looks only at pods about which something changed."""
+
+    def __init__(self, settings: PlanSettings) -> None:
+        self._settings = settings
+        self._known = KnownPods()
+
+    def plan(self, snapshot: Snapshot, now: datetime) -> list[Outcome]:
+        """The same as `plan` of a snapshot says, whatever was planned before."""
+        settings = self._settings
+        live = [known for known in self._known.meet(snapshot) if known.is_live]
+        live.sort(key=_identity)
+        groups = disruption.count_owned(
+            ((known.owner, known.observed.pod) for known in live),
+            snapshot.configured_replicas,
+            snapshot.settling,
+        )
+        context = Context(snapshot, settings, groups, now)
+        assessments = list(self._assess_all(live, context))
+        ends = [each for each in assessments if isinstance(each, _BoostEnd)]
+        candidates = [each for each in assessments if isinstance(each, Candidate)]
+        holds = [each for each in assessments if isinstance(each, Hold)]
+        moving, surging = _split_surge(candidates, holds, context)
+        spent = _Spent()
+        return [
+            *(
+                _pause(_choose_unboost(end, context, spent), end.autoscaler, settings)
+                for end in ends
+            ),
+            *(
+                _pause(_choose(each, context, spent), each.autoscaler, settings)
+                for each in urgency.most_urgent_first(moving)
+            ),
+            *(
+                Hold(each.pod, each.autoscaler.identity, HoldReason.SURGE, each.change)
+                for each in surging
+            ),
+            *holds,
+        ]
+
+    def _assess_all(
+        self, live: Sequence[KnownPod], context: Context
+    ) -> Iterator[Candidate | _BoostEnd | Hold]:
+        gates, memory = context.settings.gates, context.snapshot.pod_memory
+        autoscalers = context.snapshot.autoscalers
+        index = index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
+        bases = self._known.find_bases(live, index, context)
+        for known in live:
+            observed = known.observed
+            if known.is_boosted and gates.cpu_startup_boost:
+                autoscaler = governor_of(index, observed.workload, observed.pod.labels)
+                yield _assess_boost(observed, autoscaler, context)
+                continue
+            finding, basis = known.finding, bases[known.place]
+            if finding is None or not finding.holds(basis, memory, context.now):
+                finding = known.finding = find_anew(known, basis, index, context)
+            if finding.assessment is not None:
+                yield finding.assessment
 
 
-def _assess_all(
-    live: Iterable[ObservedPod], context: Context
-) -> Iterator[Candidate | _BoostEnd | Hold]:
-    gates = context.settings.gates
-    index = index_by_workload(context.snapshot.autoscalers, selectors_enabled=gates.pod_selector)
-    for observed in live:
-        pod = observed.pod
-        autoscaler = governor_of(index, observed.workload, pod.labels)
-        if gates.cpu_startup_boost and boosted_containers(pod):
-            yield _assess_boost(observed, autoscaler, context)
-        elif autoscaler is not None:
-            yield assess(pod, autoscaler, observed.workload, context)
+def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
+    """The share of the pods under an active autoscaler that a plan would change if it could.
+
+    Boosted pods do not count: that a boost ends is no news about a recommendation.
+    """
+    return _share(outcomes)[0]
+
+
+def _identity(known: KnownPod) -> tuple[str, str, str]:
+    return known.identity
 
 
 def _assess_boost(

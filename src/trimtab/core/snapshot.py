@@ -94,3 +94,8 @@ class Snapshot:
     """The share of pods that wanted to change lately; None just after a start."""
     is_surging: bool | None = None
     """Whether there is a surge, where only a part of the cluster is here to tell it from."""
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all pods are here, and not only those of some workloads."""
+        return self.is_surging is None

@@ -64,6 +64,7 @@ class Updater:
             may_act=may_act,
             is_outdated=self._watch.mark,
         )
+        self._planner = planning.Planner(settings.plan)
         self._turn = asyncio.Lock()
         self._outcomes: dict[str, Outcome] = {}
         self._planned = TickReport(clock.now(), is_blind=True)
@@ -144,12 +145,12 @@ class Updater:
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
-        outcomes = planning.plan(seen.snapshot, self._settings.plan, now)
+        outcomes = self._planner.plan(seen.snapshot, now)
         if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
             # Only the plan tells who governs whom, and a new governor must not shrink a pod yet.
             memory = pod_memory(self._memory.recollections)
             snapshot = replace(seen.snapshot, pod_memory=memory)
-            return planning.plan(snapshot, self._settings.plan, now)
+            return self._planner.plan(snapshot, now)
         return outcomes
 
     def _is_blind(self) -> bool:

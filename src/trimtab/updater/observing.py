@@ -4,7 +4,7 @@ A part is all pods of some workloads: budgets and roles never reach beyond a wor
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -49,6 +49,16 @@ class Observation:
         return {workload: frozenset(uids) for workload, uids in found.items()}
 
 
+@dataclass(slots=True)
+class _Seen:
+    """A pod with what follows from its record alone, and how it was last observed."""
+
+    pod: Pod
+    owner: OwnerKey | None
+    is_boosted: bool
+    observed: ObservedPod | None = None
+
+
 class Observer:
     """Reads the cluster, and remembers which owners belong together."""
 
@@ -57,15 +67,17 @@ class Observer:
         self._settings = settings
         self._memory = memory
         self._owners: dict[OwnerKey, Ownership] = {}
+        self._seen: dict[str, _Seen] = {}
+        """By uid all pods of the last observations, so that only what changed is looked at."""
 
     async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
         """All that the stores hold, as far as it concerns any autoscaler."""
         autoscalers = self.autoscalers()
-        everywhere = list(self._cluster.pods)
+        everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
-        pods = [pod for pod in everywhere if pod.namespace in namespaces]
+        pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
         self._owners = await self._resolve_owners(pods)
-        self._memory.forget_shown_evictions(pods, now)
+        self._memory.forget_shown_evictions((seen.pod for seen in pods), now)
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
         return self._compose(
@@ -77,7 +89,7 @@ class Observer:
     ) -> Observation:
         """All pods of the workloads to which the owners belong."""
         owners = self._siblings(changed)
-        pods = [pod for pod in self._cluster.pods if owner_key(pod) in owners]
+        pods = [seen for seen in map(self._look_at, self._cluster.pods) if seen.owner in owners]
         self._owners |= await self._resolve_owners(pods)
         found = {self._owners[key].topmost for key in owners if key in self._owners}
         concerned = {workload for workload in found if workload is not None}
@@ -94,8 +106,10 @@ class Observer:
 
     def workload_of(self, pod: Pod) -> WorkloadName | None:
         """The pod's workload, as far as it was known when everything was last observed."""
-        key = owner_key(pod)
-        known = None if key is None else self._owners.get(key)
+        return self._topmost(owner_key(pod))
+
+    def _topmost(self, owner: OwnerKey | None) -> WorkloadName | None:
+        known = None if owner is None else self._owners.get(owner)
         return None if known is None else known.topmost
 
     def autoscalers(self) -> list[Autoscaler]:
@@ -103,14 +117,23 @@ class Observer:
         ignored = self._settings.ignored_namespaces
         return [each for each in self._cluster.autoscalers if each.namespace not in ignored]
 
-    def _namespaces(self, pods: Iterable[Pod], autoscalers: Iterable[Autoscaler]) -> set[str]:
+    def _look_at_all(self) -> list[_Seen]:
+        """All pods; those that are gone are forgotten."""
+        found = [self._look_at(pod) for pod in self._cluster.pods]
+        self._seen = {seen.pod.uid: seen for seen in found}
+        return found
+
+    def _look_at(self, pod: Pod) -> _Seen:
+        known = self._seen.get(pod.uid)
+        if known is not None and known.pod is pod:
+            return known
+        seen = self._seen[pod.uid] = _Seen(pod, owner_key(pod), bool(boosted_containers(pod)))
+        return seen
+
+    def _namespaces(self, pods: Iterable[_Seen], autoscalers: Iterable[Autoscaler]) -> set[str]:
         """Where anything may have to be done: a boost may outlive its autoscaler (S40)."""
         governed = {autoscaler.namespace for autoscaler in autoscalers}
-        boosted = {
-            pod.namespace
-            for pod in pods
-            if pod.namespace not in governed and boosted_containers(pod)
-        }
+        boosted = {seen.pod.namespace for seen in pods if seen.is_boosted} - governed
         return governed | (boosted - self._settings.ignored_namespaces)
 
     def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
@@ -119,9 +142,10 @@ class Observer:
         related = {key for key, each in self._owners.items() if each.topmost in concerned}
         return related | set(changed)
 
-    async def _resolve_owners(self, pods: Iterable[Pod]) -> dict[OwnerKey, Ownership]:
+    async def _resolve_owners(self, pods: Iterable[_Seen]) -> dict[OwnerKey, Ownership]:
+        one_each = {seen.owner: seen.pod for seen in pods if seen.owner is not None}
         return await resolve_owners(
-            self._cluster.owners, pods, concurrency=self._settings.concurrency
+            self._cluster.owners, one_each, concurrency=self._settings.concurrency
         )
 
     async def _resolve_targets(self, autoscalers: Iterable[Autoscaler]) -> list[ObservedAutoscaler]:
@@ -138,7 +162,7 @@ class Observer:
 
     def _compose(
         self,
-        pods: Collection[Pod],
+        seen: Collection[_Seen],
         autoscalers: Collection[ObservedAutoscaler],
         watched: Mapping[WorkloadName, Workload | None],
         *,
@@ -147,11 +171,12 @@ class Observer:
         is_all: bool,
     ) -> Observation:
         memory = self._memory
-        observed = list(self._observe_pods(pods))
+        pods = [each.pod for each in seen]
+        observed = self._observe_pods(seen)
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
             memory.review(workload, review, now)
-        owners = {key for pod in pods if (key := owner_key(pod)) is not None}
+        owners = {each.owner for each in seen if each.owner is not None}
         snapshot = Snapshot(
             pods=observed,
             autoscalers=list(autoscalers),
@@ -169,17 +194,21 @@ class Observer:
         workloads = {each.pod.uid: each.workload for each in observed}
         return Observation(snapshot, workloads, by_name, owners)
 
-    def _observe_pods(self, pods: Iterable[Pod]) -> Iterator[ObservedPod]:
+    def _observe_pods(self, pods: Iterable[_Seen]) -> list[ObservedPod]:
         unreadable = {each.namespace for each in self._cluster.autoscalers.unreadable}
-        for pod in pods:
-            workload = self.workload_of(pod)
-            lost = pod.owner is not None and workload is None
-            yield ObservedPod(
-                # What we have evicted is as good as gone, whatever the view still shows.
-                replace(pod, is_deleting=True) if pod.uid in self._memory.evicted else pod,
-                workload,
-                is_in_doubt=lost or pod.namespace in unreadable,
-            )
+        return [self._observe_pod(seen, unreadable) for seen in pods]
+
+    def _observe_pod(self, seen: _Seen, unreadable: Container[str]) -> ObservedPod:
+        """The pod as plans see it: the same record as before where nothing changed."""
+        pod, before = seen.pod, seen.observed
+        workload = self._topmost(seen.owner)
+        in_doubt = (pod.owner is not None and workload is None) or pod.namespace in unreadable
+        if pod.uid in self._memory.evicted:
+            # What we have evicted is as good as gone, whatever the view still shows.
+            return ObservedPod(replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt)
+        if before is None or (before.workload, before.is_in_doubt) != (workload, in_doubt):
+            before = seen.observed = ObservedPod(pod, workload, is_in_doubt=in_doubt)
+        return before
 
     def _reviews(
         self,

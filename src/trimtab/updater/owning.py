@@ -4,7 +4,7 @@ Well-known kinds are answered from stores; others may take a request, so several
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -44,10 +44,9 @@ def workload_name(key: OwnerKey) -> WorkloadName:
 
 
 async def resolve_owners(
-    owners: Owners, pods: Iterable[Pod], *, concurrency: int
+    owners: Owners, pods: Mapping[OwnerKey, Pod], *, concurrency: int
 ) -> dict[OwnerKey, Ownership]:
-    """The ownership of every direct owner of the pods."""
-    one_each = {key: pod for pod in pods if (key := owner_key(pod)) is not None}
+    """The ownership of every direct owner, of each of which one pod is given."""
     found: dict[OwnerKey, Ownership] = {}
 
     async def resolve(item: tuple[OwnerKey, Pod]) -> None:
@@ -56,7 +55,7 @@ async def resolve_owners(
         direct = await owners.workload(workload_name(key), key.owner.api_version)
         found[key] = Ownership(topmost, None if direct is None else direct.replicas)
 
-    await _for_each(one_each.items(), resolve, concurrency)
+    await _for_each(pods.items(), resolve, concurrency)
     return found
 
 

@@ -1,0 +1,84 @@
+"""That nothing about a pod that is known already is overlooked because time has passed."""
+
+from datetime import timedelta
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from plan_makers import DOWN, SMALL, UP, WEB, several, snapshot_of, told
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.plan import Planner
+from trimtab.core.pods import Termination
+from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.urgency import Thresholds
+
+A_MOMENT = timedelta(microseconds=1)
+SETTINGS = PlanSettings(
+    role_dwell=minutes(5),
+    cool_down=minutes(5),
+    thresholds=Thresholds(lifetime=minutes(65), quick_oom=minutes(6)),
+)
+INSIDE = an_autoscaler(a_recommendation(target=amounts(150, 150 * MIB)))
+
+
+def remembering(memory: PodMemory, autoscaler: Autoscaler) -> Snapshot:
+    pods = several(2)
+    remembered = {(pod.uid, autoscaler.identity): memory for pod in pods}
+    return snapshot_of(pods, autoscaler, pod_memory=remembered)
+
+
+def killed_early() -> Snapshot:
+    kill = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=SMALL, last_termination=kill)
+    pods = [a_pod(container, name=name, age=minutes(9)) for name in ("web-0", "web-1")]
+    return snapshot_of(pods, INSIDE)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "before", "after"),
+    [
+        pytest.param(
+            remembering(PodMemory(governed_since=NOW), an_autoscaler(DOWN)),
+            "RoleDwell",
+            "Evict",
+            id="a pod has its governor for long enough",
+        ),
+        pytest.param(
+            remembering(PodMemory(last_updated_at=NOW), an_autoscaler(UP)),
+            "CoolDown",
+            "Evict",
+            id="a pod that was resized has cooled down",
+        ),
+        pytest.param(
+            snapshot_of(several(2), INSIDE),
+            "TooYoung",
+            "Evict",
+            id="a pod inside its bounds is old enough",
+        ),
+        pytest.param(
+            snapshot_of(
+                several(2), an_autoscaler(UP), convergence={WEB: Retry(1, NOW + minutes(5))}
+            ),
+            "NotConverging",
+            "Evict",
+            id="a workload may be tried again",
+        ),
+        pytest.param(
+            killed_early(),
+            "Evict",
+            "TooYoung",
+            id="a kill for want of memory is long ago",
+        ),
+    ],
+)
+def test_what_is_known_of_a_pod_ends_at_the_very_moment(
+    snapshot: Snapshot, before: str, after: str
+) -> None:
+    planner = Planner(SETTINGS)
+    first = planner.plan(snapshot, NOW)
+
+    short_before = planner.plan(snapshot, NOW + minutes(5) - A_MOMENT)
+    in_time = planner.plan(snapshot, NOW + minutes(5))
+
+    assert [told(each)[0] for each in (first, short_before, in_time)] == [before, before, after]

@@ -141,9 +141,14 @@ async def test_a_disruption_budget_opens_again_when_the_successor_is_ready(world
         first, second = pods_of(link, "web")
         await link.cluster.evict(first)
         await eventually(world, lambda: can_evict(world, link, second.name))
+        await eventually(world, lambda: is_gone(link, second))
         await eventually(world, lambda: are_ready(pods_of(link, "web"), 2))
 
         assert {pod.name for pod in pods_of(link, "web")}.isdisjoint({first.name, second.name})
+
+
+def is_gone(link: Link, pod: Pod) -> bool:
+    return link.cluster.pods.find(pod.namespace, pod.name) is None
 
 
 async def can_evict(world: World, link: Link, name: str) -> bool:

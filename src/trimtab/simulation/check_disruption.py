@@ -23,6 +23,8 @@ _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _PUT_OFF: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.ERROR)
 _RESTART_TAKES: Final = timedelta(minutes=5)
 """A restart that takes longer than this is no longer held against the resize."""
+_SUCCESSION_TAKES: Final = timedelta(minutes=10)
+"""A successor that is not ready by then suffers from something else than the eviction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class _Disruption:
 class Disruption(Checker):
     """Of one owner's pods never are more down by what components did than its budget allows.
 
-    A pod that is evicted is down until a pod that was made later is ready in its place. A group
-    below its minimum of replicas is left alone, and so is a pod that nobody owns.
+    A pod that is evicted is down until a pod that was made later is ready in its place, or should
+    be. A group below its minimum of replicas is left alone, and so is a pod that nobody owns.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -96,7 +98,7 @@ class Disruption(Checker):
 
     def _is_down(self, disruption: _Disruption) -> bool:
         if disruption.is_eviction:
-            return True
+            return self.world.now() - disruption.at <= _SUCCESSION_TAKES
         found = [pod for pod in self.world.pods if pod.uid == disruption.uid]
         if not found or self.world.now() - disruption.at > _RESTART_TAKES:
             return False

@@ -71,9 +71,10 @@ class Histories(Checker):
         """Whether a part of it is so old that nobody has to know it any more."""
         usage = self.rules.usage
         lifetime = usage.memory_interval * usage.memory_interval_count
-        # Only samples of CPU are dated; a history of kills alone is as old as its checkpoint.
-        first = checkpoint.aggregate.first_sample_start or self._saved_since[_name(checkpoint)]
-        return self.world.now() - first >= lifetime
+        # Only samples of CPU are dated; a kill may be as old as the checkpoint itself.
+        first = self._saved_since[_name(checkpoint)]
+        sampled = checkpoint.aggregate.first_sample_start or first
+        return self.world.now() - min(first, sampled) >= lifetime
 
     def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
         """Whether no window that was closed, or lay elsewhere, may be open again."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.watch_events import ObjectName
@@ -17,6 +18,11 @@ from trimtab.simulation.facts import Fact, LeaseWritten, ProcessStarted, StatusP
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
+
+_WORTH_KEEPING: Final = 60
+"""Fewer samples than this soon weigh less than what comes in after a start."""
+_DILUTED: Final = {Resource.CPU: 0.1, Resource.MEMORY: 0.5}
+"""How much of the weight may be new a moment later: a window of memory has half of it all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,8 @@ class SteadyRestarts(Checker):
                     yield f"{actor} let {resource} of {where} fall below {least} to {new}"
 
     def _explained(self, saved: Checkpoint | None, resource: Resource) -> int:
-        """The target that follows from what is saved; 0 if nothing is."""
-        if saved is None:
+        """The least target that follows from what is saved; 0 if that is next to nothing."""
+        if saved is None or saved.aggregate.total_samples_count < _WORTH_KEEPING:
             return 0
         usage, aggregate = self.rules.usage, saved.aggregate
         if resource is Resource.CPU:
@@ -98,7 +104,8 @@ class SteadyRestarts(Checker):
             bank.decode(row, stored)
         except CheckpointError:
             return 0
-        estimate = bank.percentile(row, self.rules.target_percentile) * unit
+        # What came in since then may be less, and dilute a peak that was just large enough.
+        estimate = bank.percentile(row, self.rules.target_percentile - _DILUTED[resource]) * unit
         return int(estimate * (1 + self.rules.safety_margin))
 
     def _is_capped(

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 from makers import NOW, a_pod, minutes
 
+from trimtab.core.disruption import owner_of
 from trimtab.updater.memory import Memory
 
 READY = a_pod(name="ready", ready_since=NOW - minutes(5))
@@ -24,3 +25,15 @@ def test_later_only_what_was_done_by_itself_counts() -> None:
     settling(memory, timedelta())
 
     assert settling(memory, minutes(6)) == set()
+
+
+def test_after_an_eviction_a_sibling_that_is_not_ready_may_be_the_successor() -> None:
+    memory = Memory()
+    settling(memory, timedelta())
+    owner = owner_of(RESTARTING)
+    assert owner is not None
+    memory.disturbed[owner] = NOW + minutes(8)
+
+    assert settling(memory, minutes(10)) == {RESTARTING.uid}
+    assert settling(memory, minutes(14)) == set()
+    assert memory.disturbed == {}

@@ -12,6 +12,7 @@ from trimtab.cluster.errors import ClusterError, TooManyRequestsError
 from trimtab.cluster.ports import Clock, Cluster
 from trimtab.core import convergence, remembering
 from trimtab.core.autoscalers import is_paused
+from trimtab.core.disruption import owner_of
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod
@@ -174,6 +175,8 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
     match act:
         case Evict():
             if result in (ActResult.DONE, ActResult.UNKNOWN):
+                if (owner := owner_of(act.pod)) is not None:
+                    memory.disturbed[owner] = now
                 _expect(memory, task, act, now)
             else:
                 memory.evicted.pop(act.pod.uid, None)

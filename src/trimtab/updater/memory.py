@@ -12,6 +12,7 @@ from typing import Final
 from trimtab.core import convergence, remembering, surges
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.convergence import Expectation, Fulfilled, Missed, Verdict, Void
+from trimtab.core.disruption import owner_of
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
@@ -41,6 +42,8 @@ class Memory:
         """By the uid of the pod."""
         self.evicted: dict[str, datetime] = {}
         """Evictions that were asked for and do not show in the view yet, by uid."""
+        self.disturbed: dict[WorkloadName, datetime] = {}
+        """When a pod of each direct owner was last evicted."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.misses: dict[WorkloadName, Miss] = {}
         self.usual_share: float | None = None
@@ -86,13 +89,15 @@ class Memory:
         """The pods that cannot be counted on for the moment."""
         if self._begun_at is None:
             self._begun_at = now
+        lately = now - remembering.SETTLING_FOR
+        self.disturbed = {owner: at for owner, at in self.disturbed.items() if at > lately}
         # Just after a start nobody remembers what was done a moment before, by us or another.
-        is_new = now - self._begun_at <= remembering.SETTLING_FOR
+        is_new = self._begun_at >= lately
         found = ((pod, self.recollections.get(pod.uid)) for pod in pods)
         return frozenset(
             pod.uid
             for pod, memory in found
-            if (is_new and pod.ready_since is None)
+            if (pod.ready_since is None and (is_new or owner_of(pod) in self.disturbed))
             or (memory is not None and remembering.is_settling(memory, pod, now))
         )
 

@@ -58,7 +58,7 @@ def test_the_end_of_a_boost_comes_before_any_resize() -> None:
 def test_a_part_replaces_only_what_concerns_its_owners() -> None:
     lane = Lane(PACE, NOW)
     lane.replace_all([a_task("old", owner="web-1"), a_task("other", 0.5, owner="api-1")])
-    owner = OwnerKey("default", OwnerReference("ReplicaSet", "web-1"))
+    owner = OwnerKey("default", "ReplicaSet", "web-1", "", "")
     lane.replace_part({owner}, [a_task("new", 0.1, owner="web-1")])
 
     assert names(lane) == ["other", "new"]

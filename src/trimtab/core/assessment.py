@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from trimtab.core import disruption, requirements, urgency
 from trimtab.core.allocations import is_off
@@ -85,8 +85,7 @@ class PlanSettings:
         require_at_least("surge_min_pods", self.surge_min_pods, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A pod that may be changed as soon as its workload's budget allows it."""
 
     pod: Pod
@@ -155,9 +154,8 @@ class Context:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """One pod, its autoscaler and what follows from the two."""
+class _Facts(NamedTuple):
+    """One pod, its autoscaler and what follows from the two; a tuple is made fastest."""
 
     pod: Pod
     autoscaler: Autoscaler
@@ -177,7 +175,14 @@ def assess(
     judgement = context.judge(pod, autoscaler)
     if judgement.distrust is not None:
         return Hold(pod, name, judgement.distrust)
-    facts = _facts(pod, autoscaler, workload, judgement, context=context)
+    facts = _Facts(
+        pod,
+        autoscaler,
+        workload,
+        judgement,
+        quick_oom=_is_quick_oom(pod, autoscaler, context),
+        memory=context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY),
+    )
     for check in _CHECKS:
         if (reason := check(facts, context)) is not None:
             return Hold(pod, name, reason, judgement.change)
@@ -293,26 +298,12 @@ def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
     )
 
 
-def _facts(
-    pod: Pod,
-    autoscaler: Autoscaler,
-    workload: WorkloadName | None,
-    judgement: Judgement,
-    *,
-    context: Context,
-) -> _Facts:
+def _is_quick_oom(pod: Pod, autoscaler: Autoscaler, context: Context) -> bool:
     settings = context.settings
     threshold = urgency.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
     )
-    return _Facts(
-        pod,
-        autoscaler,
-        workload,
-        judgement,
-        quick_oom=urgency.is_quick_oom(pod, autoscaler, threshold, context.now),
-        memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
-    )
+    return urgency.is_quick_oom(pod, autoscaler, threshold, context.now)
 
 
 def _amounts_are_possible(facts: _Facts, _: Context) -> HoldReason | None:

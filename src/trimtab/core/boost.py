@@ -96,10 +96,13 @@ def annotation_name(container_name: str) -> str:
 
 def boosted_containers(pod: Pod) -> tuple[str, ...]:
     """The names of all containers that are marked as boosted, of the pod or not."""
-    marks = [name for name in pod.annotations if name.startswith(BOOST_PREFIX)]
-    if not marks:
+    # Asked of every pod of every plan, and most have none: a plain loop costs least.
+    for name in pod.annotations:
+        if name.startswith(BOOST_PREFIX):
+            break
+    else:
         return ()
-    marks.sort()
+    marks = sorted(name for name in pod.annotations if name.startswith(BOOST_PREFIX))
     return tuple(mark.removeprefix(BOOST_PREFIX) for mark in marks)
 
 

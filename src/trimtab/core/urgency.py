@@ -103,12 +103,11 @@ def _parse_observed(value: str) -> frozenset[str] | None:
 
 def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime) -> bool:
     """Whether a scaled container was lately killed for want of memory, soon after its start."""
+    killed = [each for each in pod.containers if _died_quickly(each, threshold, now)]
+    if not killed:
+        return False
     observed = observed_containers(pod.annotations)
-    return any(
-        _is_observed(container, observed) and not is_off(autoscaler, container)
-        for container in pod.containers
-        if _died_quickly(container, threshold, now)
-    )
+    return any(_is_observed(each, observed) and not is_off(autoscaler, each) for each in killed)
 
 
 def quick_oom_threshold(

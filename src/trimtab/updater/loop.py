@@ -16,14 +16,13 @@ from trimtab.cluster.ports import Clock, Cluster
 from trimtab.core import plan as planning
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome
-from trimtab.core.remembering import pod_memory
 from trimtab.updater import telling
 from trimtab.updater.acting import Actor
 from trimtab.updater.agenda import Agenda, Task
+from trimtab.updater.last_plan import LastPlan
 from trimtab.updater.liveness import AdmissionLiveness
 from trimtab.updater.memory import Memory
 from trimtab.updater.observing import Observation, Observer
-from trimtab.updater.owning import owner_key
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
 from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.watching import PodWatch
@@ -66,13 +65,13 @@ class Updater:
         )
         self._planner = planning.Planner(settings.plan)
         self._turn = asyncio.Lock()
-        self._outcomes: dict[str, Outcome] = {}
+        self._last_plan = LastPlan()
         self._planned = TickReport(clock.now(), is_blind=True)
 
     @property
     def last_plan(self) -> Collection[Outcome]:
         """One outcome for each pod, of the last plans, with the holds that came up since."""
-        return tuple((self._outcomes | self._actor.held).values())
+        return tuple({**self._last_plan.outcomes, **self._actor.held}.values())
 
     @property
     def report(self) -> TickReport:
@@ -127,7 +126,7 @@ class Updater:
             self._memory.forget_others(seen.workloads)
             outcomes = self._plan(seen, now)
             self._watch.remember(each.pod for each in seen.snapshot.pods)
-            self._outcomes = {each.pod.uid: each for each in outcomes}
+            self._last_plan.replace_all(outcomes)
             self._actor.held.clear()
             self._agenda.fill(_tasks(outcomes, seen))
             self._learn(outcomes, now, alive=alive)
@@ -141,14 +140,14 @@ class Updater:
             alive = await self._admission.is_alive()
             seen = await self._observer.observe_part(changed, now, admission_alive=alive)
             outcomes = self._plan(seen, now)
-            self._replace_part(outcomes, seen)
+            self._last_plan.replace_part(outcomes, seen.owners)
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
         outcomes = self._planner.plan(seen.snapshot, now)
         if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
             # Only the plan tells who governs whom, and a new governor must not shrink a pod yet.
-            memory = pod_memory(self._memory.recollections)
+            memory = self._memory.of_pods(seen.workloads)
             snapshot = replace(seen.snapshot, pod_memory=memory)
             return self._planner.plan(snapshot, now)
         return outcomes
@@ -157,14 +156,6 @@ class Updater:
         """Whether the view of the cluster is too old to act on, or not complete yet."""
         age = self._cluster.age()
         return age is None or age > self._settings.max_view_age
-
-    def _replace_part(self, outcomes: Iterable[Outcome], seen: Observation) -> None:
-        others = {
-            uid: each
-            for uid, each in self._outcomes.items()
-            if owner_key(each.pod) not in seen.owners
-        }
-        self._outcomes = others | {each.pod.uid: each for each in outcomes}
 
     def _learn(self, outcomes: Collection[Outcome], now: datetime, *, alive: bool) -> None:
         surging = any(

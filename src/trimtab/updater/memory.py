@@ -17,6 +17,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.remembering import Recollection
+from trimtab.core.snapshot import MemoryKey, PodMemory
 
 EVICTION_SHOWS_WITHIN: Final = timedelta(minutes=5)
 """A pod that stands in the view so long after its eviction was not evicted."""
@@ -56,6 +57,11 @@ class Memory:
         fresh = remembering.recall(self.recollections, governed, now)
         self.recollections |= fresh
         return any(each.memory.governed_since == now for each in fresh.values())
+
+    def of_pods(self, uids: Iterable[str]) -> Mapping[MemoryKey, PodMemory]:
+        """The memory of these pods, as plans read it."""
+        known = self.recollections
+        return remembering.pod_memory({uid: known[uid] for uid in uids if uid in known})
 
     def forget_others(self, standing: Container[str]) -> None:
         """Forget all pods but these, by uid."""

@@ -14,7 +14,6 @@ from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.remembering import pod_memory
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
 from trimtab.updater.memory import Memory, Review
@@ -184,7 +183,7 @@ class Observer:
             configured_replicas=self._configured(owners),
             admission_alive=admission_alive,
             resizes_in_place=self._settings.resizes_in_place,
-            pod_memory=pod_memory(memory.recollections),
+            pod_memory=memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
             settling=memory.settling(pods, now),

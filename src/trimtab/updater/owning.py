@@ -11,16 +11,22 @@ from typing import NamedTuple, TypeVar
 from trimtab.cluster.ports import Owners
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import Pod, WorkloadName
 
 ItemT = TypeVar("ItemT")
 
 
 class OwnerKey(NamedTuple):
-    """One direct owner of pods, told from another of the same name by its uid."""
+    """One direct owner of pods, told from another of the same name by its uid.
+
+    Looked up several times for each pod of each plan, which a flat tuple of texts does best.
+    """
 
     namespace: str
-    owner: OwnerReference
+    kind: str
+    name: str
+    api_version: str
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +41,15 @@ class Ownership:
 
 def owner_key(pod: Pod) -> OwnerKey | None:
     """The pod's direct owner."""
-    return None if pod.owner is None else OwnerKey(pod.namespace, pod.owner)
+    owner = pod.owner
+    if owner is None:
+        return None
+    return OwnerKey(pod.namespace, owner.kind, owner.name, owner.api_version, owner.uid)
 
 
 def workload_name(key: OwnerKey) -> WorkloadName:
     """The direct owner by its name alone."""
-    return WorkloadName(key.namespace, key.owner.kind, key.owner.name)
+    return WorkloadName(key.namespace, key.kind, key.name)
 
 
 async def resolve_owners(
@@ -52,7 +61,7 @@ async def resolve_owners(
     async def resolve(item: tuple[OwnerKey, Pod]) -> None:
         key, pod = item
         topmost = await owners.topmost(pod)
-        direct = await owners.workload(workload_name(key), key.owner.api_version)
+        direct = await owners.workload(workload_name(key), key.api_version)
         found[key] = Ownership(topmost, None if direct is None else direct.replicas)
 
     await _for_each(pods.items(), resolve, concurrency)
@@ -80,9 +89,10 @@ async def resolve_targets(
 async def _for_each(
     items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[None]], concurrency: int
 ) -> None:
-    remaining = iter(items)
+    given = list(items)
+    remaining = iter(given)
     async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
+        for _ in range(min(concurrency, len(given))):
             group.create_task(_work_off(remaining, work))
 
 

@@ -5,21 +5,12 @@ new pod of a workload of which something is expected shows whether it came true.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from trimtab.cluster.ports import Store
-from trimtab.core.pods import Pod, ResizeState
+from trimtab.core.pods import Pod
 from trimtab.updater.observing import Observer
 from trimtab.updater.owning import OwnerKey, owner_key
-
-
-class _Facets(NamedTuple):
-    """What of a pod is compared."""
-
-    is_ready: bool
-    labels: Mapping[str, str]
-    resize: ResizeState | None
 
 
 class PodWatch:
@@ -27,17 +18,16 @@ class PodWatch:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        self._seen: dict[str, _Facets] = {}
+        self._seen: dict[str, Pod] = {}
         self._changed: set[OwnerKey] = set()
         self._marked = asyncio.Event()
 
     async def follow(self, pods: Store[Pod]) -> None:
         """Look at every change, for ever."""
         async for pod in pods.changes():
-            facets = _facets(pod)
             before = self._seen.get(pod.uid)
-            self._seen[pod.uid] = facets
-            if self._cannot_wait(pod, facets, before):
+            self._seen[pod.uid] = pod
+            if self._cannot_wait(pod, before):
                 self.mark(pod)
 
     def mark(self, pod: Pod) -> None:
@@ -48,7 +38,7 @@ class PodWatch:
 
     def remember(self, pods: Iterable[Pod]) -> None:
         """Compare with these pods from now on; all others are forgotten."""
-        self._seen = {pod.uid: _facets(pod) for pod in pods}
+        self._seen = {pod.uid: pod for pod in pods}
 
     async def changed(self) -> None:
         """Return when there is something to plan."""
@@ -60,13 +50,9 @@ class PodWatch:
         self._marked.clear()
         return frozenset(changed)
 
-    def _cannot_wait(self, pod: Pod, now: _Facets, before: _Facets | None) -> bool:
+    def _cannot_wait(self, pod: Pod, before: Pod | None) -> bool:
         if before is None:
             return self._observer.is_watched(pod)
-        turned_ready = now.is_ready and not before.is_ready
-        moved_on = before.resize is not None and now.resize is not before.resize
-        return turned_ready or moved_on or now.labels != before.labels
-
-
-def _facets(pod: Pod) -> _Facets:
-    return _Facets(pod.ready_since is not None, pod.labels, pod.resize)
+        turned_ready = pod.ready_since is not None and before.ready_since is None
+        moved_on = before.resize is not None and pod.resize is not before.resize
+        return turned_ready or moved_on or pod.labels != before.labels

@@ -520,8 +520,8 @@ SINS = [
     ),
     pytest.param(
         Quiet,
+        restless(targets=(100, 100, 120), quiet_after=2),
         restless(targets=(100, 120, 100), quiet_after=2),
-        restless(targets=(100, 120, 120), quiet_after=2),
         id="targets that never come to rest",
     ),
     pytest.param(

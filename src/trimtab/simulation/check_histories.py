@@ -71,8 +71,8 @@ class Histories(Checker):
         """Whether a part of it is so old that nobody has to know it any more."""
         usage = self.rules.usage
         lifetime = usage.memory_interval * usage.memory_interval_count
-        # Only samples of CPU are dated; a kill may be as old as the checkpoint itself.
-        first = self._saved_since[_name(checkpoint)]
+        # Only samples of CPU are dated; a kill may be a little older than the checkpoint itself.
+        first = self._saved_since[_name(checkpoint)] - self.rules.staleness
         sampled = checkpoint.aggregate.first_sample_start or first
         return self.world.now() - min(first, sampled) >= lifetime
 

@@ -15,11 +15,12 @@ from trimtab.simulation.world import World
 
 
 class Quiet(Checker):
-    """Once it has to be quiet no target moves, and no pod is changed more than once.
+    """Once it has to be quiet no target rises, and no pod is changed more than once.
 
     It has to be from `begin` on, or from the moment that the rules name: all faults have ended, all
     loads are steady and there was time to settle. Bounds grow narrower with every day, so a pod may
-    still fall outside of them; it is then brought to its target, and that is the end of it.
+    still fall outside of them; it is then brought to its target, and that is the end of it. Targets
+    may fall for as long as anything is left to be forgotten.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -42,8 +43,8 @@ class Quiet(Checker):
                 # Jobs go on to be made; that the boost of a new pod ends is no unrest.
                 yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
-                for moved in self._moved_targets(before, after):
-                    yield f"{actor} moved the target of {after.namespace}/{after.name} {moved}"
+                for moved in self._risen_targets(before, after):
+                    yield f"{actor} raised the target of {after.namespace}/{after.name} {moved}"
             case _:
                 return
 
@@ -54,11 +55,11 @@ class Quiet(Checker):
         if self._changes[owner] > len(siblings):
             yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
 
-    def _moved_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
+    def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
         known = {entry.container_name: entry.target for entry in before.recommendation or ()}
         for entry in after.recommendation or ():
             for resource in BOTH:
                 old = known.get(entry.container_name, {}).get(resource, 0)
                 new = entry.target.get(resource, 0)
-                if abs(new - old) > self.rules.quiet_change * old:
+                if new > old:
                     yield f"{entry.container_name}: {resource} from {old} to {new}"

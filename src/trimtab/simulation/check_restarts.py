@@ -14,7 +14,15 @@ from trimtab.core.estimates import CORE
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.limits import amount_of
 from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.simulation.facts import Fact, LeaseWritten, ProcessStarted, StatusPublished
+from trimtab.simulation.facts import (
+    Fact,
+    FaultBegan,
+    FaultEnded,
+    LeaseWritten,
+    ProcessStarted,
+    StatusPublished,
+)
+from trimtab.simulation.faults import FaultKind
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
@@ -47,10 +55,14 @@ class SteadyRestarts(Checker):
         super().__init__(world, past, rules)
         self._beginnings = dict[str, _Beginning]()
         self._holders: dict[tuple[str, str], str] = {}
+        self._absurd_at: datetime | None = None
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """A target that fell."""
         match fact:
+            case FaultBegan(at=at, fault=fault) | FaultEnded(at=at, fault=fault):
+                if fault.startswith(FaultKind.METRICS_ABSURD):
+                    self._absurd_at = at
             case ProcessStarted(actor=actor):
                 self._begin(actor)
             case LeaseWritten(actor=actor, lease=lease) if lease.holder:
@@ -61,10 +73,16 @@ class SteadyRestarts(Checker):
             case StatusPublished(at=at, actor=actor, before=before, after=after):
                 beginning = self._beginnings.get(actor)
                 is_new = before.recommendation != after.recommendation
-                if is_new and beginning and at - beginning.at <= self.rules.restart_span:
+                is_near = beginning and at - beginning.at <= self.rules.restart_span
+                if is_new and beginning and is_near and not self._is_absurd(at):
                     yield from self._compare(actor, beginning, after)
             case _:
                 return
+
+    def _is_absurd(self, now: datetime) -> bool:
+        """Whether what is published may still come from readings that were no readings."""
+        kept = self.rules.usage.memory_interval * self.rules.usage.memory_interval_count
+        return self._absurd_at is not None and now - self._absurd_at < kept
 
     def _begin(self, actor: str) -> None:
         self._beginnings[actor] = _Beginning(

@@ -51,8 +51,6 @@ class Rules:
     """How long after its hard limit a boost may last while everything works."""
     quiet_from: datetime | None = None
     """From when on nothing may happen any more; None while that is not known."""
-    quiet_change: float = 0.0
-    """By which part a target may still change when everything has come to rest."""
 
 
 class Checker:

@@ -162,16 +162,20 @@ def _draw_template(chance: Random, kind: str, labels: Mapping[str, str]) -> PodT
 
 def _draw_container(chance: Random, name: str, kind: ContainerKind) -> ContainerTemplate:
     load = _draw_load(chance)
+    allocation = _draw_allocation(chance, load)
+    restarts = _happens(chance, 0.15)
+    delay = timedelta(seconds=chance.choice((1, 5, 30)))
+    work = chance.choice((0.0, 0.0, 5.0, 20.0))
+    if Resource.CPU in (allocation.limits or {}):
+        # With little CPU a start takes many looks; where a day is short, it passes for usage.
+        work = 0.0
     return ContainerTemplate(
         name=name,
-        allocation=_draw_allocation(chance, load),
+        allocation=allocation,
         kind=kind,
-        restarts_on_resize=_happens(chance, 0.15),
+        restarts_on_resize=restarts,
         load=load,
-        startup=Startup(
-            delay=timedelta(seconds=chance.choice((1, 5, 30))),
-            work_cpu_seconds=chance.choice((0.0, 0.0, 5.0, 60.0)),
-        ),
+        startup=Startup(delay=delay, work_cpu_seconds=work),
     )
 
 

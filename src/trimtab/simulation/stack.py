@@ -59,7 +59,7 @@ _RECOMMENDER: Final = RecommenderSettings(
     ),
 )
 _UPDATER: Final = UpdaterSettings(
-    plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=DAY / 2))
+    plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=4 * DAY))
 )
 _PROBE: Final = Pod(
     "kube-system",

@@ -171,3 +171,19 @@ def test_a_pod_never_seen_before_shows_all_its_kills(
 
     assert [kill.time for kill in kills] == [START + minutes(at) for at in minutes_of_kills]
     assert {kill.memory_bytes for kill in kills} <= {128 * MIB}
+
+
+@pytest.mark.parametrize(
+    ("look", "expected"),
+    [
+        pytest.param(AGAIN, 0, id="it runs again, perhaps with more because of that kill"),
+        pytest.param(WAITING, 0, id="it is about to run again"),
+        pytest.param(DOWN, 1, id="it still has what it was killed with"),
+    ],
+)
+def test_at_first_sight_of_a_pod_that_was_resized_only_what_is_down_counts(
+    look: Container, expected: int
+) -> None:
+    pod = a_pod(look, annotations={"vpaInPlaceUpdated": "true"})
+
+    assert len(list_oom_kills(pod)) == expected

@@ -25,6 +25,12 @@ def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed()
     assert report.violations == (), told(report)
 
 
+def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
+    report = run_seed(503, Size(disturbed_hours=(3, 3)))
+
+    assert report.violations == (), told(report)
+
+
 def test_no_rule_is_broken_in_the_run_of_a_fresh_seed(fresh_seed: int) -> None:
     report = run_seed(fresh_seed, BRIEF)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.pods import Container, Pod
 from trimtab.core.quantities import parse_amount
 from trimtab.core.resources import Resource
@@ -40,11 +41,19 @@ def find_oom_kills(before: Pod, after: Pod) -> tuple[OomKill, ...]:
 
 
 def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
-    """All kills that a pod shows that nobody looked at before."""
+    """All kills that a pod shows that nobody looked at before, and that can be judged by it.
+
+    Once it was resized in place, a container that runs again may have more because of that very
+    kill. With what it has now, the kill would ask for more each time that somebody starts to look.
+    """
     unharmed = [
         replace(container, termination=None, last_termination=None) for container in pod.containers
     ]
-    return find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
+    kills = find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
+    if IN_PLACE_UPDATED not in pod.annotations:
+        return kills
+    down = {each.name for each in pod.containers if each.termination is not None}
+    return tuple(kill for kill in kills if kill.container_name in down)
 
 
 def parse_eviction(annotations: Mapping[str, str], time: datetime) -> tuple[OomKill, ...]:

@@ -7,7 +7,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import owner_of
 from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.resources import BOTH
+from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
@@ -43,8 +43,11 @@ class Quiet(Checker):
                 # Jobs go on to be made; that the boost of a new pod ends is no unrest.
                 yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
-                for moved in self._risen_targets(before, after):
-                    yield f"{actor} raised the target of {after.namespace}/{after.name} {moved}"
+                if _targets(before) != _targets(after):
+                    # Whoever has another target may have to be changed once more.
+                    self._changes.clear()
+                for risen in self._risen_targets(before, after):
+                    yield f"{actor} raised the target of {after.namespace}/{after.name} {risen}"
             case _:
                 return
 
@@ -56,10 +59,14 @@ class Quiet(Checker):
             yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
 
     def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
-        known = {entry.container_name: entry.target for entry in before.recommendation or ()}
+        known = _targets(before)
         for entry in after.recommendation or ():
             for resource in BOTH:
                 old = known.get(entry.container_name, {}).get(resource, 0)
                 new = entry.target.get(resource, 0)
                 if new > old:
                     yield f"{entry.container_name}: {resource} from {old} to {new}"
+
+
+def _targets(autoscaler: Autoscaler) -> dict[str, Resources]:
+    return {entry.container_name: entry.target for entry in autoscaler.recommendation or ()}

@@ -12,7 +12,7 @@ from usage_makers import BEGIN, DAY, LATER, World, a_selector, moment, samples
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
-from trimtab.core.intake import Intake, Samples
+from trimtab.core.intake import MOST_BYTES, MOST_MILLICORES, Intake, Samples
 
 ENDLESS = float("inf")
 NOT_A_NUMBER = float("nan")
@@ -104,6 +104,25 @@ def test_without_a_clock_nothing_is_taken_in() -> None:
     world = a_world()
 
     assert world.usage.add_cpu(samples(world.row(), [1], [1]), NOT_A_NUMBER) == Intake(absurd=1)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [
+        pytest.param(MOST_MILLICORES, MOST_BYTES, Intake(accepted=1), id="the largest machine"),
+        pytest.param(
+            2 * MOST_MILLICORES, 2 * MOST_BYTES, Intake(absurd=1), id="more than any machine has"
+        ),
+    ],
+)
+def test_f13_what_no_machine_can_have_used_is_refused(
+    cpu: float, memory: float, expected: Intake
+) -> None:
+    world = a_world()
+
+    assert world.cpu([cpu], [1]) == expected
+    assert world.memory([memory], [1]) == expected
+    assert world.oom([memory], [2]) == expected
 
 
 def test_f13_absurd_samples_do_not_spoil_the_rest_of_their_batch() -> None:
@@ -267,7 +286,7 @@ batches = st.lists(st.tuples(st.integers(-1, 2), amounts, moments), max_size=12)
 
 
 def three_containers() -> World:
-    world = World()
+    world = a_world()
     world.pod("web-0", "app", "side")
     world.pod("web-1", "app")
     return world

@@ -18,11 +18,15 @@ from trimtab.core.buckets import Floats, Ints
 from trimtab.core.containers import Containers
 from trimtab.core.estimates import CORE, truncate
 from trimtab.core.peaks import Booleans, Readings
-from trimtab.core.resources import MAX_AMOUNT
 
 # Metrics without a timestamp claim the year 1; spans of time end with 64 bits of nanoseconds.
 _EARLIEST: Final = 0.0
 _LATEST: Final = datetime(2262, 1, 1, tzinfo=UTC).timestamp()
+
+MOST_MILLICORES: Final = 1e8
+"""100 000 cores, a hundred times what a histogram tells apart: no machine has so many."""
+MOST_BYTES: Final = 2.0**50
+"""1 PiB, a thousand times what a histogram tells apart."""
 
 MOST_AHEAD: Final = 300.0
 """Seconds by which a node's clock may be ahead of ours, as far as other protocols allow it too.
@@ -76,7 +80,7 @@ class Intake:
 
 def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, now: float) -> Intake:
     """Add CPU samples: each must be strictly newer than the last one of its container."""
-    sane = _sane(samples, now)
+    sane = _sane(samples, now, MOST_MILLICORES)
     last = containers.floats("last_cpu")
     fresh = sane.pick(sane.times > _newest_before(sane, last))
     last[fresh.containers] = fresh.times
@@ -88,7 +92,7 @@ def add_memory(
     aggregates: Aggregates, containers: Containers, samples: Samples, now: float
 ) -> Intake:
     """Add memory samples: none may be older than the last one of its container."""
-    sane = _sane(samples, now)
+    sane = _sane(samples, now, MOST_BYTES)
     last = containers.floats("last_memory")
     fresh = sane.pick(sane.times >= _newest_before(sane, last))
     last[fresh.containers] = fresh.times
@@ -108,7 +112,7 @@ def add_oom_kills(
     A kill may be late, but not by more than an interval. No kill proves a need above the ceiling,
     which is what the largest node has to give.
     """
-    sane = _sane(kills, now)
+    sane = _sane(kills, now, MOST_BYTES)
     total = Intake(absurd=len(kills) - len(sane))
     for turn in _turns(sane):
         total += _add_one_kill_each(aggregates, containers, turn, ceiling_bytes)
@@ -160,15 +164,15 @@ def _fold(
     aggregates.note_memory(containers.aggregate[fresh.containers], fresh.times)
 
 
-def _sane(samples: Samples, now: float) -> Samples:
+def _sane(samples: Samples, now: float, most: float) -> Samples:
     """What can be true now, grouped by container, each one's samples in their order."""
     values, times = samples.values, samples.times
-    possible = (samples.containers >= 0) & (values >= 0) & (values < np.inf)
+    possible = (samples.containers >= 0) & (values >= 0) & (values <= most)
     possible &= (times >= _EARLIEST) & (times < _LATEST) & (times <= now + MOST_AHEAD)
     sane = samples.pick(possible)
     if (sane.containers[1:] < sane.containers[:-1]).any():
         sane = sane.pick(np.argsort(sane.containers, kind="stable"))
-    return Samples(sane.containers, np.minimum(sane.values, MAX_AMOUNT), sane.times)
+    return sane
 
 
 def _newest_before(samples: Samples, last: Floats) -> Floats:

@@ -54,8 +54,11 @@ class Quiet(Checker):
     def _count(self, pod: Pod, what: str) -> Iterator[str]:
         owner = owner_of(pod)
         self._changes[owner] += 1
-        siblings = [each for each in self.world.pods if owner_of(each) == owner]
-        if self._changes[owner] > len(siblings):
+        workload = None if owner is None else self.world.find_workload(owner)
+        wanted = 0 if workload is None else workload.replicas or 0
+        # While one of them is made anew there are fewer than there should be.
+        siblings = sum(owner_of(each) == owner for each in self.world.pods)
+        if self._changes[owner] > max(wanted, siblings):
             yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
 
     def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:

@@ -526,8 +526,8 @@ SINS = [
     ),
     pytest.param(
         Quiet,
+        restless(targets=(100, 100), quiet_after=1, evictions=3),
         restless(targets=(100, 100), quiet_after=1, evictions=2),
-        restless(targets=(100, 100), quiet_after=1, evictions=1),
         id="evictions that never end",
     ),
 ]

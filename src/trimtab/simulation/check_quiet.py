@@ -15,12 +15,13 @@ from trimtab.simulation.world import World
 
 
 class Quiet(Checker):
-    """Once it has to be quiet no target rises, and no pod is changed more than once.
+    """Once it has to be quiet no target rises, and no pod is changed more than twice.
 
     It has to be from `begin` on, or from the moment that the rules name: all faults have ended, all
     loads are steady and there was time to settle. Bounds grow narrower with every day, so a pod may
-    still fall outside of them; it is then brought to its target, and that is the end of it. Targets
-    may fall for as long as anything is left to be forgotten.
+    still fall outside of them; it is then brought to its target. A successor that admission could
+    not place yet is evicted once more, and that is the end of it. Targets may fall for as long as
+    anything is left to be forgotten.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -58,8 +59,8 @@ class Quiet(Checker):
         wanted = 0 if workload is None else workload.replicas or 0
         # While one of them is made anew there are fewer than there should be.
         siblings = sum(owner_of(each) == owner for each in self.world.pods)
-        if self._changes[owner] > max(wanted, siblings):
-            yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
+        if self._changes[owner] > 2 * max(wanted, siblings):
+            yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings twice before"
 
     def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
         known = _targets(before)

@@ -184,3 +184,16 @@ def test_rows_of_containers_are_found_by_columns() -> None:
     assert world.usage.find_containers(("default",), ("web-1",), ("app",)).tolist() == [-1]
     world.usage.track(PodName("default", "web-0"), WEB, ["other"], moment(1))
     assert world.usage.find_containers(("default",), ("web-0",), ("app",)).tolist() == [-1]
+
+
+@pytest.mark.xfail(reason="of a closed window no usage is remembered for a later kill", strict=True)
+def test_f1_a_kill_after_a_restart_asks_for_as_much_as_without_it() -> None:
+    straight, broken = a_world(), a_world()
+    for world in (straight, broken):
+        world.memory([6 * MIB], [0])
+    broken = restarted(broken, DAY + 1, "web-0")
+    for world in (straight, broken):
+        world.oom([MIB], [DAY + 1])
+    floors = [world.usage.aggregates.oom_floors().max() for world in (broken, straight)]
+
+    assert floors[0] == floors[1]

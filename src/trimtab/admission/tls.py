@@ -1,0 +1,67 @@
+"""TLS of the webhook server: how strict it is, and where its certificates come from.
+
+There is one `SSLContext` for as long as the server runs. Whoever owns certificates loads newer
+ones into it: the next handshake shows the new one, and open connections live on. Making, keeping
+and rotating certificates is left to others; here is only what they agree on with the server.
+"""
+
+import ssl
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, NoReturn, Protocol
+
+
+class TlsVersion(StrEnum):
+    """The oldest version of TLS that is spoken, by the original's names."""
+
+    V1_2 = "tls1_2"
+    V1_3 = "tls1_3"
+
+
+_VERSIONS: Final = {
+    TlsVersion.V1_2: ssl.TLSVersion.TLSv1_2,
+    TlsVersion.V1_3: ssl.TLSVersion.TLSv1_3,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """A certificate (with what it needs to be believed) and its key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+class CertificateSource(Protocol):
+    """Brings certificates into a server's context."""
+
+    async def load_first(self, context: ssl.SSLContext) -> None:
+        """Return once the context has a certificate; the server listens only then."""
+
+    async def keep_fresh(self, context: ssl.SSLContext) -> NoReturn:
+        """Load newer certificates into the context, for as long as the server runs."""
+
+
+def make_context(oldest: TlsVersion, ciphers: str = "") -> ssl.SSLContext:
+    """A server's context that has no certificate yet.
+
+    `ciphers` are OpenSSL's names, separated by colons, for TLS 1.2; the default ones if empty.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[oldest]
+    # The API server speaks HTTP/1.1 to webhooks; it is told so before it can ask for more.
+    context.set_alpn_protocols(["http/1.1"])
+    if ciphers:
+        context.set_ciphers(ciphers)
+    return context
+
+
+def load_pair(context: ssl.SSLContext, files: CertificateFiles) -> None:
+    """Let the next handshakes show this pair; an OSError or SSLError, and no change, if it is bad.
+
+    It is tried in a context of its own first, for a pair that does not fit would leave the live
+    one without any.
+    """
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.certificate, files.key)
+    context.load_cert_chain(files.certificate, files.key)

@@ -19,6 +19,7 @@ MODULES: Final = Path(__file__).parent / "modules"
 DEFAULT_KUBERNETES: Final = "1.35"
 
 _KUBERNETES: Final = "k8s.io/kubernetes"
+_ORIGINAL: Final = "k8s.io/autoscaler/vertical-pod-autoscaler"
 _STAMP: Final = "k8s.io/component-base/version"
 
 
@@ -56,6 +57,11 @@ PROGRAMS: Final[Mapping[str, Program]] = {
     ),
     "kubectl": Program(".", "k8s.io/kubectl", folder="kubectl"),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
+    "original-recommender": Program(f"{_ORIGINAL}/pkg/recommender", _ORIGINAL, folder="original"),
+    "original-updater": Program(f"{_ORIGINAL}/pkg/updater", _ORIGINAL, folder="original"),
+    "original-admission": Program(
+        f"{_ORIGINAL}/pkg/admission-controller", _ORIGINAL, folder="original"
+    ),
 }
 PACKAGES: Final[Mapping[str, str]] = {"prometheus": "prometheus"}
 """Packages of Debian with programs that we do not build."""

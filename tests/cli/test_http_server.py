@@ -52,6 +52,19 @@ async def test_metrics_are_in_the_text_format_of_prometheus() -> None:
     assert "# TYPE process_resident_memory_bytes gauge\n" in text
 
 
+async def test_a_page_of_the_component_is_json_and_knows_its_query() -> None:
+    address = free_address()
+    pages = {"/plan": lambda query: f'["{query["namespace"]}"]'.encode()}
+    async with (
+        serving(address, probes(), pages),
+        aiohttp.ClientSession() as session,
+        session.get(f"http://{address}/plan?namespace=shop") as answer,
+    ):
+        said = answer.status, await answer.json()
+
+    assert said == (200, ["shop"])
+
+
 async def test_an_address_that_is_taken_is_told_in_one_line() -> None:
     address = free_address()
     async with serving(address, probes()):

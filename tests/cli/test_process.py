@@ -7,6 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
@@ -61,6 +62,23 @@ def test_a_component_that_is_told_to_end_stops_and_then_saves() -> None:
         return worker.story
 
     assert run_virtually(scenario()) == ["acts", "stops", "saved"]
+
+
+def test_what_was_begun_comes_to_its_end_before_acting_stops() -> None:
+    async def scenario() -> list[str]:
+        worker = Worker()
+
+        async def wind_down() -> None:
+            await asyncio.sleep(3)
+            worker.story.append("begun is done")
+
+        worker.duty = replace(worker.duty, wind_down=wind_down)
+        stop, serving = await start(worker)
+        stop.set()
+        await serving
+        return worker.story
+
+    assert run_virtually(scenario()) == ["acts", "begun is done", "stops", "saved"]
 
 
 def test_saving_that_takes_too_long_is_given_up() -> None:

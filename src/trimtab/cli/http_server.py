@@ -1,15 +1,19 @@
-"""The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet."""
+"""The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TypeAlias
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
+
+Page: TypeAlias = Callable[[Mapping[str, str]], bytes]
+"""The JSON that a page shows, given the query of its address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,17 @@ def parse_address(text: str) -> tuple[str | None, int]:
 
 
 @asynccontextmanager
-async def serving(address: str, probes: Probes) -> AsyncIterator[None]:
+async def serving(
+    address: str, probes: Probes, pages: Mapping[str, Page] | None = None
+) -> AsyncIterator[None]:
     """Answer at the address for as long as the block lasts."""
     host, port = parse_address(address)
     application = web.Application()
     application.router.add_get("/metrics", _show_metrics)
-    application.router.add_get("/health-check", _page(probes.health))
-    application.router.add_get("/readyz", _page(probes.readiness))
+    application.router.add_get("/health-check", _probe(probes.health))
+    application.router.add_get("/readyz", _probe(probes.readiness))
+    for path, page in (pages or {}).items():
+        application.router.add_get(path, _page(page))
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
@@ -55,7 +63,14 @@ async def _show_metrics(_: web.Request) -> web.Response:
     return web.Response(body=generate_latest(REGISTRY), headers=headers)
 
 
-def _page(
+def _page(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=page(request.query), content_type="application/json")
+
+    return answer
+
+
+def _probe(
     list_reasons: Callable[[], Sequence[str]],
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def answer(_: web.Request) -> web.Response:

@@ -1,6 +1,7 @@
 """A component as a process: it acts while it may, and ends well when it is told to.
 
-1. SIGTERM and SIGINT are a wish: acting stops, what was learned is saved, the lease is released.
+1. SIGTERM and SIGINT are a wish: what was begun comes to its end, acting stops, what was learned is
+   saved, the lease is released.
 2. While that lasts the lease is still renewed, so that nobody else acts in the meantime; who loses
    it stops at once, and saves nothing.
 3. A second signal ends the process there and then; so does the end of all patience, for whoever
@@ -38,6 +39,10 @@ LEADING: Final = Gauge("trimtab_leading", "Whether this process acts: 1 if it do
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
+async def _begin_nothing() -> None:
+    """What was begun needs no end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """What a component does."""
@@ -46,6 +51,8 @@ class Duty:
     """Until it is cancelled."""
     finish: Callable[[], Awaitable[None]]
     """When it is told to end, and still may act."""
+    wind_down: Callable[[], Awaitable[None]] = _begin_nothing
+    """Before it is cancelled when it is told to end: begin nothing more, and end what was begun."""
 
 
 def run(
@@ -128,4 +135,5 @@ async def _act_until(stop: asyncio.Event, duty: Duty) -> None:
     async with asyncio.TaskGroup() as group:
         acting = group.create_task(duty.act())
         await stop.wait()
+        await duty.wind_down()
         acting.cancel()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -19,6 +20,7 @@ from trimtab.core.pods import Pod
 from trimtab.updater.agenda import Agenda, Lane, Task
 from trimtab.updater.carrying import ActResult, carry_out
 from trimtab.updater.memory import Memory
+from trimtab.updater.news import Acted, Held, Tell, tell_nobody
 from trimtab.updater.owning import owner_key
 from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.telling import tell_of_act
@@ -35,6 +37,16 @@ class Deed(NamedTuple):
     result: ActResult
 
 
+@dataclass(frozen=True, slots=True)
+class Superior:
+    """Who is asked before an act, and told of it afterwards."""
+
+    may_act: Callable[[], bool]
+    look_again: Callable[[Pod], None]
+    """The pod is not what the plan was made for."""
+    tell: Tell = tell_nobody
+
+
 class Actor:
     """Carries out what is on the agenda."""
 
@@ -46,16 +58,15 @@ class Actor:
         *,
         settings: UpdaterSettings,
         clock: Clock,
-        may_act: Callable[[], bool],
-        is_outdated: Callable[[Pod], None],
+        superior: Superior,
     ) -> None:
         self._cluster = cluster
         self._agenda = agenda
         self._memory = memory
         self._settings = settings
         self._clock = clock
-        self._may_act = may_act
-        self._is_outdated = is_outdated
+        self._superior = superior
+        self._is_draining = False
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._under_way: set[str] = set()
         """The uids of pods about which a request was sent that is not answered."""
@@ -79,6 +90,12 @@ class Actor:
             else:
                 await self._clock.sleep(wait)
 
+    async def drain(self) -> None:
+        """Begin nothing more, and return when everything that was begun has been answered."""
+        self._is_draining = True
+        for _ in range(self._settings.concurrency):
+            await self._slots.acquire()
+
     async def _begin_next(self, lane: Lane, group: asyncio.TaskGroup) -> None:
         await self._slots.acquire()
         # A turn may have replaced all tasks while there was no slot.
@@ -98,7 +115,7 @@ class Actor:
 
     def _objection(self, task: Task) -> ActResult | None:
         """What speaks against an act that was planned a while ago."""
-        if not self._may_act():
+        if self._is_draining or not self._superior.may_act():
             return ActResult.WITHDRAWN
         planned, autoscaler = task.act.pod, task.autoscaler
         pod = self._cluster.pods.find(planned.namespace, planned.name)
@@ -108,7 +125,7 @@ class Actor:
             # A turn came between the act and its effect, and planned it again.
             return ActResult.OUTDATED
         if pod.resource_version != planned.resource_version:
-            self._is_outdated(pod)
+            self._superior.look_again(pod)
             return ActResult.OUTDATED
         if autoscaler is None:
             return None
@@ -123,7 +140,7 @@ class Actor:
         try:
             result, error = await carry_out(self._cluster, task.act)
             now = self._clock.now()
-            self._count(task, result)
+            self._count(task, result, error)
             remember(self._memory, task, result, now)
             self._react(lane, task, result, error)
             await tell_of_act(self._cluster, task, result, now)
@@ -154,19 +171,20 @@ class Actor:
         siblings = self._agenda.evictions.take_where(
             lambda other: owner_key(other.act.pod) == owner
         )
-        for each in (task, *siblings):
-            act = each.act
-            self._memory.amend(
-                act.pod,
-                act.autoscaler,
-                partial(remembering.after_protection, until=until),
-            )
-            self.held[act.pod.uid] = Hold(
-                act.pod, act.autoscaler, HoldReason.POD_DISRUPTION_BUDGET, withheld=act
-            )
+        acts = [each.act for each in (task, *siblings)]
+        protected = partial(remembering.after_protection, until=until)
+        holds = [
+            Hold(act.pod, act.autoscaler, HoldReason.POD_DISRUPTION_BUDGET, withheld=act)
+            for act in acts
+        ]
+        for hold in holds:
+            self._memory.amend(hold.pod, hold.autoscaler, protected)
+            self.held[hold.pod.uid] = hold
+        self._superior.tell(Held(self._clock.now(), holds))
 
-    def _count(self, task: Task, result: ActResult) -> None:
+    def _count(self, task: Task, result: ActResult, error: ClusterError | None = None) -> None:
         self.deeds[Deed(type(task.act).__name__, result)] += 1
+        self._superior.tell(Acted(self._clock.now(), task, result, error))
 
 
 def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> None:

@@ -17,11 +17,12 @@ from trimtab.core import plan as planning
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome
 from trimtab.updater import telling
-from trimtab.updater.acting import Actor
+from trimtab.updater.acting import Actor, Superior
 from trimtab.updater.agenda import Agenda, Task
 from trimtab.updater.last_plan import LastPlan
 from trimtab.updater.liveness import AdmissionLiveness
 from trimtab.updater.memory import Memory
+from trimtab.updater.news import Blind, Failed, Planned, Step, Stopwatch, Tell, tell_nobody
 from trimtab.updater.observing import Observation, Observer
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
 from trimtab.updater.settings import UpdaterSettings
@@ -44,6 +45,7 @@ class Updater:
         settings: UpdaterSettings,
         clock: Clock,
         may_act: Callable[[], bool] = _always,
+        tell: Tell = tell_nobody,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -54,14 +56,14 @@ class Updater:
         self._watch = PodWatch(self._observer)
         self._agenda = Agenda(settings.pace, clock.now())
         self._may_act = may_act
+        self._tell_news = tell
         self._actor = Actor(
             cluster,
             self._agenda,
             self._memory,
             settings=settings,
             clock=clock,
-            may_act=may_act,
-            is_outdated=self._watch.mark,
+            superior=Superior(may_act, self._watch.mark, tell),
         )
         self._planner = planning.Planner(settings.plan)
         self._turn = asyncio.Lock()
@@ -88,6 +90,10 @@ class Updater:
             for lane in self._agenda.lanes:
                 group.create_task(self._actor.work_off(lane, group))
 
+    async def drain(self) -> None:
+        """Begin nothing more, and return when everything that was begun has been answered."""
+        await self._actor.drain()
+
     async def tick(self) -> TickReport:
         """Plan everything, and do what the pace allows until the next tick would be due."""
         until = self._clock.now() + self._settings.interval
@@ -102,34 +108,43 @@ class Updater:
         interval = self._settings.interval
         while True:
             due = self._clock.now() + interval
-            await _guard(self._plan_all)
+            await self._guard(self._plan_all)
             await self._clock.sleep(min(self._settings.telling_after, interval))
-            await _guard(self._tell)
+            await self._guard(self._tell)
             await self._clock.sleep(max(due - self._clock.now(), timedelta()))
 
     async def _plan_changes(self) -> None:
         while True:
             await self._watch.changed()
             await self._clock.sleep(self._settings.gathering)
-            await _guard(self._plan_part)
+            await self._guard(self._plan_part)
 
     async def _plan_all(self) -> None:
         async with self._turn:
-            now = self._clock.now()
+            watch = Stopwatch(self._clock)
+            now = watch.begun_at
             self._actor.deeds.clear()
             self._watch.take_changed()
             if self._is_blind():
                 self._planned = TickReport(now, is_blind=True)
+                self._tell_news(Blind(now))
                 return
             alive = await self._admission.is_alive()
+            watch.end(Step.LOOK_FOR_ADMISSION)
             seen = await self._observer.observe(now, admission_alive=alive)
             self._memory.forget_others(seen.workloads)
+            watch.end(Step.OBSERVE)
             outcomes = self._plan(seen, now)
+            watch.end(Step.PLAN)
             self._watch.remember(each.pod for each in seen.snapshot.pods)
             self._last_plan.replace_all(outcomes)
             self._actor.held.clear()
             self._agenda.fill(_tasks(outcomes, seen))
             self._learn(outcomes, now, alive=alive)
+            watch.end(Step.FILL_AGENDA)
+            self._tell_news(
+                Planned(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
+            )
 
     async def _plan_part(self) -> None:
         async with self._turn:
@@ -142,6 +157,7 @@ class Updater:
             outcomes = self._plan(seen, now)
             self._last_plan.replace_part(outcomes, seen.owners)
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
+            self._tell_news(Planned(now, outcomes, seen.autoscalers, is_all=False))
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
         outcomes = self._planner.plan(seen.snapshot, now)
@@ -170,6 +186,14 @@ class Updater:
             held=count_holds(outcomes),
             is_surging=surging,
         )
+
+    async def _guard(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            # One odd object must not stop all the others for ever.
+            _logger.exception("turn failed")
+            self._tell_news(Failed(self._clock.now(), error))
 
     async def _tell(self) -> None:
         if not self._may_act() or self._planned.is_blind:
@@ -203,11 +227,3 @@ def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
             )
         )
     return tasks
-
-
-async def _guard(work: Callable[[], Coroutine[None, None, None]]) -> None:
-    try:
-        await work()
-    except Exception:
-        # One odd object must not stop all the others for ever.
-        _logger.exception("turn failed")

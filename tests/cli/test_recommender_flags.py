@@ -101,7 +101,12 @@ ORIGINAL: dict[str, object] = {
     "--leader-elect-resource-lock": "leases",
     "--leader-elect-resource-namespace": "kube-system",
 }
-OURS = {"--log-format", "--export-recommendations"}
+OURS = {
+    "--checkpoint-rotation",
+    "--export-recommendations",
+    "--log-format",
+    "--status-patience",
+}
 
 
 def test_every_flag_of_the_original_has_its_name_and_its_default() -> None:
@@ -127,6 +132,8 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("update_worker_count", 7, "update_worker_count"),
     ("checkpoints_timeout", SECONDS_7, "checkpoints_timeout"),
     ("checkpoints_gc_interval", SECONDS_7, "checkpoints_gc_interval"),
+    ("checkpoint_rotation", SECONDS_7, "checkpoint_rotation"),
+    ("status_patience", SECONDS_7, "publishing.patience"),
     ("recommendation_margin_fraction", 0.7, "recommendations.margin_fraction"),
     ("pod_recommendation_min_cpu_millicores", 7, "recommendations.cpu.pod_floor"),
     ("target_cpu_percentile", 0.7, "recommendations.cpu.target_percentile"),

@@ -20,6 +20,7 @@ from trimtab.cli.flag_types import (
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import MIB, RecommendationSettings, ResourceSettings
 from trimtab.core.resources import Resource
 from trimtab.recommender.settings import RecommenderSettings
@@ -46,6 +47,10 @@ class LoopFlags:
     """How long writes may take in one turn; the rest comes in the next one."""
     checkpoints_gc_interval: Span = timedelta(minutes=10)
     """How often checkpoints are looked for whose autoscaler is gone."""
+    checkpoint_rotation: Span = timedelta(minutes=10)
+    """Within this time everything that was learned is saved, a part in each turn."""
+    status_patience: Span = timedelta(minutes=10)
+    """How long a small move of a bound waits until it is told."""
     min_checkpoints: Whole = 10
     """Deprecated, without effect."""
     leader_elect_resource_name: Named = "vpa-recommender-lease"
@@ -190,6 +195,8 @@ def to_settings(
         update_worker_count=loop.update_worker_count,
         checkpoints_timeout=loop.checkpoints_timeout,
         checkpoints_gc_interval=loop.checkpoints_gc_interval,
+        checkpoint_rotation=loop.checkpoint_rotation,
+        publishing=PublishingSettings(patience=loop.status_patience),
         usage=_usage_settings(flags.learning, gates),
         recommendations=_recommendation_settings(flags.estimates),
         gates=gates,

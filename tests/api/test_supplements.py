@@ -20,6 +20,7 @@ memories = st.builds(
     st.none() | seconds,
     amounts,
     amounts,
+    st.booleans(),
 )
 kills = st.none() | st.integers(0, 10**6).map(lambda minute: NOW + timedelta(minutes=minute))
 supplements = st.builds(

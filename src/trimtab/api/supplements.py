@@ -37,6 +37,7 @@ class _Container(msgspec.Struct, frozen=True, array_like=True, gc=False):
     usage_peak: _Bytes
     oom_peak: _Bytes
     last_kill: _Seconds | None = None
+    is_saved: bool = False
 
 
 class _Supplement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -86,6 +87,7 @@ def _write(remembered: Remembered) -> _Container:
         memory.usage_peak,
         memory.oom_peak,
         None if kill is None else kill.timestamp(),
+        memory.is_saved,
     )
 
 
@@ -100,6 +102,7 @@ def _read(source: _Container) -> Remembered:
         source.window_end,
         source.usage_peak,
         source.oom_peak,
+        source.is_saved,
     )
     kill = source.last_kill
     return Remembered(memory, None if kill is None else datetime.fromtimestamp(kill, UTC))

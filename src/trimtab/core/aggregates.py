@@ -200,13 +200,16 @@ class Aggregates:
         self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
         self._rows.data["fed"][owners[peaks.window]] = True
 
-    def book_open_window(self, row: int, memory: ContainerMemory) -> None:
-        """Add the peak of a window that was left out of a checkpoint because it was open."""
-        peak = max(memory.usage_peak, memory.oom_peak)
-        if memory.window_end is not None and peak > 0:
-            booked = Peaks(np.array([0]), np.array([peak]), np.array([memory.window_end]))
-            self.book_peaks(np.array([row]), booked)
+    def book_window(self, row: int, memory: ContainerMemory) -> None:
+        """Add the peak of a remembered window."""
+        if memory.window_end is not None and memory.peak > 0:
+            self.book_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
         self.note_memory(np.array([row]), np.array([memory.last_memory]))
+
+    def take_back_window(self, row: int, memory: ContainerMemory) -> None:
+        """Subtract the peak of a remembered window, which is booked elsewhere from now on."""
+        if memory.window_end is not None and memory.peak > 0:
+            self.take_back_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
 
     def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:
         """Subtract memory peaks that larger ones replace."""
@@ -277,6 +280,10 @@ def expendable(
     survives in containers too short-lived for a CPU sample. What a running container feeds stays.
     """
     return ~live & ((idle_seconds >= lifetimes) | (~sampled & ~contributive))
+
+
+def _only_peak(peak: float, end: float) -> Peaks:
+    return Peaks(np.array([0]), np.array([peak]), np.array([end]))
 
 
 def _overridden(settings: UsageSettings, policies: tuple[ContainerPolicy, ...]) -> _Tuning:

@@ -48,6 +48,13 @@ class ContainerMemory:
     """The end of its current window; None before the first reading."""
     usage_peak: float = 0.0
     oom_peak: float = 0.0
+    is_saved: bool = False
+    """Whether a checkpoint of that moment holds the window's peak: it does once that is closed."""
+
+    @property
+    def peak(self) -> float:
+        """What is booked for the window."""
+        return max(self.usage_peak, self.oom_peak)
 
 
 class Containers:
@@ -86,15 +93,15 @@ class Containers:
         self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
 
     def recall(self, row: int, now: float) -> ContainerMemory:
-        """What is remembered of a container, with the peaks of its window while that is open."""
+        """What is remembered of a container at that moment."""
         record = self._rows.data[row]
-        is_open = record["window_end"] > now
         return ContainerMemory(
             float(record["last_cpu"]),
             float(record["last_memory"]),
             None if np.isnan(record["window_end"]) else float(record["window_end"]),
-            float(record["usage_peak"]) if is_open else 0.0,
-            float(record["oom_peak"]) if is_open else 0.0,
+            float(record["usage_peak"]),
+            float(record["oom_peak"]),
+            bool(record["window_end"] <= now),
         )
 
     def resume(self, row: int, memory: ContainerMemory) -> None:

@@ -1,8 +1,9 @@
 """Supplements: what outlives a restart and has no place in the original's checkpoints.
 
 That is the OOM ledger, and what is remembered of each running container: when it was last read,
-and the peak of its open window, which a checkpoint leaves out. With it a restart is as if it had
-never been: no sample counts twice, and no peak is lost.
+and its window with its peak, which a checkpoint leaves out while it is open. With it a restart is
+as if it had never been: no sample counts twice, no peak is lost, and a kill that comes late finds
+the window that it belongs to.
 """
 
 from collections import defaultdict
@@ -20,7 +21,8 @@ from trimtab.core.saving import CheckpointKey
 from trimtab.core.usage import Place, Usage
 
 MOST_CONTAINERS: Final = 100
-"""So many containers are remembered in one checkpoint, those with the highest peaks."""
+"""So many containers are remembered in one checkpoint: those with the highest peaks, and before
+them those whose peak is nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,9 @@ class Supplement:
 
     @property
     def knows_memory(self) -> bool:
-        """Whether it holds any need of memory."""
-        peaks = [max(_peaks(one.memory)) for one in self.containers.values()]
-        return bool(self.oom_levels) or max(peaks, default=0.0) > 0
+        """Whether it holds any need of memory that is not in the checkpoint."""
+        memories = [one.memory for one in self.containers.values()]
+        return bool(self.oom_levels) or any(one.peak > 0 and not one.is_saved for one in memories)
 
 
 def collect_supplements(
@@ -89,16 +91,19 @@ def restore_supplement(usage: Usage, key: CheckpointKey, supplement: Supplement)
         place = (name.namespace, pod, container_name)
         if not usage.is_tracked(place):
             usage.expect(place, remembered.memory)
+            if remembered.memory.is_saved:
+                # Its container will book it, and may replace it: it must not count twice.
+                usage.aggregates.take_back_window(row, remembered.memory)
 
 
 def settle_expected(usage: Usage, owners: Mapping[Place, CheckpointKey]) -> None:
-    """Book the open windows of containers that are gone into what their autoscalers restored."""
+    """Book the windows of containers that are gone into what their autoscalers restored."""
     for place, memory in usage.drain_expected().items():
         name, container_name = owners[place]
         learner = usage.links.learners.get(name)
         row = None if learner is None else learner.restored.get(container_name)
         if row is not None:
-            usage.aggregates.book_open_window(row, memory)
+            usage.aggregates.book_window(row, memory)
 
 
 def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, list[int]]:
@@ -115,9 +120,10 @@ def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, li
 def _most_telling(containers: dict[str, Remembered]) -> dict[str, Remembered]:
     if len(containers) <= MOST_CONTAINERS:
         return containers
-    order = sorted(containers, key=lambda pod: max(_peaks(containers[pod].memory)), reverse=True)
+    order = sorted(containers, key=lambda pod: _worth(containers[pod].memory), reverse=True)
     return {pod: containers[pod] for pod in order[:MOST_CONTAINERS]}
 
 
-def _peaks(memory: ContainerMemory) -> tuple[float, float]:
-    return memory.usage_peak, memory.oom_peak
+def _worth(memory: ContainerMemory) -> tuple[bool, float]:
+    # What no checkpoint holds would be lost.
+    return not memory.is_saved, memory.peak

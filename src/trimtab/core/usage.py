@@ -245,7 +245,7 @@ class Usage:
         memory = self._expected.pop(place, None)
         if memory is not None:
             self.containers.resume(row, memory)
-            self.aggregates.book_open_window(int(self.containers.aggregate[row]), memory)
+            self.aggregates.book_window(int(self.containers.aggregate[row]), memory)
 
     def _relabel(self, pod: PodName, tracked: _Tracked, now: datetime) -> None:
         for name, row in tracked.containers.items():

@@ -13,6 +13,7 @@ from trimtab.api import (
     leases,
     limit_ranges,
     metrics,
+    nodes,
     pods,
     workloads,
 )
@@ -165,6 +166,18 @@ LIMIT_RANGE = {
     }
 }
 
+NODE = {
+    "metadata": {"name": "node-0", "labels": {"kubernetes.io/arch": "amd64"}},
+    "spec": {
+        "taints": [{"key": "gpu", "value": "true", "effect": "NoSchedule"}, {"key": "drained"}],
+        "unschedulable": True,
+    },
+    "status": {
+        "allocatable": {"cpu": "3920m", "memory": "7000Mi", "pods": "110"},
+        "capacity": {"cpu": "4", "memory": "8Gi"},
+    },
+}
+
 _HISTOGRAM = {
     "referenceTimestamp": "2026-08-01T00:00:00Z",
     "bucketWeights": {"8": 10000, "25": 77},
@@ -251,6 +264,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], Json]] = {
     "autoscaler": (autoscalers.decode_autoscaler, AUTOSCALER),
     "pod": (pods.decode_pod, POD),
     "limit range": (limit_ranges.decode_limit_range, LIMIT_RANGE),
+    "node": (nodes.decode_node, NODE),
     "checkpoint": (checkpoints.decode_checkpoint, CHECKPOINT),
     "deployment": (partial(workloads.decode_workload, "Deployment"), DEPLOYMENT),
     "replication controller": (

@@ -11,7 +11,15 @@ from structlog.typing import EventDict
 from virtual_time import LoopClock, run_virtually
 
 from trimtab.api.statuses import Status
-from trimtab.cli.health import OLDEST_VIEW, Heartbeat, list_obstacles, watch_obstacles
+from trimtab.cli.health import (
+    HALF_BLIND,
+    NOT_READY,
+    OLDEST_VIEW,
+    Heartbeat,
+    News,
+    list_obstacles,
+    watch_obstacles,
+)
 from trimtab.cluster.errors import ForbiddenError, RivalError, UnreachableError
 
 MINUTE = timedelta(minutes=1)
@@ -143,18 +151,22 @@ def test_readiness_names_what_is_in_the_way(
     assert list_obstacles(view, others) == told
 
 
-def test_what_is_in_the_way_is_logged_once_and_its_end_too() -> None:
+@pytest.mark.parametrize(
+    "news",
+    [pytest.param(NOT_READY, id="obstacles"), pytest.param(HALF_BLIND, id="shortcomings")],
+)
+def test_what_is_in_the_way_is_logged_once_and_its_end_too(news: News) -> None:
     seen = iter([[], ["no right"], ["no right"], ["no right", "no list"], [], []])
 
     async def scenario() -> list[EventDict]:
         with structlog.testing.capture_logs() as told, suppress(StopIteration, RuntimeError):
-            await watch_obstacles(lambda: next(seen), LoopClock())
+            await watch_obstacles(lambda: next(seen), LoopClock(), news)
         return list(told)
 
     told = run_virtually(scenario())
 
     assert [(one["event"], one.get("obstacles")) for one in told] == [
-        ("not ready", ["no right"]),
-        ("not ready", ["no right", "no list"]),
-        ("ready again", None),
+        (news.begins, ["no right"]),
+        (news.begins, ["no right", "no list"]),
+        (news.ends, None),
     ]

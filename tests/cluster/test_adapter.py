@@ -10,7 +10,7 @@ from typing import Any
 from api_server import Asked, Response, Server, Unfinished, a_client, ok, refused, serving
 from makers import minutes
 from virtual_time import StillClock
-from wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, POD
+from wire_examples import AUTOSCALER, CHECKPOINT, DEPLOYMENT, LIMIT_RANGE, NODE, POD
 
 from trimtab.api.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster import adapter
@@ -30,6 +30,7 @@ OBJECTS: Mapping[str, list[Json]] = {
         {**LIMIT_RANGE, "metadata": {**IN_DEFAULT, "namespace": "other"}},
     ],
     "deployments": [DEPLOYMENT],
+    "nodes": [NODE],
 }
 
 
@@ -142,6 +143,40 @@ async def test_f43_a_missing_right_is_named_with_the_path_that_needs_it() -> Non
         assert isinstance(error, ForbiddenError)
         assert str(error.right) == "list limitranges"
         assert cluster.age() is None
+
+
+async def test_nodes_are_seen_by_those_who_ask_for_them_in_whatever_namespace() -> None:
+    scope = Scope("default", nodes=True)
+    async with serving(show_everything) as server:
+        async with watched(server) as (others, _):
+            await others.synced()
+            asked_by_others = paths_of(server)
+        async with watched(server, scope) as (cluster, _):
+            await wait_for(lambda: list(cluster.nodes))
+
+            assert [node.name for node in cluster.nodes] == ["node-0"]
+    assert "/api/v1/nodes" not in asked_by_others
+
+
+async def test_f43_nodes_that_may_not_be_seen_are_a_shortcoming_and_no_problem() -> None:
+    message = (
+        'nodes is forbidden: User "x" cannot list resource "nodes" in API group ""'
+        " at the cluster scope"
+    )
+
+    def forbid(asked: Asked) -> Response:
+        is_forbidden = asked.path.endswith("/nodes")
+        return refused(403, message=message) if is_forbidden else show_everything(asked)
+
+    async with serving(forbid) as server, watched(server, Scope(nodes=True)) as (cluster, _):
+        await cluster.synced()
+        await wait_for(cluster.shortcomings)
+        (error,) = cluster.shortcomings().values()
+
+        assert isinstance(error, ForbiddenError)
+        assert str(error.right) == "list nodes"
+        assert cluster.problems() == {}
+        assert cluster.age() is not None
 
 
 async def test_a_server_that_is_busy_is_told_as_a_problem_until_it_answers() -> None:

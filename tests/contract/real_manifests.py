@@ -5,7 +5,9 @@ from typing import Any
 
 from contract.world import CUSTOM_KIND
 
+from trimtab.api.amounts import encode_amounts
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 
 Json = dict[str, Any]
 
@@ -17,6 +19,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
     ("", "pods/resize", "patch"),
     ("", "events", "list watch create patch"),
     ("", "limitranges", "list watch"),
+    ("", "nodes", "list watch"),
     ("", "replicationcontrollers", "list watch"),
     ("apps", "daemonsets", "list watch"),
     ("apps", "deployments", "list watch"),
@@ -192,3 +195,15 @@ def rollouts() -> Json:
         "versions": [served],
     }
     return {"metadata": {"name": f"rollouts.{group}"}, "spec": spec}
+
+
+def node(described: Node) -> Json:
+    """A node that nobody keeps: its machine does not exist."""
+    taints = [
+        {"key": one.key, "value": one.value, "effect": one.effect} for one in described.taints
+    ]
+    return {
+        "metadata": {"name": described.name, "labels": dict(described.labels)},
+        "spec": {"taints": taints, "unschedulable": described.is_unschedulable},
+        "status": {"allocatable": encode_amounts(described.allocatable)},
+    }

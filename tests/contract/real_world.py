@@ -39,6 +39,7 @@ from trimtab.cluster.sharing import decode_thrifty_pod
 from trimtab.cluster.usage import MetricsApi
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
 
 _CRDS = Path(__file__).parents[2] / "deploy/crds.yaml"
@@ -101,7 +102,7 @@ class RealWorld:
             await self._let_in(stack, user, without)
             relay = await stack.enter_async_context(relaying(self._plane.port))
             client = await stack.enter_async_context(a_client(self._plane, relay.port, user))
-            scope = Scope(self.namespace, memory_evictions=True)
+            scope = Scope(self.namespace, nodes=True, memory_evictions=True)
             cluster = LiveCluster(client, scope, clock=CLOCK, random=Random(1))
             usage = MetricsApi(client, self.namespace)
             stack.push_async_callback(_end, asyncio.create_task(cluster.run()))
@@ -196,6 +197,11 @@ class RealWorld:
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         path = paths.collection("v1", "limitranges", self.namespace)
         await self._administrator.create(path, manifests.limit_range(name, item))
+
+    @asynccontextmanager
+    async def node(self, node: Node) -> AsyncIterator[None]:
+        async with self._administrator.existing("/api/v1/nodes", manifests.node(node)):
+            yield
 
     async def spoil_checkpoint(self, name: str) -> None:
         spoiled = {"status": {"cpuHistogram": {"bucketWeights": {"0": "many"}}}}

@@ -17,6 +17,7 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ApiError, Right
 from trimtab.cluster.ports import Clock, UsageSource
+from trimtab.core import nodes
 from trimtab.core.autoscalers import Autoscaler, TargetReference
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
@@ -170,6 +171,20 @@ class SimulatedWorld:
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         self._world.limit_ranges.put(LimitRange(self.namespace, name, (item,)))
+
+    @asynccontextmanager
+    async def node(self, node: nodes.Node) -> AsyncIterator[None]:
+        made = Node(
+            node.name,
+            node.allocatable,
+            is_ready=False,
+            labels=node.labels,
+            taints=node.taints,
+            is_unschedulable=node.is_unschedulable,
+        )
+        self._world.nodes.put(made)
+        yield
+        self._world.nodes.delete("", node.name)
 
     async def spoil_checkpoint(self, name: str) -> None:
         error = DecodeError("status", "nobody can read this")

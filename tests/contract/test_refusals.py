@@ -155,6 +155,20 @@ async def test_f43_a_view_that_lacks_a_right_names_it_and_the_others_are_filled(
         await eventually(world, lambda: (link.cluster.age() is None) is (verb == "list"))
 
 
+@pytest.mark.parametrize("verb", ["list", "watch"])
+@in_every_world
+async def test_f43_without_the_right_to_see_nodes_everything_else_goes_on(
+    world: World, verb: str
+) -> None:
+    await world.create_pod("web", is_placed=False)
+    async with world.joined(without=Right(verb, "nodes")) as link:
+        await eventually(world, lambda: list(link.cluster.pods))
+        await eventually(world, lambda: link.cluster.age() is not None)
+
+        assert (link.cluster.nodes.age() is None) is (verb == "list")
+        assert link.cluster.problems() == {}
+
+
 @in_every_world
 async def test_writes_that_the_server_fails_at_are_errors_of_no_special_class(
     world: World,

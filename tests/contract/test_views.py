@@ -13,6 +13,7 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError, UnreachableError
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.nodes import Node, Taint
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resources import Resource
 
@@ -214,6 +215,35 @@ async def test_limit_ranges_are_seen_in_their_namespace_alone(world: World) -> N
         assert found.type is LimitRangeType.CONTAINER
         assert found.max == {Resource.CPU: 2000}
         assert list(link.cluster.limit_ranges("elsewhere")) == []
+
+
+@in_every_world
+async def test_nodes_are_seen_with_what_they_give_whatever_namespace_is_looked_at(
+    world: World,
+) -> None:
+    gpu = Taint("gpu", "true", "NoSchedule")
+    described = Node(
+        f"{world.namespace}-large",
+        {Resource.CPU: 3920, Resource.MEMORY: 7 * 2**30},
+        labels={"size": "large"},
+        taints=(gpu,),
+        is_unschedulable=True,
+    )
+    async with world.joined() as link:
+        nodes = link.cluster.nodes
+        async with world.node(described):
+            await eventually(world, lambda: nodes.find("", described.name))
+            seen = nodes.find("", described.name)
+        await eventually(world, lambda: nodes.find("", described.name) is None)
+        # The others are there all the time.
+        await eventually(world, lambda: list(nodes))
+
+        assert seen is not None
+        assert seen.allocatable == described.allocatable
+        assert seen.labels.items() >= described.labels.items()
+        # Where nothing is heard of a node, its controller adds a taint sooner or later.
+        assert gpu in seen.taints
+        assert seen.is_unschedulable
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from trimtab.cluster.errors import Right
 from trimtab.cluster.ports import Clock, Cluster, UsageSource
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod, ResizeState, WorkloadName
 
 CUSTOM_KIND = ("example.com/v1", "Rollout")
@@ -97,6 +98,9 @@ class World(Protocol):
         """A PodDisruptionBudget of the pods labelled `app=<app>`, which holds on return."""
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None: ...
+
+    def node(self, node: Node) -> AbstractAsyncContextManager[None]:
+        """A further node, for as long as the block lasts; nothing is heard of it."""
 
     async def spoil_checkpoint(self, name: str) -> None:
         """Make a checkpoint that is there and that nobody can read, or make one unreadable."""

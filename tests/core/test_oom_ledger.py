@@ -7,9 +7,16 @@ from usage_makers import DAY, World, moment, samples
 
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.buckets import MEMORY_BUCKETS
 from trimtab.core.containers import PodName
 from trimtab.core.garbage import collect_garbage
-from trimtab.core.oom_ledger import MOST_LEVELS, OomLedger, OomLevel, add_level
+from trimtab.core.oom_ledger import (
+    MOST_LEVELS,
+    OomLedger,
+    OomLevel,
+    add_level,
+    highest_need,
+)
 from trimtab.core.resources import Resource
 
 levels = st.builds(OomLevel, st.integers(0, 20), st.integers(0, 20).map(float))
@@ -165,6 +172,22 @@ def test_f15_no_kill_raises_the_floor_above_the_ceiling() -> None:
     world.usage.add_oom_kills(kill, moment(0).timestamp(), ceiling_bytes=1100 * MIB)
 
     assert world.usage.aggregates.oom_floors().max() == 1100 * MIB
+
+
+@given(st.integers(20 * MIB, 2**40), st.floats(0, 1))
+def test_f15_the_highest_need_leads_to_a_target_that_a_node_has(most: int, margin: float) -> None:
+    need = highest_need(most, margin)
+    bucket = int(MEMORY_BUCKETS.find(np.array([float(need)]))[0])
+    target = int(MEMORY_BUCKETS.ends[bucket] * (1 + margin))
+
+    assert need <= most
+    assert target <= most or bucket == MEMORY_BUCKETS.count - 1
+    assert target * 1.05 + 2e7 >= min(most, MEMORY_BUCKETS.ends[-1])
+
+
+@pytest.mark.parametrize("most", [5 * MIB, 2**50])
+def test_f15_what_no_bucket_can_tell_is_left_as_it_is(most: int) -> None:
+    assert highest_need(most, 0.15) == most
 
 
 @pytest.mark.parametrize("keeps", [True, False])

@@ -30,6 +30,7 @@ from trimtab.core.autoscalers import (
     TargetReference,
 )
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import (
     Container,
@@ -39,7 +40,7 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.workloads import Workload
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.settings import RecommenderSettings
@@ -87,6 +88,7 @@ class SmallWorld:
     pods: Store[Pod]
     autoscalers: Store[Autoscaler]
     checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
     owners: Owners
 
     def __init__(self) -> None:
@@ -98,6 +100,8 @@ class SmallWorld:
         self.pod_writer, self.pods = open_store(self.clock)
         self.autoscaler_writer, self.autoscalers = open_store(self.clock)
         self.checkpoint_writer, self.checkpoints = open_store(self.clock)
+        self.node_writer: Writer[Node]
+        self.node_writer, self.nodes = open_store(self.clock)
         for writer in (self.pod_writer, self.autoscaler_writer, self.checkpoint_writer):
             writer.replace([])
         self.workloads: dict[WorkloadName, Workload] = {}
@@ -187,6 +191,11 @@ class SmallWorld:
             last_termination=end if is_back else first.last_termination,
         )
         self.put_pod(replace(seen, containers=(killed, *others)))
+
+    def add_node(self, name: str, memory: int) -> None:
+        """A node that has so much memory to give."""
+        node = Node(name, {Resource.MEMORY: memory})
+        self.node_writer.put(Entry(ObjectName("", name), node))
 
     def autoscale(self, name: str = "web", *, namespace: str = "default", **fields: object) -> None:
         """An autoscaler of the Deployment of its name, or something else that it says now."""

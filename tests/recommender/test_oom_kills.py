@@ -198,6 +198,30 @@ async def test_f15_a_storm_of_kills_is_bounded_by_the_largest_node() -> None:
     assert memory(world) <= 8000 * MIB * 1.05 * 1.15
 
 
+async def test_f15_a_storm_of_kills_asks_for_no_more_than_the_largest_node_in_sight_has() -> None:
+    world = a_world()
+    world.add_node("small", 2000 * MIB)
+    world.add_node("large", 8000 * MIB)
+    recommender = world.recommender()
+    for _ in range(250):
+        world.kill("web-0")
+        await tick(world, recommender)
+        container = world.pod("web-0").containers[0]
+        spec = replace(container.spec, requests=amounts(100, memory(world)))
+        world.put_pod(replace(world.pod("web-0"), containers=(replace(container, spec=spec),)))
+
+    assert 7000 * MIB < memory(world) <= 8000 * MIB
+
+
+async def test_nodes_that_tell_nothing_bound_nothing() -> None:
+    world = a_world()
+    world.add_node("new", 0)
+    world.kill("web-0")
+    await tick(world, world.recommender())
+
+    assert memory(world) >= 1200 * MIB
+
+
 async def test_a_kill_is_saved_though_nothing_else_was_learned() -> None:
     world = a_world()
     recommender = world.recommender()

@@ -14,6 +14,7 @@ from simulation.small_cluster import (
     virtually,
 )
 
+from trimtab.core.nodes import Taint
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.objects import Node
@@ -186,6 +187,26 @@ async def test_those_who_waited_longest_come_first() -> None:
     await passing(minutes=1)
 
     assert (place_of(world, "zebra"), place_of(world, "ape")) == ("node-0", "")
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        pytest.param({"is_unschedulable": True}, id="cordoned"),
+        pytest.param({"taints": (Taint("gpu", effect="NoSchedule"),)}, id="tainted"),
+    ],
+)
+@virtually
+async def test_a_node_that_is_closed_takes_only_pods_that_are_made_for_it(
+    closed: dict[str, object],
+) -> None:
+    world = a_scheduled_world(a_node("closed", **closed))  # type: ignore[arg-type]
+    world.pods.put(waiting("any"))
+    world.templates["mine"] = a_template(node_name="closed")
+    world.pods.put(replace(waiting("mine"), uid="mine"))
+    await passing(seconds=1)
+
+    assert (place_of(world, "any"), place_of(world, "mine")) == ("", "closed")
 
 
 sizes = st.builds(amounts, st.integers(0, 1200), st.integers(0, 1200))

@@ -33,6 +33,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.patch import admission_patch
 from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName
@@ -70,6 +71,7 @@ class SmallCluster:
     pods: Store[Pod]
     autoscalers: Store[Autoscaler]
     checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
     owners: Owners
 
     def __init__(self) -> None:
@@ -80,6 +82,8 @@ class SmallCluster:
         self._pod_writer, self.pods = open_store(self.clock)
         self._autoscaler_writer, self.autoscalers = open_store(self.clock)
         self._checkpoint_writer, self.checkpoints = open_store(self.clock)
+        self.node_writer: Writer[Node]
+        self.node_writer, self.nodes = open_store(self.clock)
         self._pod_writer.replace(())
         self._autoscaler_writer.replace(())
         self._workloads = {"Deployment": _Workloads(), "ReplicaSet": _Workloads()}

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from trimtab.cli import logs, process, starting
 from trimtab.cli.flags import CommonFlags
-from trimtab.cli.health import Heartbeat, list_obstacles, watch_obstacles
+from trimtab.cli.health import HALF_BLIND, Heartbeat, list_obstacles, watch_obstacles
 from trimtab.cli.http_server import Page, Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
 from trimtab.cluster.adapter import LiveCluster
@@ -67,6 +67,10 @@ class Component:
             others.append(self.elector.problem)
         return list_obstacles(self.cluster, others)
 
+    def shortcomings(self) -> list[str]:
+        """What it works without, and would better know."""
+        return [f"{where}: {error}" for where, error in self.cluster.shortcomings().items()]
+
 
 def check(
     stray: Sequence[str],
@@ -114,6 +118,7 @@ async def _run(
                 group.create_task(component.cluster.run()),
                 group.create_task(_settle(component.cluster, clock)),
                 group.create_task(watch_obstacles(component.obstacles, clock)),
+                group.create_task(watch_obstacles(component.shortcomings, clock, HALF_BLIND)),
             )
             await process.serve(component.duty, stop, component.elector)
             for task in background:

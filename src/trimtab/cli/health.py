@@ -23,6 +23,19 @@ _LOOK_AGAIN: Final = timedelta(seconds=10)
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is said when there are obstacles, and when there are none any more."""
+
+    begins: str
+    ends: str
+
+
+NOT_READY: Final = News("not ready", "ready again")
+HALF_BLIND: Final = News("works without seeing everything", "sees everything again")
+"""Of what is good to know and keeps nobody from work."""
+
+
 @dataclass(slots=True)
 class Heartbeat:
     """When the loop of a component last did its work; asked only while it has to."""
@@ -77,7 +90,9 @@ def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
 
 
-async def watch_obstacles(look: Callable[[], list[str]], clock: Clock) -> NoReturn:
+async def watch_obstacles(
+    look: Callable[[], list[str]], clock: Clock, news: News = NOT_READY
+) -> NoReturn:
     """Log what keeps a component from its work whenever that is news, until cancelled.
 
     Who waits for a lease that it may not even read does nothing that could be logged otherwise.
@@ -88,9 +103,9 @@ async def watch_obstacles(look: Callable[[], list[str]], clock: Clock) -> NoRetu
         await clock.sleep(_LOOK_AGAIN)
         obstacles = look()
         if obstacles and obstacles != told:
-            _logger.warning("not ready", obstacles=obstacles)
+            _logger.warning(news.begins, obstacles=obstacles)
         elif told and not obstacles:
-            _logger.info("ready again")
+            _logger.info(news.ends)
         told = obstacles
 
 

@@ -65,7 +65,11 @@ class _Process:
     def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
         settings = order.settings
         scope = Scope(
-            settings.namespace, pending_pods=False, limit_ranges=False, memory_evictions=True
+            settings.namespace,
+            pending_pods=False,
+            limit_ranges=False,
+            nodes=True,
+            memory_evictions=True,
         )
         self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         self._recommender = Recommender(

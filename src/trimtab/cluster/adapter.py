@@ -12,6 +12,7 @@ from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
 from trimtab.api.limit_ranges import decode_limit_range
+from trimtab.api.nodes import decode_node
 from trimtab.api.workloads import decode_workload
 from trimtab.cluster import paths
 from trimtab.cluster.acting import Acts
@@ -25,6 +26,7 @@ from trimtab.cluster.sharing import decode_thrifty_pod
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
 
 RecordT = TypeVar("RecordT")
@@ -53,6 +55,8 @@ class Scope:
     """Whether pods count that do not run yet."""
     checkpoints: bool = True
     limit_ranges: bool = True
+    nodes: bool = False
+    """Whether nodes are seen, if that is allowed."""
     memory_evictions: bool = False
     """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
@@ -83,6 +87,8 @@ class _Watches:
         self._clock = clock
         self._random = random
         self.feeds: list[_Feed] = []
+        self.side_feeds: list[_Feed] = []
+        """Those of stores that nobody waits for."""
         self.views: list[_View] = []
 
     def watch(
@@ -99,11 +105,24 @@ class _Watches:
         writer, reader = open_store(self._clock)
         if is_wanted:
             path = paths.collection(*place, self._namespace)
-            kind = Kind(path, decode, parameters or {}, has_bookmarks)
-            feed = Feed(self._client, kind, writer, clock=self._clock, random=self._random)
-            self.feeds.append(feed)
+            self.feeds.append(
+                self._feed(Kind(path, decode, parameters or {}, has_bookmarks), writer)
+            )
             self.views.append(reader)
         return reader
+
+    def watch_aside(
+        self, place: tuple[str, str], decode: Callable[[bytes], RecordT], *, is_wanted: bool
+    ) -> Reader[RecordT]:
+        """The same of cluster-wide objects that are good to know and that nobody waits for."""
+        writer: Writer[RecordT]
+        writer, reader = open_store(self._clock)
+        if is_wanted:
+            self.side_feeds.append(self._feed(Kind(paths.collection(*place), decode), writer))
+        return reader
+
+    def _feed(self, kind: Kind[RecordT], writer: Writer[RecordT]) -> Feed[RecordT]:
+        return Feed(self._client, kind, writer, clock=self._clock, random=self._random)
 
 
 class LiveCluster(Acts):
@@ -112,6 +131,7 @@ class LiveCluster(Acts):
     pods: Store[Pod]
     autoscalers: Store[Autoscaler]
     checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
     owners: Owners
 
     def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
@@ -137,6 +157,7 @@ class LiveCluster(Acts):
             parameters={"fieldSelector": "reason=Evicted"},
             has_bookmarks=False,
         )
+        self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
         workloads = {
             kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()
         }
@@ -154,7 +175,7 @@ class LiveCluster(Acts):
     async def run(self) -> None:
         """Keep all stores up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for feed in self._watches.feeds:
+            for feed in (*self._watches.feeds, *self._watches.side_feeds):
                 group.create_task(feed.run())
 
     async def synced(self) -> None:
@@ -164,9 +185,11 @@ class LiveCluster(Acts):
 
     def problems(self) -> Mapping[str, Exception]:
         """What keeps stores from getting newer, by path, and which rights acts lack, by act."""
-        feeds = self._watches.feeds
-        of_feeds = {feed.path: feed.problem for feed in feeds if feed.problem is not None}
-        return {**of_feeds, **super().problems()}
+        return {**_problems_of(self._watches.feeds), **super().problems()}
+
+    def shortcomings(self) -> Mapping[str, Exception]:
+        """What keeps us from seeing what would only be good to know, by path."""
+        return _problems_of(self._watches.side_feeds)
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before all stores have had their first list.
@@ -176,3 +199,7 @@ class LiveCluster(Acts):
         ages = [store.age() for store in self._watches.views]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None
+
+
+def _problems_of(feeds: Sequence[_Feed]) -> Mapping[str, Exception]:
+    return {feed.path: feed.problem for feed in feeds if feed.problem is not None}

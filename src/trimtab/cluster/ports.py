@@ -16,6 +16,7 @@ from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.workloads import Workload
@@ -76,6 +77,8 @@ class Cluster(Protocol):
     pods: Store[Pod]
     autoscalers: Store[Autoscaler]
     checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
+    """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""
     owners: Owners
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:

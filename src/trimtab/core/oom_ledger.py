@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.core.buckets import Floats, Ints
+from trimtab.core.buckets import MEMORY_BUCKETS, Floats, Ints
 
 MOST_LEVELS: Final = 16
 """So many levels are kept of one aggregate; then the lowest is forgotten."""
@@ -24,6 +24,19 @@ class OomLevel:
     needed_bytes: int
     seconds: float
     """Since the epoch."""
+
+
+def highest_need(most_bytes: int, margin_fraction: float) -> int:
+    """The largest need whose target is at most so many bytes.
+
+    A target is the end of the bucket that the need falls into, and the margin above it.
+    """
+    targets = MEMORY_BUCKETS.ends * (1 + margin_fraction)
+    fitting = int(np.searchsorted(targets, most_bytes, side="right"))
+    if fitting in {0, MEMORY_BUCKETS.count}:
+        # Less than the first bucket, or more than the last: there a need is its own measure.
+        return most_bytes
+    return int(MEMORY_BUCKETS.ends[fitting - 1]) - 1
 
 
 def add_level(levels: tuple[OomLevel, ...], new: OomLevel) -> tuple[OomLevel, ...]:

@@ -93,6 +93,8 @@ class Knowledge:
         self.subjects: dict[AutoscalerName, Subject] = {}
         self.pods = PodView()
         self.oom_watch = OomWatch()
+        self.oom_ceiling_bytes = settings.oom_ceiling_bytes
+        """No OOM kill proves a need above this."""
         self.selection_changed = False
         """Whether another pod may be of interest since pods were last loaded."""
 

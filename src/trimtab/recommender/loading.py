@@ -16,7 +16,10 @@ from trimtab.core import targets
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.conditions import Unsupported, UnsupportedReason
 from trimtab.core.containers import PodName
+from trimtab.core.nodes import Node, largest_allocatable
+from trimtab.core.oom_ledger import highest_need
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.resources import Resource
 from trimtab.core.rotation import Turn, find_orphans
 from trimtab.core.selectors import Selector
 from trimtab.core.supplements import settle_expected
@@ -98,6 +101,15 @@ def load_pods(
     settle_expected(knowledge.usage, knowledge.pods.expected)
     knowledge.pods.expected.clear()
     return TickReport(pods=len(view.tracked) - len(gone))
+
+
+def load_nodes(knowledge: Knowledge, nodes: Store[Node], settings: RecommenderSettings) -> None:
+    """Know what the largest node has to give; without nodes in sight only the settings say."""
+    most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
+    # A node that says it has nothing has not said anything yet.
+    if told := largest_allocatable(nodes).get(Resource.MEMORY, 0):
+        most = min(most, highest_need(told, margin))
+    knowledge.oom_ceiling_bytes = most
 
 
 def delete_removed_pods(knowledge: Knowledge) -> None:

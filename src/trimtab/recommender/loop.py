@@ -19,7 +19,12 @@ from trimtab.core.pods import Pod
 from trimtab.recommender.acting import Writers
 from trimtab.recommender.checkpoints import CheckpointKeeper
 from trimtab.recommender.knowledge import Knowledge
-from trimtab.recommender.loading import AutoscalerLoader, delete_removed_pods, load_pods
+from trimtab.recommender.loading import (
+    AutoscalerLoader,
+    delete_removed_pods,
+    load_nodes,
+    load_pods,
+)
 from trimtab.recommender.publishing import publish
 from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
 from trimtab.recommender.sampling import count_oom_kills, take_in_usage
@@ -133,6 +138,7 @@ class Recommender:
         return report + self._checkpoints.restore(self._knowledge)
 
     async def _load_pods(self) -> TickReport:
+        load_nodes(self._knowledge, self._cluster.nodes, self._settings)
         return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())
 
     async def _load_usage(self) -> TickReport:

@@ -66,7 +66,7 @@ def count_oom_kills(
         np.array(rows, np.int64), np.array(values, np.float64), np.array(times, np.float64)
     )
     seconds = to_seconds(now, missing=0.0)
-    intake = knowledge.usage.add_oom_kills(kills, seconds, settings.oom_ceiling_bytes)
+    intake = knowledge.usage.add_oom_kills(kills, seconds, knowledge.oom_ceiling_bytes)
     knowledge.usage.forget_kills(now)
     accepted = _accepted(knowledge.usage, Resource.MEMORY, kills, is_oom_kill=True)
     return TickReport(oom_kills=intake, unplaced_oom_kills=unplaced, accepted=(accepted,))

@@ -41,7 +41,7 @@ class RecommenderSettings:
     stale_after: timedelta = timedelta(minutes=5)
     """A running container of which no sample came for so long is said to be stale."""
     oom_ceiling_bytes: int = MAX_AMOUNT
-    """No OOM kill proves a need above this: what the largest node has to give."""
+    """No OOM kill proves a need above this, nor above what the largest node has to give."""
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)

@@ -1,6 +1,6 @@
 """The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -11,6 +11,7 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
 from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
+from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Clock, Owners, Store
@@ -19,9 +20,11 @@ from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.workloads import Workload
+from trimtab.simulation import objects
 from trimtab.simulation.lines import Line
 from trimtab.simulation.objects import WorkloadObject
 from trimtab.simulation.requests import (
@@ -31,6 +34,7 @@ from trimtab.simulation.requests import (
     EVICTIONS,
     LEASES,
     LIMIT_RANGES,
+    NODES,
     PODS,
     RESIZES,
     STATUSES,
@@ -58,6 +62,31 @@ class _KnownWorkloads:
     def find(self, namespace: str, name: str) -> Workload | None:
         found = self._reader.find(namespace, name)
         return None if found is None else found.known
+
+
+class _KnownNodes:
+    """The store of nodes, as far as deciders know them."""
+
+    def __init__(self, reader: Reader[objects.Node]) -> None:
+        self._reader = reader
+
+    def __iter__(self) -> Iterator[Node]:
+        return (node.known for node in self._reader)
+
+    def find(self, namespace: str, name: str) -> Node | None:
+        found = self._reader.find(namespace, name)
+        return None if found is None else found.known
+
+    def age(self) -> timedelta | None:
+        return self._reader.age()
+
+    async def changes(self) -> AsyncIterator[Node]:
+        async for node in self._reader.changes():
+            yield node.known
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._reader.unreadable
 
 
 class _Scales:
@@ -98,6 +127,7 @@ class SimulatedCluster:
     pods: Store[Pod]
     autoscalers: Store[Autoscaler]
     checkpoints: Store[Checkpoint]
+    nodes: Store[Node]
     owners: Owners
 
     def __init__(self, world: World, serving: Serving, line: Line, *, clock: Clock) -> None:
@@ -119,6 +149,9 @@ class SimulatedCluster:
             for kind in WELL_KNOWN
         }
         self.owners = WatchedOwners(known, _Scales(world, line))
+        # Nobody waits for it, so neither its age nor its problems count.
+        nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
+        self.nodes = _KnownNodes(nodes.reader)
 
     def _watch(self, clock: Clock, table: Table[RecordT], kind: Kind) -> Reader[RecordT]:
         view = View(table, self._line, kind, clock=clock, versions=self._world.versions)

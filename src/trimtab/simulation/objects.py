@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from trimtab.core import nodes
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
 from trimtab.core.resources import Resources
@@ -20,6 +21,9 @@ from trimtab.simulation.loads import Load
 _API_VERSIONS: Final = {"CronJob": "batch/v1", "Job": "batch/v1", "ReplicationController": "v1"}
 ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 """The phases from which no pod comes back."""
+_KEEPING_AWAY: Final = ("NoSchedule", "NoExecute")
+_NOT_READY: Final = nodes.Taint("node.kubernetes.io/not-ready", effect="NoSchedule")
+"""What the node controller puts on a node of which nothing is heard."""
 _UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
 """Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
 
@@ -142,6 +146,21 @@ class Node:
     resource_version: str = ""
     is_ready: bool = True
     max_pods: int = 110
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[nodes.Taint, ...] = ()
+    is_unschedulable: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing keeps pods away that tolerate nothing."""
+        keeps_away = any(taint.effect in _KEEPING_AWAY for taint in self.taints)
+        return not self.is_unschedulable and not keeps_away
+
+    @property
+    def known(self) -> nodes.Node:
+        """What deciders know of it."""
+        taints = self.taints if self.is_ready else (*self.taints, _NOT_READY)
+        return nodes.Node(self.name, self.capacity, self.labels, taints, self.is_unschedulable)
 
 
 @dataclass(frozen=True, slots=True)

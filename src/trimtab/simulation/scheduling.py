@@ -132,7 +132,7 @@ class Scheduler:
         possible = [
             node
             for node in self._world.nodes
-            if (not only or node.name == only) and self._has_room(node, wanted)
+            if (node.name == only if only else node.is_open) and self._has_room(node, wanted)
         ]
         return min(possible, key=self._fullness, default=None)
 

@@ -1,0 +1,54 @@
+"""Nodes: what they have to give, their labels, and what keeps pods away from them."""
+
+from typing import Final
+
+import msgspec
+
+from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.decoding import Wire, decode
+from trimtab.api.metadata import NO_METADATA, Metadata, text_map
+from trimtab.core.nodes import Node, Taint
+
+
+class _Taint(Wire, frozen=True, kw_only=True):
+    key: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    taints: tuple[_Taint, ...] | None = None
+    unschedulable: bool | None = None
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    allocatable: Amounts | None = None
+
+
+class _Node(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Node)
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
+
+
+def decode_node(data: bytes) -> Node:
+    """The node in the JSON of one Node."""
+    source = decode(_DECODER, data)
+    metadata = source.metadata or NO_METADATA
+    spec, status = source.spec or _NO_SPEC, source.status or _NO_STATUS
+    return Node(
+        name=metadata.name or "",
+        allocatable=decode_amounts(status.allocatable, "status.allocatable") or {},
+        labels=text_map(metadata.labels),
+        taints=tuple(map(_convert_taint, spec.taints or ())),
+        is_unschedulable=bool(spec.unschedulable),
+    )
+
+
+def _convert_taint(taint: _Taint) -> Taint:
+    return Taint(taint.key or "", taint.value or "", taint.effect or "")

@@ -64,6 +64,23 @@ async def test_a_clock_that_is_off_neither_hides_nor_feigns_renewals(skew: timed
     assert seen == [True, True, True, False, True]
 
 
+async def test_a_renewal_that_nobody_was_there_to_see_may_be_long_ago() -> None:
+    clock, leases = StillClock(), Leases(replace(LEASE, renewed_at=NOW))
+    liveness = watching(leases, clock)
+    seen = [await liveness.is_alive()]
+    leases.fails = True
+    clock.moment += minutes(1)
+    seen.append(await liveness.is_alive())
+    leases.fails, leases.lease = False, replace(LEASE, renewed_at=clock.moment)
+    clock.moment += minutes(10)
+    seen.append(await liveness.is_alive())
+    leases.lease = replace(LEASE, renewed_at=clock.moment)
+    clock.moment += minutes(1)
+    seen.append(await liveness.is_alive())
+
+    assert seen == [True, False, False, True]
+
+
 async def test_no_answer_is_no_sign_of_life() -> None:
     leases = Leases(replace(LEASE, renewed_at=NOW))
     leases.fails = True

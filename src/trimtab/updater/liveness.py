@@ -1,10 +1,10 @@
 """Whether an admission controller is there to give new pods their size.
 
 It renews a lease. The times in it come from another clock than ours, so they only count at the
-first look; then it counts how long we have seen no renewal.
+first look, and at the first after a long time; else it counts how long we have seen no renewal.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 from trimtab.api.leases import Lease
@@ -14,6 +14,12 @@ from trimtab.updater.settings import UpdaterSettings
 
 _ANSWER_LIFE: Final = timedelta(seconds=5)
 """How long an answer is good for: pods may change several times a second."""
+_MOST_BETWEEN_LOOKS: Final = 1.5
+"""How many timeouts there may be between two looks for a renewal between them to be recent: one
+tick, which may be a little late."""
+
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Leases(Protocol):
@@ -31,7 +37,8 @@ class AdmissionLiveness:
         self._settings = settings
         self._clock = clock
         self._seen: Lease | None = None
-        self._unchanged_since: datetime | None = None
+        self._unchanged_since = _NEVER
+        self._looked_at = _NEVER
         self._answer = False
         self._answered_at: datetime | None = None
 
@@ -56,10 +63,11 @@ class AdmissionLiveness:
 
     def _is_fresh(self, lease: Lease) -> bool:
         now, timeout = self._clock.now(), self._settings.admission_lease_timeout
-        if self._unchanged_since is None:
-            self._seen, self._unchanged_since = lease, _last_sign(lease, now, timeout)
-        elif lease != self._seen:
-            self._seen, self._unchanged_since = lease, now
+        if lease != self._seen:
+            has_watched = now - self._looked_at <= _MOST_BETWEEN_LOOKS * timeout
+            self._seen = lease
+            self._unchanged_since = now if has_watched else _last_sign(lease, now, timeout)
+        self._looked_at = now
         return now - self._unchanged_since < timeout
 
 

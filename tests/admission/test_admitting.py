@@ -175,18 +175,34 @@ def test_what_changes_about_autoscalers_counts_for_the_next_pod() -> None:
 class SlowOwners:
     """Owners of a kind that has to be asked for."""
 
-    def __init__(self) -> None:
-        self.asked = 0
-
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        self.asked += 1
         await asyncio.sleep(1)
-        assert isinstance(owned, Pod)
-        return WorkloadName(owned.namespace, "Deployment", "web")
+        namespace = owned.namespace if isinstance(owned, Pod) else owned.name.namespace
+        return WorkloadName(namespace, "Deployment", "web")
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
+        del api_version
         await asyncio.sleep(1)
-        return Workload(name, selector=Selector(), uid=api_version)
+        return Workload(name, selector=Selector())
+
+
+def test_after_preparations_the_first_pod_gets_its_size() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        cluster.owners = SlowOwners()
+        admission = Admission(cluster, AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        prepared = [admission.prepare()]
+        await asyncio.sleep(5)
+        prepared.append(admission.prepare())
+        pod = a_new_pod(OwnerReference("Deployment", "web", "apps/v1"))
+        requests = requests_after(pod, admission)
+        running.cancel()
+
+        assert prepared == [False, True]
+        assert requests == amounts(500, 500 * MIB)
+
+    run_virtually(scene())
 
 
 def test_no_pod_waits_for_the_network_and_the_next_one_profits_from_the_answer() -> None:

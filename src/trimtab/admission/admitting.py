@@ -10,7 +10,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import Final
 
-from trimtab.admission.index import TargetIndex
+from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.cluster.ports import Cluster
@@ -63,6 +63,14 @@ class Admission:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._index.follow())
             group.create_task(self._owners.find_out())
+
+    def prepare(self) -> bool:
+        """Find out what pods of all targets will need; whether that was all known once.
+
+        To be called again and again: until then nobody should be told that new pods get their size.
+        """
+        named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
+        return self._owners.prepare((name, version) for name, version in named if name is not None)
 
     def admit(self, pod: Pod) -> Patch:
         """What to change in a pod that is being created; nothing if anything goes wrong."""

@@ -106,8 +106,9 @@ async def run_admission(admitting: Admitting, surroundings: Surroundings) -> Non
         return _PROBE_PATCH if pod.name == _PROBE.name else admission.admit(pod)
 
     async def passes_test() -> bool:
+        is_prepared = admission.prepare()
         probe = await admitting.try_out(_PROBE)
-        return probe.containers[0].spec.requests == {Resource.CPU: 2}
+        return is_prepared and probe.containers[0].spec.requests == {Resource.CPU: 2}
 
     lease = StatusLease(
         surroundings.cluster,

@@ -52,7 +52,7 @@ def test_the_page_names_every_metric_of_ours() -> None:
     ours = {
         family.name + ("_total" if family.type == "counter" else "")
         for family in families
-        if family.name.startswith(("vpa_", "trimtab_"))
+        if family.name.startswith(("vpa_recommender_", "vpa_quality_", "trimtab_"))
     }
 
     assert {"trimtab_leading", "vpa_recommender_vpa_objects_count"} <= ours

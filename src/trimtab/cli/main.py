@@ -36,7 +36,7 @@ _FLAGS: Final = cyclopts.Parameter(
 app = cyclopts.App(
     name="trimtab",
     help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
-    " without a cluster, the recommender, and simulated clusters.",
+    " without a cluster, the recommender, the updater, and simulated clusters.",
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],
@@ -68,6 +68,20 @@ app.command(
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
     --recommender-interval is TRIMTAB_RECOMMENDER_INTERVAL. The exit code is 0 if it was told to
     end, 1 if there is no cluster, and 2 if the flags make no sense.
+    """,
+    config=_ENVIRONMENT,
+    default_parameter=_FLAGS,
+)
+app.command(
+    "trimtab.cli.updater:update",
+    name="updater",
+    usage="Usage: trimtab updater [OPTIONS]",
+    help="""Bring running pods to what is recommended for them, in place or by eviction.
+
+    What it would do, or why it does nothing, is shown for each pod at /plan. Flags have the names
+    of the original's. Each can be set by the environment, too: --updater-interval is
+    TRIMTAB_UPDATER_INTERVAL. The exit code is 0 if it was told to end, 1 if there is no cluster,
+    and 2 if the flags make no sense.
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,

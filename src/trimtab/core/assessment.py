@@ -17,7 +17,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.boost import MAX_BOOST_DURATION
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
-from trimtab.core.holds import HoldReason
+from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Hold, Wanted
@@ -185,13 +185,14 @@ def assess(
     )
     for check in _CHECKS:
         if (reason := check(facts, context)) is not None:
-            return Hold(pod, name, reason, judgement.change)
+            wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
+            return Hold(pod, name, reason, judgement.change, wanted=wanted)
     owner = disruption.owner_of(pod)
     group = None if owner is None else context.groups.get(owner)
     standing = disruption.standing(group, autoscaler, context.settings.disruption)
-    if isinstance(standing, HoldReason):
-        return Hold(pod, name, standing, judgement.change)
     wanted = context.want(pod, autoscaler, judgement)
+    if isinstance(standing, HoldReason):
+        return Hold(pod, name, standing, judgement.change, wanted=wanted)
     if not wanted and autoscaler.mode not in _EVICTING_MODES:
         return Hold(pod, name, HoldReason.ONLY_SHRINKS, judgement.change)
     return Candidate(

@@ -63,6 +63,8 @@ class Hold:
     """What it would change, as far as that was looked at."""
     withheld: Act | None = None
     """What would be done but for the reason, where that was decided."""
+    wanted: Wanted | None = field(default=None, compare=False)
+    """What its containers should have, of a pod that is held although it wants a change."""
 
 
 Outcome: TypeAlias = Act | Hold

@@ -98,7 +98,13 @@ class Planner:
                 for each in urgency.most_urgent_first(moving)
             ),
             *(
-                Hold(each.pod, each.autoscaler.identity, HoldReason.SURGE, each.change)
+                Hold(
+                    each.pod,
+                    each.autoscaler.identity,
+                    HoldReason.SURGE,
+                    each.change,
+                    wanted=each.wanted,
+                )
                 for each in surging
             ),
             *holds,
@@ -261,7 +267,7 @@ def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Re
     if chosen is Action.EVICT:
         chosen = _confirm_eviction(candidate, context, spent)
     if isinstance(chosen, HoldReason):
-        return Hold(pod, name, chosen, candidate.change)
+        return Hold(pod, name, chosen, candidate.change, wanted=candidate.wanted)
     _spend(pod, spent)
     if chosen is Action.EVICT:
         if candidate.workload is not None:

@@ -1,6 +1,7 @@
 """What is wrong with a setting: settings are checked once, where they are made."""
 
 import math
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
@@ -28,6 +29,13 @@ def require_at_least(field: str, value: float, least: float) -> None:
     """Refuse what is too small, endless or not a number."""
     if not least <= value < math.inf:
         raise SettingsError(field, value, f"is not a number from {least:g} on")
+
+
+def require_one_scope(namespace: str, ignored_namespaces: Collection[str]) -> None:
+    """Refuse one namespace together with others that are left alone, as the original does."""
+    if namespace and ignored_namespaces:
+        problem = "cannot be set together with ignored_namespaces"
+        raise SettingsError("namespace", namespace, problem)
 
 
 def require_interval(field: str, value: timedelta) -> None:

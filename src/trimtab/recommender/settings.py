@@ -9,7 +9,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.resources import MAX_AMOUNT
-from trimtab.core.settings_errors import SettingsError, require_at_least, require_interval
+from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 
 _DEFAULT_NAME = "default"
 
@@ -59,10 +59,7 @@ class RecommenderSettings:
             require_interval(name, getattr(self, name))
         require_at_least("update_worker_count", self.update_worker_count, 1)
         require_at_least("oom_ceiling_bytes", self.oom_ceiling_bytes, 1)
-        if self.namespace and self.ignored_namespaces:
-            # The original refuses both at once, too.
-            problem = "cannot be set together with ignored_namespaces"
-            raise SettingsError("namespace", self.namespace, problem)
+        require_one_scope(self.namespace, self.ignored_namespaces)
 
     def covers(self, namespace: str) -> bool:
         """Whether anything in the namespace is our business."""

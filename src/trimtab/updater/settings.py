@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.pacing import PaceSettings
-from trimtab.core.settings_errors import require_at_least, require_interval
+from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 
 
 def _careful_plans() -> PlanSettings:
@@ -38,6 +38,8 @@ class UpdaterSettings:
     """`--admission-controller-status-lease-timeout`."""
     resizes_in_place: bool = True
     """Whether the cluster can resize pods in place."""
+    namespace: str = ""
+    """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
     """`--ignored-vpa-object-namespaces`."""
     concurrency: int = 16
@@ -53,3 +55,4 @@ class UpdaterSettings:
         require_at_least("gathering", self.gathering.total_seconds(), 0)
         require_at_least("telling_after", self.telling_after.total_seconds(), 0)
         require_at_least("concurrency", self.concurrency, 1)
+        require_one_scope(self.namespace, self.ignored_namespaces)

@@ -1,0 +1,95 @@
+"""`trimtab updater`: wires the updater to a real cluster, as its flags say."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from random import SystemRandom
+from typing import Annotated, Final, TypeAlias
+
+from cyclopts import Parameter
+
+from trimtab.cli import component
+from trimtab.cli.flags import CommonFlags
+from trimtab.cli.health import Heartbeat
+from trimtab.cli.process import Duty
+from trimtab.cli.updater_flags import UpdaterFlags, to_settings
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.updater.decisions import Decisions
+from trimtab.updater.loop import Updater
+from trimtab.updater.metrics import Meter
+from trimtab.updater.narrating import narrate
+from trimtab.updater.news import Blind, News, Planned
+from trimtab.updater.settings import UpdaterSettings
+from trimtab.updater.showing import show_plan
+
+_COMMON: Final = CommonFlags()
+_FLAGS: Final = UpdaterFlags()
+
+_Order: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
+
+
+def update(
+    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    flags: UpdaterFlags = _FLAGS,
+    common: CommonFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    make = partial(to_settings, common.cluster, flags, os.environ)
+    order = component.check(stray, common, flags, make)
+    return component.run("updater", order, partial(_build, order))
+
+
+class _Process:
+    """The updater and what it needs around it."""
+
+    def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
+        settings = self._settings = order.settings
+        scope = Scope(settings.namespace, checkpoints=False)
+        self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        self.elector = order.elector(self.cluster, clock)
+        self.updater = Updater(
+            self.cluster, settings=settings, clock=clock, may_act=self._may_act, tell=self._tell
+        )
+        silence = component.INTERVALS_UNTIL_DEAD * settings.interval
+        self.heartbeat = Heartbeat(clock.elapsed, silence)
+        self._decisions = Decisions()
+        self._meter = Meter(lambda: self.updater.report.waiting)
+
+    async def act(self) -> None:
+        with self.heartbeat.expected():
+            await self.updater.run()
+
+    async def finish(self) -> None:
+        """Nothing is to be saved: plans are made to start without the past."""
+
+    def show_plan(self, query: Mapping[str, str]) -> bytes:
+        return show_plan(
+            self.updater.last_plan,
+            self._decisions,
+            self.updater.report,
+            query,
+            is_paused=self._settings.plan.paused,
+        )
+
+    def _may_act(self) -> bool:
+        return self.elector is None or self.elector.leads()
+
+    def _tell(self, news: News) -> None:
+        if isinstance(news, Blind) or (isinstance(news, Planned) and news.is_all):
+            self.heartbeat.beat()
+        changed = self._decisions.hear(news)
+        narrate(news, changed)
+        self._meter.note(news, changed, self._decisions.held)
+
+
+def _build(order: _Order, client: Client, clock: RealClock) -> component.Component:
+    running = _Process(order, client, clock)
+    return component.Component(
+        running.cluster,
+        Duty(running.act, running.finish, running.updater.drain),
+        running.heartbeat,
+        running.elector,
+        pages={"/plan": running.show_plan},
+    )

@@ -1,0 +1,172 @@
+"""The updater's own flags: the original's, with its names and but for the pace its defaults (D14).
+
+Flags that the original does not have stand in groups of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from cyclopts import Group, Parameter
+
+from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole, split_names
+from trimtab.cli.flags import ClusterFlags
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
+from trimtab.core.pacing import PaceSettings
+from trimtab.core.urgency import Thresholds
+from trimtab.updater.settings import UpdaterSettings
+
+_OWN_NAMESPACE: Final = "NAMESPACE"
+"""The environment variable by which manifests tell a component where it runs."""
+
+
+@Parameter(name="*", group=Group("Updater", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class LoopFlags:
+    """What the updater does, and how often."""
+
+    address: Named = ":8943"
+    """Where /metrics, /health-check, /readyz and /plan are served."""
+    updater_interval: Span = timedelta(minutes=1)
+    """How often everything is planned; what changes in between is planned at once."""
+    use_admission_controller_status: Switch = True
+    """Change nothing while no admission controller is there to give new pods their size."""
+    admission_controller_status_lease_name: Named = "vpa-admission-controller"
+    """The lease that the admission controller renews."""
+    admission_controller_status_lease_namespace: Text = ""
+    """Its namespace; if not given, that in the variable NAMESPACE, or else kube-system."""
+    admission_controller_status_lease_timeout: Span = timedelta(minutes=1)
+    """After so long without a renewal the admission controller is taken for absent."""
+    leader_elect_resource_name: Named = "vpa-updater"
+    """The name of the lease."""
+
+
+@Parameter(name="*", group=Group("What is worth a change", sort_key=2))
+@dataclass(frozen=True, slots=True)
+class ThresholdFlags:
+    """How large, how old or how urgent a change must be."""
+
+    pod_update_threshold: Number = 0.1
+    """Inside its bounds a pod must be off by this share to be changed."""
+    in_recommendation_bounds_eviction_lifetime_threshold: Span = timedelta(hours=12)
+    """Inside its bounds a pod must be this old to be changed."""
+    evict_after_oom_threshold: Span = timedelta(minutes=10)
+    """A container killed for want of memory within this time of its start cannot wait."""
+
+
+@Parameter(name="*", group=Group("How many pods at once", sort_key=3))
+@dataclass(frozen=True, slots=True)
+class DisruptionFlags:
+    """How much may be disrupted at a time."""
+
+    min_replicas: Whole = 2
+    """Workloads with fewer pods are left alone, unless an autoscaler's minReplicas says else."""
+    eviction_tolerance: Number = 0.5
+    """The share of a workload's pods that may be down."""
+    eviction_rate_limit: Number = 1.0
+    """Evictions a second in the whole cluster, and as many resizes; 0 or less for any number."""
+    eviction_rate_burst: Whole = 10
+    """How many of them may be made at once after a while of rest."""
+    in_place_skip_disruption_budget: Switch = False
+    """Let resizes that restart no container go beyond the tolerance."""
+
+
+@Parameter(name="*", group=Group("Care", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class CareFlags:
+    """What keeps mistakes small; none of these is the original's."""
+
+    pause: Switch = False
+    """Plan and show everything, and do nothing."""
+    eviction_slow_start: Span = timedelta(minutes=10)
+    """How long after a start the rate limit grows until it is the full one."""
+    cool_down: Span = timedelta(minutes=5)
+    """How long a changed pod is left alone, but for a quick kill for want of memory."""
+    role_dwell: Span = timedelta(minutes=1)
+    """How long a pod must have its autoscaler before that one may shrink it."""
+    max_boost_duration: Span = timedelta(minutes=30)
+    """How long a startup boost may last at most; 0 for any time."""
+    max_misses: Whole = 3
+    """After so many changes that did not show on a workload's pods, it is left alone."""
+    surge_margin: Number = 0.3
+    """Stop if the share of pods that want a change exceeds the usual share by more than this."""
+    surge_min_pods: Whole = 50
+    """With fewer pods than this there is no surge."""
+    infeasible_retry_after: Span = timedelta(hours=1)
+    """How long a resize that the node refused is not tried again."""
+    grow_only_under_requirements: Switch = False
+    """Under requirements that only ask for growth, let resizes shrink nothing."""
+    ignore_eviction_annotations: Switch = False
+    """Evict pods although safe-to-evict or do-not-disrupt asks everybody not to."""
+    update_worker_count: Whole = 16
+    """How many requests may be under way at once."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class UpdaterFlags:
+    """All flags of the updater that are its own."""
+
+    loop: LoopFlags = LoopFlags()
+    thresholds: ThresholdFlags = ThresholdFlags()
+    disruption: DisruptionFlags = DisruptionFlags()
+    care: CareFlags = CareFlags()
+
+
+def to_settings(
+    cluster: ClusterFlags,
+    flags: UpdaterFlags,
+    environment: Mapping[str, str],
+    gates: FeatureGates,
+) -> UpdaterSettings:
+    """The settings that the flags describe; a SettingsError where they make no sense."""
+    usual, loop = UpdaterSettings(), flags.loop
+    place = loop.admission_controller_status_lease_namespace or environment.get(_OWN_NAMESPACE)
+    return replace(
+        usual,
+        plan=_plan_settings(flags, gates),
+        pace=PaceSettings(
+            per_second=flags.disruption.eviction_rate_limit,
+            burst=flags.disruption.eviction_rate_burst,
+            slow_start=flags.care.eviction_slow_start,
+        ),
+        interval=loop.updater_interval,
+        namespace=cluster.vpa_object_namespace,
+        ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),
+        uses_admission_status=loop.use_admission_controller_status,
+        admission_lease_name=loop.admission_controller_status_lease_name,
+        admission_lease_namespace=place or usual.admission_lease_namespace,
+        admission_lease_timeout=loop.admission_controller_status_lease_timeout,
+        concurrency=flags.care.update_worker_count,
+    )
+
+
+def _plan_settings(flags: UpdaterFlags, gates: FeatureGates) -> PlanSettings:
+    care, disruption = flags.care, flags.disruption
+    return PlanSettings(
+        thresholds=Thresholds(
+            smallest_change=flags.thresholds.pod_update_threshold,
+            lifetime=flags.thresholds.in_recommendation_bounds_eviction_lifetime_threshold,
+            quick_oom=flags.thresholds.evict_after_oom_threshold,
+        ),
+        disruption=DisruptionSettings(
+            min_replicas=disruption.min_replicas,
+            tolerance=disruption.eviction_tolerance,
+            skip_budget_in_place=disruption.in_place_skip_disruption_budget,
+        ),
+        gates=gates,
+        max_boost_duration=care.max_boost_duration or None,
+        role_dwell=care.role_dwell,
+        cool_down=care.cool_down,
+        grow_only_under_requirements=care.grow_only_under_requirements,
+        infeasible_retry_after=care.infeasible_retry_after,
+        max_misses=care.max_misses,
+        max_unproven=care.max_misses,
+        paused=care.pause,
+        evicts_unwillingly=care.ignore_eviction_annotations,
+        surge_margin=care.surge_margin,
+        surge_min_pods=care.surge_min_pods,
+    )

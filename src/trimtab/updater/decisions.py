@@ -1,0 +1,79 @@
+"""Since when each pod has been decided upon as it is now, and which decisions are new."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Hold, Outcome
+from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned
+
+
+class _Standing(NamedTuple):
+    outcome: Outcome
+    since: datetime
+
+
+class Decisions:
+    """The decision that stands for each pod; amounts that change make no new decision."""
+
+    def __init__(self) -> None:
+        self._standing: dict[str, _Standing] = {}
+        """By the uid of the pod."""
+        self.held: Counter[HoldReason] = Counter()
+        """How many pods are held for each reason now."""
+
+    def hear(self, news: News) -> list[Outcome]:
+        """The decisions that are other than before."""
+        match news:
+            case Planned(at, outcomes, is_all=is_all):
+                if is_all:
+                    self._forget_others({each.pod.uid for each in outcomes})
+                return list(self._renew(outcomes, at))
+            case Held(at, holds):
+                return list(self._renew(holds, at))
+            case Blind() | Acted() | Failed():
+                return []
+
+    def since(self, outcome: Outcome) -> datetime | None:
+        """When it was first decided so; None if that is not what stands."""
+        standing = self._standing.get(outcome.pod.uid)
+        if standing is None or not _is_same(standing.outcome, outcome):
+            return None
+        return standing.since
+
+    def _renew(self, outcomes: Iterable[Outcome], at: datetime) -> Iterator[Outcome]:
+        for outcome in outcomes:
+            before = self._standing.get(outcome.pod.uid)
+            # Where nothing changed a plan says the very same.
+            if before is not None and before.outcome is outcome:
+                continue
+            is_same = before is not None and _is_same(before.outcome, outcome)
+            since = before.since if before is not None and is_same else at
+            self._standing[outcome.pod.uid] = _Standing(outcome, since)
+            if not is_same:
+                self._count(outcome, 1)
+                if before is not None:
+                    self._count(before.outcome, -1)
+                yield outcome
+
+    def _forget_others(self, uids: set[str]) -> None:
+        for uid in self._standing.keys() - uids:
+            self._count(self._standing.pop(uid).outcome, -1)
+
+    def _count(self, outcome: Outcome, number: int) -> None:
+        if isinstance(outcome, Hold):
+            self.held[outcome.reason] += number
+
+
+def _is_same(one: Outcome, other: Outcome) -> bool:
+    return (type(one), one.autoscaler, _reason(one)) == (
+        type(other),
+        other.autoscaler,
+        _reason(other),
+    )
+
+
+def _reason(outcome: Outcome) -> HoldReason | None:
+    return outcome.reason if isinstance(outcome, Hold) else None

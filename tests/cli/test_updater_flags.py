@@ -1,0 +1,152 @@
+"""The updater's flags beside the original's, and what becomes of them."""
+
+from dataclasses import fields, replace
+from datetime import timedelta
+from functools import partial
+from operator import attrgetter
+
+import pytest
+from cli.original_flags import COMMON
+
+from trimtab.cli.flags import ClusterFlags, CommonFlags
+from trimtab.cli.starting import flag_name, list_flags
+from trimtab.cli.updater_flags import CareFlags, LoopFlags, UpdaterFlags, to_settings
+from trimtab.core.gates import FeatureGates
+from trimtab.updater.settings import UpdaterSettings
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+# The flags of the original, version 1.8, with their defaults.
+ORIGINAL: dict[str, object] = {
+    "--address": ":8943",
+    "--updater-interval": MINUTE,
+    "--min-replicas": 2,
+    "--eviction-tolerance": 0.5,
+    "--eviction-rate-limit": -1,
+    "--eviction-rate-burst": 1,
+    "--use-admission-controller-status": True,
+    "--in-place-skip-disruption-budget": False,
+    "--admission-controller-status-lease-name": "vpa-admission-controller",
+    "--admission-controller-status-lease-namespace": "",
+    "--admission-controller-status-lease-timeout": MINUTE,
+    "--pod-update-threshold": 0.1,
+    "--in-recommendation-bounds-eviction-lifetime-threshold": 12 * HOUR,
+    "--evict-after-oom-threshold": 10 * MINUTE,
+    "--leader-elect-resource-name": "vpa-updater",
+    **COMMON,
+}
+# The budget of evictions is on by default here (D14).
+OTHER_DEFAULTS: dict[str, object] = {"--eviction-rate-limit": 1, "--eviction-rate-burst": 10}
+OURS = {"--log-format", *(flag_name(field.name) for field in fields(CareFlags))}
+
+settings_of = partial(to_settings, CommonFlags().cluster, environment={}, gates=FeatureGates())
+
+
+def test_every_flag_of_the_original_has_its_name_and_but_for_the_pace_its_default() -> None:
+    flags = list_flags(CommonFlags(), UpdaterFlags())
+    ours = {flag_name(name): value for name, value in flags.items()}
+
+    assert {name: ours.get(name, "missing") for name in ORIGINAL} == ORIGINAL | OTHER_DEFAULTS
+    assert ours.keys() - ORIGINAL.keys() == OURS
+
+
+def test_flags_that_nobody_sets_are_the_settings_by_default() -> None:
+    assert settings_of(flags=UpdaterFlags()) == UpdaterSettings()
+
+
+SECONDS_7 = timedelta(seconds=7)
+# Where a flag goes, and a value that is not its default.
+DESTINATIONS: list[tuple[str, object, str]] = [
+    ("updater_interval", SECONDS_7, "interval"),
+    ("use_admission_controller_status", False, "uses_admission_status"),
+    ("admission_controller_status_lease_name", "mine", "admission_lease_name"),
+    ("admission_controller_status_lease_namespace", "mine", "admission_lease_namespace"),
+    ("admission_controller_status_lease_timeout", SECONDS_7, "admission_lease_timeout"),
+    ("pod_update_threshold", 0.7, "plan.thresholds.smallest_change"),
+    (
+        "in_recommendation_bounds_eviction_lifetime_threshold",
+        SECONDS_7,
+        "plan.thresholds.lifetime",
+    ),
+    ("evict_after_oom_threshold", SECONDS_7, "plan.thresholds.quick_oom"),
+    ("min_replicas", 7, "plan.disruption.min_replicas"),
+    ("eviction_tolerance", 0.7, "plan.disruption.tolerance"),
+    ("in_place_skip_disruption_budget", True, "plan.disruption.skip_budget_in_place"),
+    ("eviction_rate_limit", 7.0, "pace.per_second"),
+    ("eviction_rate_burst", 7, "pace.burst"),
+    ("eviction_slow_start", SECONDS_7, "pace.slow_start"),
+    ("pause", True, "plan.paused"),
+    ("cool_down", SECONDS_7, "plan.cool_down"),
+    ("role_dwell", SECONDS_7, "plan.role_dwell"),
+    ("max_boost_duration", SECONDS_7, "plan.max_boost_duration"),
+    ("max_misses", 7, "plan.max_misses"),
+    ("max_misses", 7, "plan.max_unproven"),
+    ("surge_margin", 0.7, "plan.surge_margin"),
+    ("surge_min_pods", 7, "plan.surge_min_pods"),
+    ("infeasible_retry_after", SECONDS_7, "plan.infeasible_retry_after"),
+    ("grow_only_under_requirements", True, "plan.grow_only_under_requirements"),
+    ("ignore_eviction_annotations", True, "plan.evicts_unwillingly"),
+    ("update_worker_count", 7, "concurrency"),
+]
+NOT_SETTINGS = {"address", "leader_elect_resource_name"}
+
+
+def flags_with(name: str, value: object) -> UpdaterFlags:
+    """The flags by default, but for one."""
+    flags = UpdaterFlags()
+    for group in fields(flags):
+        record = getattr(flags, group.name)
+        if hasattr(record, name):
+            changed = replace(record, **{name: value})
+            return replace(flags, **{group.name: changed})
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(("name", "value", "destination"), DESTINATIONS)
+def test_a_flag_reaches_the_one_setting_that_it_is_for(
+    name: str, value: object, destination: str
+) -> None:
+    settings = settings_of(flags=flags_with(name, value))
+
+    assert attrgetter(destination)(UpdaterSettings()) != value
+    assert attrgetter(destination)(settings) == value
+
+
+def test_every_flag_has_a_destination() -> None:
+    flags = list_flags(UpdaterFlags()).keys() - NOT_SETTINGS
+
+    assert flags == {name for name, _, _ in DESTINATIONS}
+
+
+@pytest.mark.parametrize(
+    ("flag", "environment", "namespace"),
+    [
+        pytest.param("mine", {"NAMESPACE": "there"}, "mine", id="the flag wins"),
+        pytest.param("", {"NAMESPACE": "there"}, "there", id="where it runs"),
+        pytest.param("", {}, "kube-system", id="where the original would be"),
+    ],
+)
+def test_the_lease_of_the_admission_controller_is_looked_for_in_its_namespace(
+    flag: str, environment: dict[str, str], namespace: str
+) -> None:
+    loop = LoopFlags(admission_controller_status_lease_namespace=flag)
+    flags, gates = UpdaterFlags(loop=loop), FeatureGates()
+    settings = to_settings(ClusterFlags(), flags, environment, gates)
+
+    assert settings.admission_lease_namespace == namespace
+
+
+def test_a_boost_without_a_limit_is_a_duration_of_zero() -> None:
+    settings = settings_of(flags=flags_with("max_boost_duration", timedelta()))
+
+    assert settings.plan.max_boost_duration is None
+
+
+def test_namespaces_and_gates_come_from_the_flags_that_all_components_have() -> None:
+    gates = FeatureGates(upscale_only=False)
+    ignoring = ClusterFlags(ignored_vpa_object_namespaces="a, b")
+    choosing = ClusterFlags(vpa_object_namespace="c")
+
+    assert to_settings(ignoring, UpdaterFlags(), {}, gates).ignored_namespaces == {"a", "b"}
+    assert to_settings(choosing, UpdaterFlags(), {}, gates).namespace == "c"
+    assert to_settings(choosing, UpdaterFlags(), {}, gates).plan.gates == gates

@@ -8,9 +8,15 @@ from usage_makers import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.aggregates import AggregateKey
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
-from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError
+from trimtab.core.checkpoint import (
+    AggregateCheckpoint,
+    CheckpointError,
+    HistogramCheckpoint,
+    decode_aggregate,
+)
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Intake
+from trimtab.core.saving import encode_histories
 
 LEADER = {"role": "leader"}
 FOLLOWER = {"role": "follower"}
@@ -285,6 +291,37 @@ def test_a_checkpoint_read_again_replaces_the_one_before() -> None:
 
     assert fresh.history().total_samples_count == 1
     assert len(fresh.usage.aggregates) == 1
+
+
+@given(
+    histograms=st.lists(
+        st.dictionaries(st.integers(0, 170), st.integers(0, 10_000), max_size=30), max_size=5
+    )
+)
+def test_checkpoints_restored_together_are_those_restored_one_by_one(
+    histograms: list[dict[int, int]],
+) -> None:
+    stored = {
+        f"app-{number}": AggregateCheckpoint(
+            HistogramCheckpoint(moment(number), weights, 7.5 * number),
+            HistogramCheckpoint(moment(0), weights, 3.0),
+            first_sample_start=moment(0),
+            last_sample_start=moment(number),
+            total_samples_count=number,
+        )
+        for number, weights in enumerate(histograms)
+    }
+    together, in_turn = World(), World()
+    name = together.autoscaler.identity
+    together.usage.restore_all(
+        {(name, container): decode_aggregate(each) for container, each in stored.items()}
+    )
+    for container, each in stored.items():
+        in_turn.usage.restore(name, container, each)
+
+    assert encode_histories(together.usage, [name]) == encode_histories(in_turn.usage, [name])
+    assert len(encode_histories(together.usage, [name])) == len(stored)
+    assert together.recommendation() == in_turn.recommendation()
 
 
 def test_f4_an_unreadable_checkpoint_is_refused_and_leaves_nothing() -> None:

@@ -7,7 +7,7 @@ known to `containers.py`, which autoscalers learn from it to `links.py`.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from trimtab.core.autoscalers import ContainerPolicy
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats, Ints
-from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError, check_version
+from trimtab.core.checkpoint import AggregateContent
 from trimtab.core.containers import ContainerMemory
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.oom_ledger import OomLedger, OomLevel
@@ -153,21 +153,22 @@ class Aggregates:
         self._keys[row] = key
         return row
 
-    def restore(self, checkpoint: AggregateCheckpoint) -> int:
-        """A new aggregate without a key that holds what a checkpoint says."""
-        check_version(checkpoint)
-        row = self._allocate(checkpoint.last_update_time)
-        record = self._rows.data[row]
-        try:
-            self.cpu.decode(int(record["cpu_row"]), checkpoint.cpu_histogram)
-            self.memory.decode(int(record["memory_row"]), checkpoint.memory_histogram)
-        except CheckpointError:
-            self.release(row)
-            raise
-        record["first"] = to_seconds(checkpoint.first_sample_start, missing=np.inf)
-        record["last"] = to_seconds(checkpoint.last_sample_start, missing=-np.inf)
-        record["count"] = np.clip(checkpoint.total_samples_count, 0, _MOST_SAMPLES)
-        return row
+    def start(self, now: datetime) -> int:
+        """A new, empty aggregate without a key."""
+        return self._allocate(now)
+
+    def restore(self, contents: Sequence[AggregateContent]) -> list[int]:
+        """New aggregates without a key that hold what checkpoints say."""
+        rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
+        for row, each in zip(rows, contents, strict=True):
+            record, checkpoint = self._rows.data[row], each.checkpoint
+            record["first"] = to_seconds(checkpoint.first_sample_start, missing=np.inf)
+            record["last"] = to_seconds(checkpoint.last_sample_start, missing=-np.inf)
+            record["count"] = min(max(checkpoint.total_samples_count, 0), _MOST_SAMPLES)
+        data = self._rows.data
+        self.cpu.load_each(data["cpu_row"][rows], [each.cpu for each in contents])
+        self.memory.load_each(data["memory_row"][rows], [each.memory for each in contents])
+        return rows
 
     def release(self, row: int) -> None:
         """Forget an aggregate."""

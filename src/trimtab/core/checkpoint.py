@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.core.buckets import Floats
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats
 from trimtab.core.decay import LAST_TIME, ZERO_TIME
 
 VERSION: Final = "v3"
@@ -83,6 +83,25 @@ class HistogramContent:
     weights: Floats
     total_weight: float
     reference: float
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateContent:
+    """A checkpoint that can be loaded, with its histograms decoded."""
+
+    checkpoint: AggregateCheckpoint
+    cpu: HistogramContent
+    memory: HistogramContent
+
+
+def decode_aggregate(checkpoint: AggregateCheckpoint) -> AggregateContent:
+    """What a checkpoint holds; a CheckpointError if it cannot be loaded."""
+    check_version(checkpoint)
+    return AggregateContent(
+        checkpoint,
+        decode_histogram(checkpoint.cpu_histogram, CPU_BUCKETS.count),
+        decode_histogram(checkpoint.memory_histogram, MEMORY_BUCKETS.count),
+    )
 
 
 def check_version(checkpoint: AggregateCheckpoint) -> None:

@@ -29,7 +29,7 @@ from trimtab.core import checkpoint
 from trimtab.core.arena import grown, room_for
 from trimtab.core.batches import Batch, make_batch
 from trimtab.core.buckets import BucketScheme, Floats, Ints
-from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.checkpoint import HistogramCheckpoint, HistogramContent
 from trimtab.core.decay import ZERO_TIME, Decay
 from trimtab.core.weights import Weights
 
@@ -219,8 +219,17 @@ class HistogramBank:
     def decode(self, row: int, stored: HistogramCheckpoint | None) -> None:
         """Add what a checkpoint holds to a row, which takes over its reference."""
         content = checkpoint.decode_histogram(stored, self.scheme.count)
-        self.references[row] = content.reference
-        self.weights.load(row, content.weights, content.total_weight)
+        self.load_each(np.array([row]), [content])
+
+    def load_each(self, rows: Ints, contents: Sequence[HistogramContent]) -> None:
+        """Add decoded histograms to distinct rows, which take over their references."""
+        for begin in range(0, len(rows), _ENCODED_AT_ONCE):
+            some, loaded = rows[begin:][:_ENCODED_AT_ONCE], contents[begin:][:_ENCODED_AT_ONCE]
+            self.references[some] = [content.reference for content in loaded]
+            by_bucket = np.stack([content.weights for content in loaded])
+            self.weights.load(
+                some, by_bucket, np.array([content.total_weight for content in loaded])
+            )
 
 
 def _array(rows: ArrayLike) -> Ints:

@@ -24,7 +24,7 @@ from trimtab.core.aggregates import (
 )
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for
 from trimtab.core.buckets import Ints
-from trimtab.core.checkpoint import AggregateCheckpoint
+from trimtab.core.checkpoint import AggregateCheckpoint, AggregateContent, decode_aggregate
 from trimtab.core.containers import ContainerMemory, Containers, PodName
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.links import Learner, Links
@@ -190,10 +190,23 @@ class Usage:
         self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
     ) -> None:
         """Let an autoscaler that learns already know what a checkpoint of its container holds."""
-        row = self.aggregates.restore(checkpoint)
-        self.drop_restored(name, container_name)
-        self.links.put_restored(name, container_name, row)
-        self._override_restored(self.links.learners[name])
+        self.restore_all({(name, container_name): decode_aggregate(checkpoint)})
+
+    def restore_all(self, contents: Mapping[tuple[AutoscalerName, str], AggregateContent]) -> None:
+        """The same for many checkpoints, which is cheaper than one after the other."""
+        rows = self.aggregates.restore(list(contents.values()))
+        for (name, container_name), row in zip(contents, rows, strict=True):
+            self.drop_restored(name, container_name)
+            self.links.put_restored(name, container_name, row)
+        for name in {name for name, _ in contents}:
+            self._override_restored(self.links.learners[name])
+
+    def adopt(self, name: AutoscalerName, container_name: str, row: int) -> None:
+        """Let an autoscaler know what an aggregate without a key holds, as if it was restored."""
+        restored = self.links.learners[name].restored.get(container_name)
+        if restored is not None:
+            self.aggregates.absorb(restored, row)
+        self.links.put_restored(name, container_name, row if restored is None else restored)
 
     def drop_restored(self, name: AutoscalerName, container_name: str) -> None:
         """Forget what was restored of one container."""

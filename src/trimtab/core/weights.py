@@ -72,13 +72,12 @@ class Weights:
         np.add.at(self.totals, rows, weights)
         self._add_inside(rows, buckets, weights)
 
-    def load(self, row: int, by_bucket: Floats, total: float) -> None:
-        """Add weights by bucket and a total to one row."""
-        self.totals[row] += total
-        buckets = np.flatnonzero(by_bucket)
-        rows = np.full(len(buckets), row)
-        self._add_inside(rows, buckets.astype(np.uint8), by_bucket[buckets])
-        self._limits[row] = _UNKNOWN
+    def load(self, rows: Ints, by_bucket: Floats, totals: Floats) -> None:
+        """Add weights by bucket (columns) and totals to distinct rows."""
+        self.totals[rows] += totals
+        lines, buckets = np.nonzero(by_bucket)
+        self._add_inside(rows[lines], buckets.astype(np.uint8), by_bucket[lines, buckets])
+        self._limits[rows] = _UNKNOWN
 
     def absorb(self, targets: Ints, sources: "Weights", rows: Ints) -> None:
         """Add the spans of rows of the same or another table, each to one row of this."""

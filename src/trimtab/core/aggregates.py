@@ -157,6 +157,10 @@ class Aggregates:
         """A new, empty aggregate without a key."""
         return self._allocate(now)
 
+    def start(self, now: datetime) -> int:
+        """A new, empty aggregate without a key."""
+        return self._allocate(now)
+
     def restore(self, contents: Sequence[AggregateContent]) -> list[int]:
         """New aggregates without a key that hold what checkpoints say."""
         rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
@@ -180,6 +184,24 @@ class Aggregates:
         key = self._keys.pop(row, None)
         if key is not None:
             del self._by_key[key]
+
+    def holds_anything(self, row: int) -> bool:
+        """Whether an aggregate has anything in its histograms."""
+        record = self._rows.data[row]
+        banks = ((self.cpu, record["cpu_row"]), (self.memory, record["memory_row"]))
+        return not all(bool(bank.is_empty(one)) for bank, one in banks)
+
+    def absorb(self, row: int, other: int) -> None:
+        """Add everything that another aggregate holds, which is then forgotten."""
+        ours, theirs = self._rows.data[row], self._rows.data[other]
+        self.cpu.merge(int(ours["cpu_row"]), theirs["cpu_row"])
+        self.memory.merge(int(ours["memory_row"]), theirs["memory_row"])
+        ours["first"] = min(ours["first"], theirs["first"])
+        ours["last"] = max(ours["last"], theirs["last"])
+        ours["last_memory"] = max(ours["last_memory"], theirs["last_memory"])
+        ours["count"] += theirs["count"]
+        ours["fed"] = True
+        self.release(other)
 
     def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
         """Let the first policy that sets one of them override the settings of an aggregate."""

@@ -77,6 +77,10 @@ class Links:
         """Whether any autoscaler would learn from a pod with these labels."""
         return any(True for _ in self._matching_learners(namespace, labels))
 
+    def matching_learners(self, namespace: str, labels: LabelSet) -> list[AutoscalerName]:
+        """The autoscalers that would learn from a pod with these labels."""
+        return sorted(self._matching_learners(namespace, labels))
+
     def shared_labels(self, namespace: str, labels: LabelSet) -> LabelSet:
         """The same labels, as one object for all who have them."""
         siblings = self._siblings.get((namespace, labels))

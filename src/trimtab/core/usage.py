@@ -90,6 +90,11 @@ class Usage:
         tracked = self._pods.get(pod)
         return _NO_CONTAINERS if tracked is None else tracked.containers
 
+    def labels_of(self, pod: PodName) -> LabelSet | None:
+        """The labels of a pod that is tracked."""
+        tracked = self._pods.get(pod)
+        return None if tracked is None else tracked.labels
+
     def find_containers(
         self, namespaces: Sequence[str], pods: Sequence[str], names: Sequence[str]
     ) -> Ints:
@@ -200,6 +205,13 @@ class Usage:
             self.links.put_restored(name, container_name, row)
         for name in {name for name, _ in contents}:
             self._override_restored(self.links.learners[name])
+
+    def adopt(self, name: AutoscalerName, container_name: str, row: int) -> None:
+        """Let an autoscaler know what an aggregate without a key holds, as if it was restored."""
+        restored = self.links.learners[name].restored.get(container_name)
+        if restored is not None:
+            self.aggregates.absorb(restored, row)
+        self.links.put_restored(name, container_name, row if restored is None else restored)
 
     def adopt(self, name: AutoscalerName, container_name: str, row: int) -> None:
         """Let an autoscaler know what an aggregate without a key holds, as if it was restored."""

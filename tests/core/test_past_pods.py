@@ -1,0 +1,52 @@
+"""Labels of pods that are gone, out of metrics that cannot spell them."""
+
+import pytest
+
+from trimtab.core.past_pods import PodTrace, restore_labels
+
+
+@pytest.mark.parametrize(
+    ("told", "known", "expected"),
+    [
+        pytest.param({"app": "web"}, [], {"app": "web"}, id="a plain name stays as it is"),
+        pytest.param(
+            {"app_kubernetes_io_name": "web"},
+            ["app.kubernetes.io/name", "app"],
+            {"app.kubernetes.io/name": "web"},
+            id="a known name is recognised without its dots",
+        ),
+        pytest.param(
+            {"pod_template_hash": "abc"},
+            ["pod-template-hash"],
+            {"pod-template-hash": "abc"},
+            id="a known name is recognised without its dashes",
+        ),
+        pytest.param(
+            {"app_name": "web"},
+            ["appName"],
+            {"appName": "web"},
+            id="a known name is recognised without its humps",
+        ),
+        pytest.param(
+            {"a_b": "web"},
+            ["a.b", "a-b"],
+            {"a.b": "web", "a-b": "web"},
+            id="what may be two names is taken for both",
+        ),
+    ],
+)
+def test_labels_come_back_under_the_names_that_are_known(
+    told: dict[str, str], known: list[str], expected: dict[str, str]
+) -> None:
+    assert restore_labels([PodTrace("web-0", told, 0)], known) == {"web-0": expected}
+
+
+def test_of_labels_that_changed_the_newest_count() -> None:
+    traces = [
+        PodTrace("web-0", {"app": "old"}, 1),
+        PodTrace("web-0", {"app": "new"}, 3),
+        PodTrace("web-0", {"app": "between"}, 2),
+        PodTrace("web-1", {}, 2),
+    ]
+
+    assert restore_labels(traces, []) == {"web-0": {"app": "new"}, "web-1": {}}

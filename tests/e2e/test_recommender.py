@@ -1,27 +1,27 @@
 """The recommender as a cluster runs it: a real process, a real API server, real usage."""
 
-import http.client
 import json
-import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
+from e2e.components import (
+    SLOW_SECONDS,
+    Json,
+    Lacking,
+    an_account,
+    install,
+    rights_on_page,
+    running,
+)
 from makers import MIB
 from usage_makers import a_selector
 
-from rig import controlplane, processes, programs, waiting, workers
+from rig import waiting, workers
 from rig.controlplane import ControlPlane
-from rig.flags import LOOPBACK
 from rig.node import Node
-from rig.processes import Process
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.checkpoints import decode_checkpoint
 from trimtab.core.aggregates import UsageSettings, to_seconds
@@ -34,71 +34,15 @@ from trimtab.core.usage import Usage
 
 pytestmark = pytest.mark.e2e
 
-Json = dict[str, Any]
-
-ROOT = Path(__file__).parents[2]
-TRIMTAB = Path(sys.executable).parent / "trimtab"
 AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces"
-SLOW_SECONDS = 90
-"""Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
 
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 CPU_SAMPLES = 'vpa_recommender_samples_total{kind="cpu",outcome="accepted"}'
 OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
 
-PAGE = (ROOT / "docs/recommender.md").read_text(encoding="utf-8")
-RIGHTS: list[Json] = yaml.safe_load(PAGE.partition("```yaml")[2].partition("```")[0])["rules"]
-"""All that the recommender needs, as its page says."""
+RIGHTS = rights_on_page("recommender.md")
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A recommender that runs."""
-
-    process: Process
-    port: int
-
-    def ask(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=10)
-        try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        except OSError:
-            return 0, ""
-        finally:
-            connection.close()
-
-    def metric(self, series: str) -> float:
-        """The value of a series; 0 while there is none."""
-        _, text = self.ask("/metrics")
-        found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
-        return float(found[1]) if found else 0.0
-
-    def leads(self) -> bool:
-        return self.metric("trimtab_leading") == 1
-
-    def wait_until(self, path: str, holds: Callable[[tuple[int, str]], object]) -> tuple[int, str]:
-        return waiting.wait_for(lambda: self.ask(path), holds, patience_seconds=SLOW_SECONDS)
-
-    def end(self) -> int:
-        """End it as a kubelet does; its exit code."""
-        self.process.popen.terminate()
-        return self.process.popen.wait(30)
-
-
-@contextmanager
-def recommender(
-    kubeconfig: Path, folder: Path, *flags: str, name: str = "recommender"
-) -> Iterator[Run]:
-    """A recommender for as long as the block lasts."""
-    (port,) = controlplane.free_ports(1)
-    given = [f"--kubeconfig={kubeconfig}", f"--address={LOOPBACK}:{port}", *flags]
-    command = ["recommender", "--v=5", *given]
-    with processes.running(TRIMTAB, command, folder, name=name) as process:
-        run = Run(process, port)
-        process.wait_until(lambda: run.ask("/health-check")[0] == 200)
-        yield run
+recommender = partial(running, "recommender")
 
 
 class World:
@@ -167,37 +111,11 @@ class World:
         self.plane.create(path, manifest)
 
 
-def install(plane: ControlPlane) -> None:
-    """Our CRDs, served by the API server."""
-    kubectl = [str(programs.find("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
-    manifest = str(ROOT / "deploy/crds.yaml")
-    for words in (
-        ["apply", "--server-side", "-f", manifest],
-        ["wait", "--for=condition=Established", "--timeout=30s", "-f", manifest],
-    ):
-        subprocess.run([*kubectl, *words], check=True, capture_output=True)
-
-
 def a_template(cpu: str = "150m", memory: str = "400Mi") -> Json:
     """Pods of which the fake node tells that they use so much."""
     usage = {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
     containers = [{"name": "app", "image": "none"}]
     return {"metadata": {"annotations": usage}, "spec": {"containers": containers}}
-
-
-@dataclass(frozen=True, slots=True)
-class Lacking:
-    """A right that is not given, and what is told of it."""
-
-    group: str
-    resource: str
-    verb: str
-    told: str
-
-    def covers(self, rule: Mapping[str, list[str]]) -> bool:
-        named = (rule["apiGroups"], rule["resources"], rule["verbs"])
-        wanted = (self.group, self.resource, self.verb)
-        return all(one in given for one, given in zip(wanted, named, strict=True))
 
 
 @pytest.fixture(
@@ -240,29 +158,6 @@ def lacking(request: pytest.FixtureRequest) -> Lacking:
     found = request.param
     assert isinstance(found, Lacking)
     return found
-
-
-def an_account(world: World, rights: list[Json], folder: Path) -> Path:
-    """The kubeconfig of an account that may do only that."""
-    plane, name = world.plane, world.namespace
-    group, accounts = "rbac.authorization.k8s.io", f"/api/v1/namespaces/{name}/serviceaccounts"
-    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
-    plane.create(f"/apis/{group}/v1/clusterroles", {**role, "rules": rights})
-    binding = {
-        "apiVersion": f"{group}/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
-    }
-    plane.create(f"/apis/{group}/v1/namespaces/{name}/rolebindings", binding)
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = plane.create(f"{accounts}/default/token", asked)["status"]["token"]
-    document = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
-    document["users"][0]["user"] = {"token": token}
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -379,7 +274,7 @@ def test_a_right_that_is_missing_is_named_by_readiness(
     world: World, tmp_path: Path, lacking: Lacking
 ) -> None:
     rights = [rule for rule in RIGHTS if not lacking.covers(rule)]
-    kubeconfig = an_account(world, rights, tmp_path)
+    kubeconfig = an_account(world.plane, world.namespace, rights, tmp_path)
     with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
         status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])
         alive = run.ask("/health-check")
@@ -390,7 +285,7 @@ def test_a_right_that_is_missing_is_named_by_readiness(
 
 
 def test_the_rights_on_the_page_of_the_recommender_are_enough(world: World, tmp_path: Path) -> None:
-    kubeconfig = an_account(world, RIGHTS, tmp_path)
+    kubeconfig = an_account(world.plane, world.namespace, RIGHTS, tmp_path)
     with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
         target = world.wait_for_target()
         ready = run.ask("/readyz")

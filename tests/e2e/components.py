@@ -1,0 +1,140 @@
+"""Our components as real processes, and what they need on a real API server."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rig import controlplane, processes, programs, waiting
+from rig.controlplane import ControlPlane
+from rig.flags import LOOPBACK
+from rig.processes import Process
+
+Json = dict[str, Any]
+
+ROOT = Path(__file__).parents[2]
+TRIMTAB = Path(sys.executable).parent / "trimtab"
+SLOW_SECONDS = 90
+"""Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
+_RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A component that runs."""
+
+    process: Process
+    port: int
+
+    def ask(self, path: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def metric(self, series: str) -> float:
+        """The value of a series; 0 while there is none."""
+        _, text = self.ask("/metrics")
+        found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    def leads(self) -> bool:
+        return self.metric("trimtab_leading") == 1
+
+    def wait_until(self, path: str, holds: Callable[[tuple[int, str]], object]) -> tuple[int, str]:
+        return waiting.wait_for(lambda: self.ask(path), holds, patience_seconds=SLOW_SECONDS)
+
+    def end(self) -> int:
+        """End it as a kubelet does; its exit code."""
+        self.process.popen.terminate()
+        return self.process.popen.wait(30)
+
+
+@contextmanager
+def running(
+    component: str, kubeconfig: Path, folder: Path, *flags: str, name: str = ""
+) -> Iterator[Run]:
+    """A component for as long as the block lasts."""
+    (port,) = controlplane.free_ports(1)
+    given = [f"--kubeconfig={kubeconfig}", f"--address={LOOPBACK}:{port}", *flags]
+    command = [component, "--v=5", *given]
+    with processes.running(TRIMTAB, command, folder, name=name or component) as process:
+        run = Run(process, port)
+        process.wait_until(lambda: run.ask("/health-check")[0] == 200)
+        yield run
+
+
+def install(plane: ControlPlane) -> None:
+    """Our CRDs, served by the API server."""
+    kubectl = [str(programs.find("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
+    manifest = str(ROOT / "deploy/crds.yaml")
+    for words in (
+        ["apply", "--server-side", "-f", manifest],
+        ["wait", "--for=condition=Established", "--timeout=30s", "-f", manifest],
+    ):
+        subprocess.run([*kubectl, *words], check=True, capture_output=True)
+
+
+def rights_on_page(page: str) -> list[Json]:
+    """All that a component needs, as its page says."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    rules: list[Json] = yaml.safe_load(text.partition("```yaml")[2].partition("```")[0])["rules"]
+    return rules
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """A right that is not given, and what is told of it."""
+
+    group: str
+    resource: str
+    verb: str
+    told: str
+
+    def covers(self, rule: Mapping[str, list[str]]) -> bool:
+        named = (rule["apiGroups"], rule["resources"], rule["verbs"])
+        wanted = (self.group, self.resource, self.verb)
+        return all(one in given for one, given in zip(wanted, named, strict=True))
+
+
+def an_account(
+    plane: ControlPlane,
+    namespace: str,
+    rights: list[Json],
+    folder: Path,
+    *,
+    everywhere: bool = False,
+) -> Path:
+    """The kubeconfig of an account that may do only that: in its namespace, or everywhere."""
+    name, accounts = namespace, f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    role = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    plane.create(f"/apis/{_RBAC}/v1/clusterroles", {**role, "rules": rights})
+    binding = {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding" if everywhere else "RoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": name}],
+    }
+    place = "clusterrolebindings" if everywhere else f"namespaces/{name}/rolebindings"
+    plane.create(f"/apis/{_RBAC}/v1/{place}", binding)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = plane.create(f"{accounts}/default/token", asked)["status"]["token"]
+    document = json.loads(plane.kubeconfig.read_text(encoding="utf-8"))
+    document["users"][0]["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path

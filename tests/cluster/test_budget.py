@@ -54,6 +54,17 @@ async def test_without_a_rate_nobody_waits(rate: float) -> None:
     assert clock.moment == NOW
 
 
+async def test_who_lifts_the_budget_waits_no_more() -> None:
+    clock = StillClock()
+    budget = RequestBudget(clock, rate=1, burst=1)
+    await budget.spend()
+    budget.lift()
+    for _ in range(100):
+        await budget.spend()
+
+    assert clock.moment == NOW
+
+
 async def test_a_burst_of_zero_still_lets_one_through_after_the_other() -> None:
     clock = StillClock()
     budget = RequestBudget(clock, rate=1, burst=0)

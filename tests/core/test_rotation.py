@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from makers import NOW, minutes
 
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.rotation import Turn, find_orphans, list_due
+from trimtab.core.rotation import Turn, find_orphans, list_by_worth, list_due, spread_turns
 
 ROTATION = minutes(10)
 TICK = minutes(1)
@@ -43,6 +43,62 @@ def test_a_tick_saves_its_share_of_those_never_saved_and_then_of_those_that_wait
 
     assert due(turns, 4) == [a_name(19)]
     assert due(turns, 5) == [a_name(19), a_name(0)]
+
+
+def test_the_young_are_saved_at_once_and_take_nobodys_place() -> None:
+    turns = {a_name(number): Turn(NOW - minutes(6), is_saved=True) for number in range(20)}
+    young = {a_name(number) for number in range(10, 15)}
+    chosen = list_due(turns, NOW, rotation=ROTATION, tick=TICK, young=young)
+
+    assert chosen == [*(a_name(number) for number in range(10, 15)), a_name(0), a_name(1)]
+
+
+@given(st.integers(1, 60))
+def test_f35_those_saved_at_once_come_as_a_trickle_from_then_on(count: int) -> None:
+    names = [a_name(number) for number in range(count)]
+    turns = {
+        name: Turn(since, is_saved=True)
+        for name, since in spread_turns(names, NOW, rotation=ROTATION, tick=TICK).items()
+    }
+    saved_at = dict.fromkeys(names, NOW)
+    for tick in range(1, 31):
+        now = NOW + minutes(tick)
+        chosen = due(turns, tick)
+        for name in chosen:
+            saved_at[name] = now
+            turns[name] = Turn(now, is_saved=True)
+
+        assert len(chosen) <= count / 10 + 2
+        assert all(now - moment <= ROTATION for moment in saved_at.values())
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        pytest.param((Turn(NOW), 0, True), (Turn(NOW), 900, False), id="what was never saved"),
+        pytest.param(
+            (Turn(NOW, is_saved=True, samples=100), 110, False),
+            (Turn(NOW, is_saved=True, samples=200), 205, False),
+            id="where most samples are not saved",
+        ),
+        pytest.param(
+            (Turn(NOW, is_saved=True), 5, False),
+            (Turn(NOW + minutes(1), is_saved=True), 5, False),
+            id="what was saved longer ago",
+        ),
+    ],
+)
+def test_what_would_be_lost_most_comes_first(
+    better: tuple[Turn, int, bool], worse: tuple[Turn, int, bool]
+) -> None:
+    known = {a_name(2): better, a_name(1): worse}
+    order = list_by_worth(
+        {name: turn for name, (turn, _, _) in known.items()},
+        {name: samples for name, (_, samples, _) in known.items()},
+        {name for name, (_, _, is_young) in known.items() if is_young},
+    )
+
+    assert order == [a_name(2), a_name(1)]
 
 
 def test_whoever_could_not_be_saved_is_not_made_to_wait_for_the_share_of_a_tick() -> None:

@@ -115,6 +115,18 @@ async def test_f1_a_process_that_dies_without_a_word_loses_ten_minutes_at_most()
     assert world.checkpoint().aggregate.total_samples_count >= 2 * 51
 
 
+async def test_f1_a_young_process_that_dies_without_a_word_has_saved_its_first_minute() -> None:
+    world = a_world()
+    await work(world, world.recommender(), 1)
+    before = targets(world)
+    # Of a short history the start is judged by what is stored, for nothing is measured yet.
+    world.silent |= {pod.name for pod in world.pods}
+    await work(world, world.recommender(), 1)
+
+    assert world.checkpoint().aggregate.total_samples_count == 2
+    assert targets(world) == before
+
+
 async def test_f2_a_target_that_is_gone_during_the_start_costs_nothing() -> None:
     world = a_world()
     recommender = await a_busy_day(world)

@@ -79,4 +79,19 @@ async def test_what_was_saved_at_the_end_is_told(world: SmallWorld) -> None:
     with structlog.testing.capture_logs() as told:
         telling.tell_of_saving(await recommender.save_all())
 
-    assert [(one["event"], one["written"]) for one in told] == [("checkpoints saved", 1)]
+    (said,) = told
+    assert (said["event"], said["written"], said["unsaved"]) == ("checkpoints saved", 1, 0)
+
+
+async def test_how_much_could_not_be_saved_at_the_end_is_a_warning(world: SmallWorld) -> None:
+    recommender = world.recommender()
+    await recommender.tick()
+    world.wait(minutes(1))
+    await recommender.tick()
+    with structlog.testing.capture_logs() as told:
+        telling.tell_of_saving(await recommender.save_all(within=minutes(0)))
+
+    assert [(one["event"], one["unsaved"], one["log_level"]) for one in told] == [
+        ("checkpoints unsaved", 1, "warning"),
+        ("checkpoints saved", 1, "info"),
+    ]

@@ -27,6 +27,8 @@ from trimtab.cluster.ports import Clock
 
 GRACE: Final = timedelta(seconds=20)
 """How long saving may take; a kubelet waits for 30 s before it ends a process."""
+SAVING: Final = GRACE - timedelta(seconds=2)
+"""How long to go on with it, so that there is time to say how far it came."""
 PATIENCE: Final = GRACE + timedelta(seconds=5)
 """How long all of the end may take."""
 _GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from trimtab.cli import component
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
-from trimtab.cli.process import Duty
+from trimtab.cli.process import SAVING, Duty
 from trimtab.cli.recommender_flags import RecommenderFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
@@ -64,6 +64,7 @@ class _Process:
 
     def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
         settings = order.settings
+        self._client = client
         scope = Scope(
             settings.namespace,
             pending_pods=False,
@@ -88,7 +89,9 @@ class _Process:
             await self._recommender.run()
 
     async def save(self) -> None:
-        telling.tell_of_saving(await self._recommender.save_all())
+        # What is not saved now is lost; how much is under way at once is bounded all the same.
+        self._client.hurry()
+        telling.tell_of_saving(await self._recommender.save_all(within=SAVING))
 
     def list_problems(self) -> Iterable[Exception]:
         turnout = self._recommender.last_turnout

@@ -1,10 +1,11 @@
 """Rotation: whose checkpoints are written in this tick, and which ones belong to nobody.
 
 Each autoscaler has its turn once in a rotation. Turns are spread over the ticks of a rotation, so
-that writes come as a steady trickle whose height is that of the cluster, not of its changes.
+that writes come as a steady trickle whose height is that of the cluster, not of its changes. Only
+what was never saved is saved at once: of a young history ten minutes are all there is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,24 +22,62 @@ class Turn:
     """When it was last saved, or first seen: what was learned since then is not saved."""
     is_saved: bool = False
     """Whether it was ever saved."""
+    samples: int = 0
+    """How many samples were known when it was last saved."""
 
 
 def list_due(
-    turns: Mapping[AutoscalerName, Turn], now: datetime, *, rotation: timedelta, tick: timedelta
+    turns: Mapping[AutoscalerName, Turn],
+    now: datetime,
+    *,
+    rotation: timedelta,
+    tick: timedelta,
+    young: AbstractSet[AutoscalerName] = frozenset(),
 ) -> list[AutoscalerName]:
-    """Those that are saved now: whoever waited longest first, those never saved before them.
+    """Those that are saved now: whoever waited longest first, the young before them.
 
-    That is the fair share of one tick, of those whose last turn was not just now, and everybody who
-    would otherwise wait longer than a rotation.
+    That is everybody who knows of a container that was never saved, the fair share of one tick of
+    those whose last turn was not just now, and everybody who would otherwise wait longer than a
+    rotation.
     """
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
     share = ceil(len(turns) * min(1.0, tick / rotation))
-    fair = [name for name in order if _may_be_saved(turns[name], now, rotation)][:share]
+    first = [name for name in order if name in young]
+    others = [name for name in order if name not in young]
+    fair = [name for name in others if _may_be_saved(turns[name], now, rotation)][:share]
     taken = set(fair)
     late = [
-        name for name in order if name not in taken and now - turns[name].since > rotation - tick
+        name for name in others if name not in taken and now - turns[name].since > rotation - tick
     ]
-    return fair + late
+    return first + fair + late
+
+
+def spread_turns(
+    names: Sequence[AutoscalerName], now: datetime, *, rotation: timedelta, tick: timedelta
+) -> dict[AutoscalerName, datetime]:
+    """From when to count the turns of many that were saved at once, so that they part ways."""
+    span = max(timedelta(), rotation - tick)
+    return {name: now - span * place / len(names) for place, name in enumerate(names)}
+
+
+def list_by_worth(
+    turns: Mapping[AutoscalerName, Turn],
+    samples: Mapping[AutoscalerName, int],
+    young: AbstractSet[AutoscalerName],
+) -> list[AutoscalerName]:
+    """All of them, those first whose loss would be the greatest: the young, then most unsaved.
+
+    The samples are what each knows now.
+    """
+    return sorted(
+        turns,
+        key=lambda name: (
+            name not in young,
+            turns[name].samples - samples.get(name, 0),
+            turns[name].since,
+            name,
+        ),
+    )
 
 
 def find_orphans(

@@ -6,6 +6,7 @@ restart the first sample of the same container books them again.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -67,6 +68,17 @@ def encode_histories(
     """The same with open windows and without a date: all that recommendations are made of."""
     members = _list_members(usage, autoscalers)
     return _encode(usage, members, _merge(usage, Resource.MEMORY, members), None)
+
+
+def count_samples(usage: Usage, autoscalers: Iterable[AutoscalerName]) -> dict[AutoscalerName, int]:
+    """How many CPU samples each of these autoscalers knows of."""
+    members = _list_members(usage, autoscalers)
+    counts = np.zeros(len(members.keys), dtype=np.int64)
+    np.add.at(counts, members.group, usage.aggregates.ints("count")[members.rows])
+    totals: Counter[AutoscalerName] = Counter()
+    for (name, _), count in zip(members.keys, counts.tolist(), strict=True):
+        totals[name] += count
+    return totals
 
 
 def is_about_pods_of(selector: Selector | None, stored_fingerprint: str | None) -> bool:

@@ -4,21 +4,35 @@ What is stored is never made worse: a checkpoint that holds less than the stored
 written, and one that cannot be read is left to be learned anew.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Final
 
 from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
 from trimtab.api.supplements import SUPPLEMENT, encode_supplement
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.checkpoint import AggregateCheckpoint, CheckpointError
+from trimtab.core.checkpoint import (
+    AggregateCheckpoint,
+    AggregateContent,
+    CheckpointError,
+    decode_aggregate,
+)
 from trimtab.core.conditions import ConditionType
 from trimtab.core.relearning import find_lost, list_explained
-from trimtab.core.rotation import Turn, find_orphans, list_due
+from trimtab.core.rotation import (
+    Turn,
+    find_orphans,
+    list_by_worth,
+    list_due,
+    spread_turns,
+)
 from trimtab.core.saving import (
     CheckpointKey,
+    count_samples,
     encode_checkpoints,
     encode_histories,
     is_about_pods_of,
@@ -33,6 +47,16 @@ from trimtab.recommender.settings import RecommenderSettings
 
 _STEP = Step.MAINTAIN_CHECKPOINTS
 _NOTHING = AggregateCheckpoint()
+_PORTION: Final = 200
+"""So many autoscalers are drafted at a time when all of them are saved."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A checkpoint that is restored."""
+
+    checkpoint: Checkpoint
+    content: AggregateContent
 
 
 @dataclass(slots=True)
@@ -52,9 +76,17 @@ class CheckpointKeeper:
         new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
         start_from = self.cluster.checkpoints if self._start_from is None else self._start_from
         stored = _by_owner(start_from) if new else {}
+        known = encode_histories(knowledge.usage, [subject.name for subject in new])
+        chosen: dict[CheckpointKey, _Chosen] = {}
         for subject in new:
-            report += self._restore_all(knowledge, subject, stored.get(subject.name, ()))
+            mine = stored.get(subject.name, ())
+            report += self._choose(knowledge, subject, mine, known=known, chosen=chosen)
             subject.is_restored = True
+        # All at once: one by one it would take longer than everything else at a start.
+        knowledge.usage.restore_all({key: one.content for key, one in chosen.items()})
+        for key, one in chosen.items():
+            _take_over(knowledge, key, one.checkpoint)
+        self._part_ways([subject for subject in new if subject.turn.is_saved])
         self._start_from = None
         return report
 
@@ -79,10 +111,36 @@ class CheckpointKeeper:
 
     async def save_due(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
         """Write the checkpoints of those whose turn it is."""
-        turns = {name: subject.turn for name, subject in knowledge.served.items()}
-        settings = self.settings
-        due = list_due(turns, now, rotation=settings.checkpoint_rotation, tick=settings.interval)
+        served, settings = knowledge.served, self.settings
+        due = list_due(
+            {name: subject.turn for name, subject in served.items()},
+            now,
+            rotation=settings.checkpoint_rotation,
+            tick=settings.interval,
+            young={name for name, subject in served.items() if subject.is_young},
+        )
         return await self.save(knowledge, due, writers, now)
+
+    async def save_all(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
+        """Write all checkpoints, those first whose loss would be the greatest.
+
+        They are drafted in portions, so that writing begins at once and nothing stands still.
+        """
+        served = knowledge.served
+        order = list_by_worth(
+            {name: subject.turn for name, subject in served.items()},
+            count_samples(knowledge.usage, served),
+            {name for name, subject in served.items() if subject.is_young},
+        )
+        report = TickReport()
+        for begin in range(0, len(order), _PORTION):
+            portion = order[begin : begin + _PORTION]
+            if writers.is_late():
+                known = [knowledge.usage.links.learners[name].container_names for name in portion]
+                report += TickReport(checkpoints_left=sum(map(len, known)))
+            else:
+                report += await self.save(knowledge, portion, writers, now)
+        return report
 
     async def save(
         self,
@@ -95,22 +153,58 @@ class CheckpointKeeper:
         chosen = [name for name in names if not _fetches_history(knowledge.subjects[name])]
         if not chosen:
             return TickReport()
-        drafts = self._changed_drafts(knowledge, chosen, now)
-        refused = self._poorer(knowledge, drafts)
+        drafts = list(filter(_holds_anything, draft_checkpoints(knowledge, chosen, now)))
+        changed = list(filter(self._is_news, drafts))
+        refused = self._poorer(knowledge, changed)
         named = [
             (f"{draft.namespace}/{draft.written_name}", draft)
-            for draft in drafts
+            for draft in changed
             if _key(draft) not in refused
         ]
         written, problems = await writers.write(_STEP, named, self.cluster.save_checkpoint)
         missed = {_key(draft) for _, draft in named} - {_key(draft) for draft in written}
-        for name in set(chosen) - {name for name, _ in missed}:
-            knowledge.subjects[name].turn = Turn(now, is_saved=True)
-            knowledge.subjects[name].is_about_others = False
+        _note_stored(knowledge, [draft for draft in drafts if _key(draft) not in missed])
+        self._end_turns(knowledge, set(chosen) - {name for name, _ in missed}, drafts, now)
         return TickReport(
             checkpoints_written=len(written),
             checkpoints_refused=len(refused),
+            checkpoints_left=len(named) - len(written) - len(problems),
             problems=tuple(problems),
+        )
+
+    def _end_turns(
+        self,
+        knowledge: Knowledge,
+        names: AbstractSet[AutoscalerName],
+        drafts: Iterable[Checkpoint],
+        now: datetime,
+    ) -> None:
+        samples: Counter[AutoscalerName] = Counter()
+        for draft in drafts:
+            samples[_owner(draft)] += draft.aggregate.total_samples_count
+        new = sorted(name for name in names if not knowledge.subjects[name].turn.is_saved)
+        since = self._spread(new, now)
+        for name in names:
+            subject = knowledge.subjects[name]
+            subject.turn = Turn(since.get(name, now), is_saved=True, samples=samples[name])
+            subject.is_about_others = False
+
+    def _part_ways(self, subjects: Sequence[Subject]) -> None:
+        """Let those that were met at once not be saved at once from then on."""
+        if not subjects:
+            return
+        names = sorted(subject.name for subject in subjects)
+        met_at = max(subject.turn.since for subject in subjects)
+        since = self._spread(names, met_at)
+        for subject in subjects:
+            subject.turn = replace(subject.turn, since=since[subject.name])
+
+    def _spread(
+        self, names: Sequence[AutoscalerName], now: datetime
+    ) -> dict[AutoscalerName, datetime]:
+        settings = self.settings
+        return spread_turns(
+            names, now, rotation=settings.checkpoint_rotation, tick=settings.interval
         )
 
     async def delete(self, ghosts: Iterable[CheckpointKey], writers: Writers) -> TickReport:
@@ -152,9 +246,16 @@ class CheckpointKeeper:
         deleted, problems = await writers.write(_STEP, named, delete)
         return TickReport(checkpoints_deleted=len(deleted), problems=tuple(problems))
 
-    def _restore_all(
-        self, knowledge: Knowledge, subject: Subject, stored: Iterable[Checkpoint]
+    def _choose(
+        self,
+        knowledge: Knowledge,
+        subject: Subject,
+        stored: Iterable[Checkpoint],
+        *,
+        known: Mapping[CheckpointKey, AggregateCheckpoint],
+        chosen: dict[CheckpointKey, _Chosen],
     ) -> TickReport:
+        """Add the checkpoints of an autoscaler that are worth restoring to those chosen."""
         report = TickReport()
         explained = {}
         relearning: set[str] = set()
@@ -162,12 +263,17 @@ class CheckpointKeeper:
             if not is_about_pods_of(subject.autoscaler.selector, checkpoint.fingerprint):
                 subject.is_about_others = True
                 continue
-            try:
-                self._restore_one(knowledge, subject, checkpoint)
-            except CheckpointError as error:
-                name = f"{checkpoint.namespace}/{checkpoint.written_name}"
-                report += TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
-                continue
+            key = _key(checkpoint)
+            held = chosen[key].checkpoint.aggregate if key in chosen else known.get(key)
+            # Else we saw its pods all the time, and have learned as much already.
+            if not held or is_lighter(held, checkpoint.aggregate, self.settings.usage):
+                try:
+                    chosen[key] = _Chosen(checkpoint, decode_aggregate(checkpoint.aggregate))
+                except CheckpointError as error:
+                    name = f"{checkpoint.namespace}/{checkpoint.written_name}"
+                    report += TickReport(problems=(Problem(Step.LOAD_AUTOSCALERS, name, error),))
+                    continue
+            _note_stored(knowledge, [checkpoint])
             container, supplement = checkpoint.container_name, checkpoint.supplement
             explained[container] = list_explained(checkpoint.aggregate, supplement)
             if supplement is not None and supplement.is_relearning:
@@ -176,35 +282,9 @@ class CheckpointKeeper:
             subject.relearning = find_lost(subject.autoscaler, explained) | relearning
         return report + TickReport(restored=len(explained))
 
-    def _restore_one(self, knowledge: Knowledge, subject: Subject, checkpoint: Checkpoint) -> None:
-        key = _key(checkpoint)
-        known = encode_histories(knowledge.usage, [subject.name]).get(key)
-        if known and not is_lighter(known, checkpoint.aggregate, self.settings.usage):
-            # We saw its pods all the time, and have learned as much already.
-            return
-        knowledge.usage.restore(*key, checkpoint.aggregate)
-        subject.turn = Turn(subject.turn.since, is_saved=True)
-        times = [
-            one for one in (subject.counted_until, checkpoint.aggregate.last_update_time) if one
-        ]
-        subject.counted_until = max(times, default=None)
-        supplement = checkpoint.supplement
-        if supplement is not None:
-            restore_supplement(knowledge.usage, key, supplement)
-            for pod, remembered in supplement.containers.items():
-                place = (checkpoint.namespace, pod, checkpoint.container_name)
-                knowledge.pods.expected[place] = key
-                knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)
-
-    def _changed_drafts(
-        self, knowledge: Knowledge, names: Iterable[AutoscalerName], now: datetime
-    ) -> list[Checkpoint]:
-        drafts = []
-        for draft in draft_checkpoints(knowledge, names, now):
-            stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
-            if stored is None or not _is_same(draft, stored):
-                drafts.append(draft)
-        return drafts
+    def _is_news(self, draft: Checkpoint) -> bool:
+        stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
+        return stored is None or not _is_same(draft, stored)
 
     def _poorer(self, knowledge: Knowledge, drafts: Iterable[Checkpoint]) -> set[CheckpointKey]:
         """Those that hold less than what is stored of the same pods."""
@@ -240,6 +320,36 @@ def draft_checkpoints(
             annotations[FINGERPRINT] = digest
         drafts.append(Checkpoint(name.namespace, name.name, container, aggregate, annotations))
     return drafts
+
+
+def _take_over(knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint) -> None:
+    """Note what else follows from a checkpoint that was restored."""
+    subject = knowledge.subjects[key[0]]
+    samples = subject.turn.samples + checkpoint.aggregate.total_samples_count
+    subject.turn = Turn(subject.turn.since, is_saved=True, samples=samples)
+    times = [one for one in (subject.counted_until, checkpoint.aggregate.last_update_time) if one]
+    subject.counted_until = max(times, default=None)
+    supplement = checkpoint.supplement
+    if supplement is not None:
+        restore_supplement(knowledge.usage, key, supplement)
+        for pod, remembered in supplement.containers.items():
+            place = (checkpoint.namespace, pod, checkpoint.container_name)
+            knowledge.pods.expected[place] = key
+            knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)
+
+
+def _note_stored(knowledge: Knowledge, checkpoints: Iterable[Checkpoint]) -> None:
+    for checkpoint in checkpoints:
+        subject = knowledge.subjects[_owner(checkpoint)]
+        if checkpoint.container_name not in subject.saved:
+            subject.saved |= {checkpoint.container_name}
+
+
+def _holds_anything(draft: Checkpoint) -> bool:
+    """Whether anything is lost without it; a container that was only seen has taught nothing."""
+    aggregate, supplement = draft.aggregate, draft.supplement
+    weight = aggregate.cpu_histogram.total_weight + aggregate.memory_histogram.total_weight
+    return weight > 0 or (supplement is not None and supplement.knows_memory)
 
 
 def _key(checkpoint: Checkpoint) -> CheckpointKey:

@@ -42,6 +42,8 @@ class Subject:
     is_ours: bool = True
     is_restored: bool = False
     """Whether its checkpoints were looked for."""
+    saved: frozenset[str] = frozenset()
+    """Containers of which something is stored."""
     is_about_others: bool = False
     """Whether what is stored of it describes other pods than it is for now."""
     counted_until: datetime | None = None
@@ -57,6 +59,12 @@ class Subject:
     def name(self) -> AutoscalerName:
         """The autoscaler's identity."""
         return self.autoscaler.identity
+
+    @property
+    def is_young(self) -> bool:
+        """Whether it recommends something for a container of which nothing was ever saved."""
+        known = self.recommendation.containers
+        return any(one.container_name not in self.saved for one in known)
 
     @property
     def unsupported(self) -> Unsupported | None:

@@ -36,6 +36,8 @@ RecordT = TypeVar("RecordT")
 
 NOT_LISTED_YET: Final = timedelta(seconds=1)
 """How soon it is tried again while the cluster has not been seen as a whole."""
+LAST_WRITERS: Final = 50
+"""So many writes are under way at once when everything is saved before the end, at least."""
 WATCH_ANEW: Final = timedelta(seconds=10)
 """How soon it is listened again after changes ended (the original's span)."""
 
@@ -92,12 +94,16 @@ class Recommender:
         report += await self._timed(Step.MAINTAIN_CHECKPOINTS, self._maintain_checkpoints)
         return report + await self._timed(Step.COLLECT_GARBAGE, self._collect_garbage)
 
-    async def save_all(self) -> TickReport:
-        """Save everything that was learned, as before the process ends."""
-        writers = Writers(self._clock, self._settings.update_worker_count)
-        return await self._checkpoints.save(
-            self._knowledge, list(self._knowledge.served), writers, self._clock.now()
-        )
+    async def save_all(self, within: timedelta | None = None) -> TickReport:
+        """Save everything that was learned, as before the process ends; all of it if time allows.
+
+        Who ends has nothing else to write, so more writes are under way at once than in a tick.
+        """
+        now = self._clock.now()
+        count = max(LAST_WRITERS, self._settings.update_worker_count)
+        until = None if within is None else now + within
+        writers = Writers(self._clock, count, until=until, is_final=True)
+        return await self._checkpoints.save_all(self._knowledge, writers, now)
 
     def _take_up_again(self) -> None:
         before = self._knowledge

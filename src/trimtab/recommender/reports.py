@@ -64,6 +64,8 @@ class TickReport:
     checkpoints_written: int = 0
     checkpoints_refused: int = 0
     """Checkpoints that were not written because the stored ones hold more."""
+    checkpoints_left: int = 0
+    """Checkpoints for which there was no time."""
     checkpoints_deleted: int = 0
     aggregates_forgotten: int = 0
     problems: tuple[Problem, ...] = ()

@@ -34,7 +34,10 @@ def tell_of_saving(report: TickReport) -> None:
     """Log what was saved before the end."""
     for problem in report.problems:
         _logger.warning("checkpoint not saved", about=problem.about, error=str(problem.error))
-    _logger.info("checkpoints saved", written=report.checkpoints_written)
+    unsaved = report.checkpoints_left + len(report.problems)
+    if unsaved:
+        _logger.warning("checkpoints unsaved", unsaved=unsaved)
+    _logger.info("checkpoints saved", written=report.checkpoints_written, unsaved=unsaved)
 
 
 def _tell_of_status(written: Written) -> None:
@@ -63,6 +66,7 @@ def _tell_of_tick(report: TickReport) -> None:
         restored=report.restored,
         checkpoints_written=report.checkpoints_written,
         checkpoints_refused=report.checkpoints_refused,
+        checkpoints_left=report.checkpoints_left,
         checkpoints_deleted=report.checkpoints_deleted,
         seconds=round(sum(span.total_seconds() for _, span in report.spans), 3),
     )

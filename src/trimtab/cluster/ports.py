@@ -14,11 +14,16 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
+from trimtab.api.secrets import Secret
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
+from trimtab.core.past_pods import PodTrace
+from trimtab.core.past_usage import PastUsage, Shard
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.registration import Registration
+from trimtab.core.resources import Resource
 from trimtab.core.workloads import Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
@@ -69,6 +74,19 @@ class UsageSource(Protocol):
 
     async def fetch(self) -> UsageColumns:
         """The newest reading of every container."""
+
+
+class HistorySource(Protocol):
+    """Where past usage comes from; it raises a HistoryError while that cannot be read."""
+
+    async def fetch_usage(self, resource: Resource, shard: Shard) -> PastUsage:
+        """The samples of all containers in a part of history; TooMuchHistoryError if too many."""
+
+    async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
+        """What is known of the pods that there were in that time."""
+
+    def conventions(self) -> Mapping[str, str]:
+        """How containers and pods are told there, as far as that was found out, for people."""
 
 
 class Cluster(Protocol):
@@ -132,3 +150,25 @@ class Cluster(Protocol):
 
     async def emit(self, event: Event) -> None:
         """Tell what happened; equal events are counted, and a failure is nobody's problem."""
+
+
+class WebhookHost(Protocol):
+    """What a webhook keeps in the cluster so that it is asked and believed, and a way to try it."""
+
+    async def fetch_secret(self, namespace: str, name: str) -> Secret | None:
+        """The Secret as it is on the server, if there is one."""
+
+    async def write_secret(self, secret: Secret) -> Secret:
+        """Create the Secret or change the version that it names; ConflictError if another did."""
+
+    async def fetch_registration(self, name: str) -> Registration | None:
+        """The registration as it is on the server, if there is one."""
+
+    async def write_registration(self, found: Registration | None, wanted: Registration) -> None:
+        """Create the registration, or make the wanted one of the one that was found.
+
+        ConflictError if it is not, or no longer, what was found.
+        """
+
+    async def try_pod(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The annotations that a modest pod with these labels would have; none is made."""

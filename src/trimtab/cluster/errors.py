@@ -3,6 +3,8 @@
     ClusterError
     ├── CredentialsError           no way in: a kubeconfig, a token or a plugin is broken
     ├── RivalError                 our lease is in the hands of something other than Trimtab
+    ├── HistoryError               past usage cannot be read now
+    │   └── TooMuchHistoryError    a part of it is too large to be read at once
     └── ApiError                   a request that failed; any status that nobody treats apart
         ├── UnauthorizedError      401: the server does not know us
         ├── ForbiddenError         403: a right is missing (`right` says which), or a quota is full
@@ -58,6 +60,14 @@ class RivalError(ClusterError):
             "seems to run here; stop it, or name another lease by --leader-elect-resource-name"
         )
         self.holder = holder
+
+
+class HistoryError(ClusterError):
+    """Past usage cannot be read now; says from where and what is wrong."""
+
+
+class TooMuchHistoryError(HistoryError):
+    """A part of history is too large to be read at once; smaller parts may do."""
 
 
 class ApiError(ClusterError):

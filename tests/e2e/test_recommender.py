@@ -1,7 +1,5 @@
 """The recommender as a cluster runs it: a real process, a real API server, real usage."""
 
-import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -9,13 +7,13 @@ import numpy as np
 import pytest
 from e2e.components import (
     SLOW_SECONDS,
-    Json,
     Lacking,
     an_account,
     install,
     rights_on_page,
     running,
 )
+from e2e.worlds import World, a_template
 from makers import MIB
 from usage_makers import a_selector
 
@@ -34,8 +32,6 @@ from trimtab.core.usage import Usage
 
 pytestmark = pytest.mark.e2e
 
-AUTOSCALING = "/apis/autoscaling.k8s.io/v1/namespaces"
-
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 CPU_SAMPLES = 'vpa_recommender_samples_total{kind="cpu",outcome="accepted"}'
 OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
@@ -43,79 +39,6 @@ OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
 RIGHTS = rights_on_page("recommender.md")
 
 recommender = partial(running, "recommender")
-
-
-class World:
-    """A namespace with a Deployment and its autoscaler."""
-
-    def __init__(self, plane: ControlPlane, namespace: str) -> None:
-        self.plane = plane
-        self.namespace = namespace
-        self.autoscaler = f"{AUTOSCALING}/{namespace}/verticalpodautoscalers/web"
-        self.checkpoints = f"{AUTOSCALING}/{namespace}/verticalpodautoscalercheckpoints"
-        self.deployments = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-
-    def deploy(self, template: Json) -> None:
-        template["metadata"]["labels"] = {"app": "web"}
-        spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
-        self._create(self.deployments, "apps/v1", "Deployment", spec)
-
-    def autoscale(self) -> None:
-        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-        path = self.autoscaler.rpartition("/")[0]
-        version = "autoscaling.k8s.io/v1"
-        self._create(path, version, "VerticalPodAutoscaler", {"targetRef": target})
-
-    def wait_until_measured(self) -> None:
-        path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{self.namespace}/pods"
-        self.plane.wait_for(path, lambda found: found["items"], patience_seconds=SLOW_SECONDS)
-
-    def wait_for_target(
-        self, holds: Callable[[Resources], object] = bool, container: str = "app"
-    ) -> Resources:
-        """What the autoscaler recommends, as soon as it is as wanted."""
-        return waiting.wait_for(
-            lambda: self.target(container), holds, patience_seconds=SLOW_SECONDS
-        )
-
-    def target(self, container: str = "app") -> Resources:
-        _, body = self.plane.request("GET", self.autoscaler)
-        said = decode_autoscaler(body).recommendation or ()
-        return next((dict(one.target) for one in said if one.container_name == container), {})
-
-    def forget_status(self) -> None:
-        patch = json.dumps({"status": None}).encode()
-        kind = "application/merge-patch+json"
-        status, body = self.plane.request("PATCH", f"{self.autoscaler}/status", patch, kind)
-        assert status == 200, body
-
-    def stop_pods(self) -> None:
-        """Nothing is measured any more."""
-        patch = json.dumps({"spec": {"replicas": 0}}).encode()
-        kind = "application/merge-patch+json"
-        self.plane.request("PATCH", f"{self.deployments}/web", patch, kind)
-        pods = f"/api/v1/namespaces/{self.namespace}/pods"
-        self.plane.wait_for(pods, lambda found: not found["items"], patience_seconds=SLOW_SECONDS)
-
-    def flags(self, *more: str) -> tuple[str, ...]:
-        """Those of a recommender that is for this namespace alone, and is quick."""
-        return (
-            f"--vpa-object-namespace={self.namespace}",
-            "--recommender-interval=1s",
-            f"--leader-elect-resource-namespace={self.namespace}",
-            *more,
-        )
-
-    def _create(self, path: str, version: str, kind: str, spec: Json) -> None:
-        manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
-        self.plane.create(path, manifest)
-
-
-def a_template(cpu: str = "150m", memory: str = "400Mi") -> Json:
-    """Pods of which the fake node tells that they use so much."""
-    usage = {"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
-    containers = [{"name": "app", "image": "none"}]
-    return {"metadata": {"annotations": usage}, "spec": {"containers": containers}}
 
 
 @pytest.fixture(

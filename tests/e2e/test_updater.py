@@ -1,0 +1,230 @@
+"""The updater as a cluster runs it: a real process, a real API server, a node that resizes.
+
+Recommendations are written by hand. So is the lease by which an admission controller says that it
+is there, and new pods get what their template says: what a successor becomes is not seen here.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from e2e.components import Json, install
+from e2e.updater_stage import (
+    LARGE,
+    MERGE,
+    SMALL,
+    TARGET,
+    Stage,
+    requests,
+    updater,
+    wait_for_holds,
+    wait_for_plan,
+)
+
+from rig import waiting
+from rig.controlplane import ControlPlane
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: ControlPlane) -> ControlPlane:
+    install(cluster)
+    return cluster
+
+
+@pytest.fixture
+def stage(installed: ControlPlane, namespace: str) -> Stage:
+    made = Stage(installed, namespace)
+    made.promise_admission()
+    return made
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
+@pytest.mark.parametrize("before", [SMALL, LARGE], ids=["up", "down"])
+def test_pods_far_from_their_recommendation_are_resized_in_place(
+    stage: Stage, tmp_path: Path, mode: str, before: Json
+) -> None:
+    uids = stage.deploy("web", before)
+    stage.autoscale(mode=mode)
+    is_smaller = before is LARGE and mode == "UpscaleOnly"
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        if is_smaller:
+            wait_for_holds(run, "OnlyShrinks")
+        else:
+            stage.wait_for_pods(lambda pods: requests(pods) == [[TARGET], [TARGET]])
+            wait_for_holds(run, "InsideBounds", "ChangeTooSmall", "TooYoung")
+        resized = run.metric('vpa_updater_acts_total{act="Resize",result="Done"}')
+
+    assert stage.uids() == set(uids)
+    assert requests(stage.pods()) == [[LARGE], [LARGE]] if is_smaller else resized == 2
+
+
+@pytest.mark.parametrize("before", [SMALL, LARGE], ids=["up", "down"])
+def test_in_recreate_mode_a_pod_is_evicted_and_both_are_told(
+    stage: Stage, tmp_path: Path, before: Json
+) -> None:
+    uids = stage.deploy("web", before)
+    stage.autoscale(mode="Recreate")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
+        evicted = run.metric('vpa_updater_acts_total{act="Evict",result="Done"}')
+        code = run.end()
+    _, body = stage.plane.request("GET", f"/api/v1/namespaces/{stage.namespace}/events")
+    told = {(each["reason"], each["involvedObject"]["kind"]) for each in json.loads(body)["items"]}
+
+    assert evicted >= 1
+    assert code == 0
+    assert {("EvictedByVPA", "Pod"), ("EvictedPod", "VerticalPodAutoscaler")} <= told
+
+
+def test_without_an_admission_controller_nothing_is_done(
+    installed: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    stage = Stage(installed, namespace)
+    uids = stage.deploy()
+    stage.autoscale(mode="InPlaceOrRecreate")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        entries = wait_for_holds(run, "AdmissionAbsent")
+        told = stage.condition("UpdatesHeld")
+
+    assert all(each["wanted"]["c0"]["requests"] == TARGET for each in entries)
+    assert stage.uids() == set(uids)
+    assert requests(stage.pods()) == [[SMALL], [SMALL]]
+    assert told["reason"] == "AdmissionAbsent"
+
+
+def test_successors_without_their_size_end_evictions_after_three_with_a_reason(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.deploy(replicas=6)
+    stage.autoscale()
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        told = stage.condition("UpdatesWithoutEffect")
+        wait_for_holds(run, "NotConverging", "EffectAwaited", "BudgetSpent", "CoolDown")
+        evicted = run.metric('vpa_updater_acts_total{act="Evict",result="Done"}')
+
+    assert 1 <= evicted <= 3
+    assert "admission controller" in told["message"]
+
+
+def test_a_pod_disruption_budget_holds_pods_until_it_allows_evictions(
+    stage: Stage, tmp_path: Path
+) -> None:
+    uids = stage.deploy(replicas=3)
+    stage.protect()
+    stage.autoscale()
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        held = wait_for_plan(
+            run, lambda found: "PodDisruptionBudget" in {each.get("reason") for each in found}
+        )
+        told = stage.condition("UpdatesHeld")
+        stands = stage.uids() == set(uids)
+        path = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets/web"
+        patch = json.dumps({"spec": {"maxUnavailable": 1}}).encode()
+        stage.plane.request("PATCH", path, patch, MERGE)
+        stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
+        refused = run.metric('vpa_updater_acts_total{act="Evict",result="PodDisruptionBudget"}')
+
+    assert stands
+    assert {each.get("withheld") for each in held} <= {"Evict", None}
+    assert "PodDisruptionBudget" in told["message"]
+    assert refused >= 1
+
+
+def test_a_pause_shows_what_would_be_done_and_does_nothing(stage: Stage, tmp_path: Path) -> None:
+    resizable, evictable = stage.deploy("resizable"), stage.deploy("evictable")
+    stage.autoscale(name="resizable", mode="InPlaceOrRecreate")
+    stage.autoscale(name="evictable", mode="Recreate")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
+        resizes = wait_for_holds(run, "Paused", "BudgetSpent", name="resizable")
+        evictions = wait_for_holds(run, "Paused", "BudgetSpent", name="evictable")
+        paused = json.loads(run.ask("/plan")[1])["isPaused"]
+
+    assert paused
+    assert {each.get("withheld") for each in resizes} == {"Resize", None}
+    assert {each.get("withheld") for each in evictions} == {"Evict", None}
+    assert all(each["wanted"]["c0"]["requests"] == TARGET for each in [*resizes, *evictions])
+    assert stage.uids("resizable") == set(resizable)
+    assert stage.uids("evictable") == set(evictable)
+    assert requests(stage.pods("resizable")) == [[SMALL], [SMALL]]
+
+
+def test_modes_off_and_initial_leave_running_pods_alone(stage: Stage, tmp_path: Path) -> None:
+    uids = {*stage.deploy("off"), *stage.deploy("initial")}
+    stage.autoscale(name="off", mode="Off")
+    stage.autoscale(name="initial", mode="Initial")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        wait_for_holds(run, "ModeOff", name="off")
+        wait_for_holds(run, "ModeInitial", name="initial")
+
+    assert stage.uids("off") | stage.uids("initial") == uids
+
+
+def test_a_single_pod_is_left_alone_unless_its_autoscaler_allows_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.deploy("shy", replicas=1)
+    uids = stage.deploy("bold", replicas=1)
+    stage.autoscale(name="shy")
+    stage.autoscale(name="bold")
+    stage.edit({"minReplicas": 1}, "bold")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        wait_for_holds(run, "BelowMinReplicas", name="shy")
+        stage.wait_for_pods(
+            lambda pods: pods and {pod["metadata"]["uid"] for pod in pods}.isdisjoint(uids), "bold"
+        )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "mode", "reason"),
+    [
+        pytest.param("infeasible", "InPlace", "ResizeInfeasible", id="never possible"),
+        pytest.param("deferred", "InPlace", "ResizeDeferred", id="not possible now"),
+        pytest.param("deferred", "InPlaceOrRecreate", "ResizeDeferred", id="for a while"),
+        pytest.param("in-progress", "InPlaceOrRecreate", "ResizeInProgress", id="under way"),
+    ],
+)
+def test_a_resize_that_does_not_succeed_is_a_hold_and_no_eviction(
+    stage: Stage, tmp_path: Path, outcome: str, mode: str, reason: str
+) -> None:
+    uids = stage.deploy("web", SMALL, replicas=1, annotations={"trimtab.dev/resize": outcome})
+    stage.autoscale(mode=mode)
+    stage.edit({"minReplicas": 1})
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--cool-down=0s")) as run:
+        wait_for_holds(run, reason)
+
+    assert stage.uids() == set(uids)
+
+
+def test_an_infeasible_resize_ends_in_an_eviction_where_the_mode_allows_it(
+    stage: Stage, tmp_path: Path
+) -> None:
+    uids = stage.deploy("web", SMALL, annotations={"trimtab.dev/resize": "infeasible"})
+    stage.autoscale(mode="InPlaceOrRecreate")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--cool-down=0s")) as run:
+        stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
+        evicted = run.metric('vpa_updater_acts_total{act="Evict",result="Done"}')
+
+    assert evicted >= 1
+
+
+def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.deploy()
+    stage.autoscale(mode="InPlace")
+    kubeconfig, flags = stage.plane.kubeconfig, stage.flags("--leader-elect")
+    with (
+        updater(kubeconfig, tmp_path, *flags, name="first") as first,
+        updater(kubeconfig, tmp_path, *flags, name="second") as second,
+    ):
+        waiting.wait_for(first.leads, bool)
+        stage.wait_for_pods(lambda pods: requests(pods) == [[TARGET], [TARGET]])
+        idle = json.loads(second.ask("/plan")[1])
+        code = first.end()
+        waiting.wait_for(second.leads, bool)
+        wait_for_holds(second, "InsideBounds", "ChangeTooSmall", "TooYoung")
+
+    assert (idle["plannedAt"], idle["pods"]) == (None, [])
+    assert code == 0

@@ -1,0 +1,187 @@
+"""What tests of a real updater have in common: Deployments, and what is planned for them.
+
+Recommendations are written by hand, and so is the lease of an admission controller.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from e2e.components import SLOW_SECONDS, Json, Run, running
+
+from rig import waiting
+from rig.controlplane import ControlPlane
+from trimtab.api.times import format_micro_time
+
+MERGE = "application/merge-patch+json"
+AUTOSCALING = "autoscaling.k8s.io/v1"
+HIGHER_CPU = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
+HIGHER_MEMORY = {"resources": ["memory"], "changeRequirement": "TargetHigherThanRequests"}
+HIGHER = {"resources": ["cpu", "memory"], "changeRequirement": "TargetHigherThanRequests"}
+SMALL, LARGE = {"cpu": "100m", "memory": "100Mi"}, {"cpu": "500m", "memory": "500Mi"}
+TARGET = {"cpu": "200m", "memory": "200Mi"}
+
+updater = partial(running, "updater")
+
+
+class Stage:
+    """A namespace with Deployments and their autoscalers."""
+
+    def __init__(self, plane: ControlPlane, namespace: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._autoscalers = f"/apis/{AUTOSCALING}/namespaces/{namespace}/verticalpodautoscalers"
+
+    def deploy(
+        self,
+        name: str = "web",
+        *requests: Json,
+        replicas: int = 2,
+        annotations: dict[str, str] | None = None,
+    ) -> list[str]:
+        """A Deployment with a container for each of the requests; the uids of its pods."""
+        containers = [
+            {"name": f"c{index}", "image": "none", "resources": {"requests": each}}
+            for index, each in enumerate(requests or (SMALL,))
+        ]
+        metadata = {"labels": {"app": name}, "annotations": annotations or {}}
+        spec = {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": metadata, "spec": {"containers": containers}},
+        }
+        self._create(
+            f"/apis/apps/v1/namespaces/{self.namespace}/deployments", "apps/v1", name, spec
+        )
+        pods = self.wait_for_pods(
+            lambda pods: len(pods) == replicas and all(map(reports_resources, pods)), name
+        )
+        return [pod["metadata"]["uid"] for pod in pods]
+
+    def autoscale(
+        self,
+        *targets: Json,
+        name: str = "web",
+        mode: str = "Recreate",
+        requirements: list[Json] | None = None,
+        **spec: Any,
+    ) -> None:
+        """An autoscaler of the Deployment, with bounds that are the targets themselves."""
+        policy = {"updateMode": mode, "evictionRequirements": requirements or []}
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        wanted = {"targetRef": target, "updatePolicy": policy, **spec}
+        self._create(self._autoscalers, AUTOSCALING, name, wanted)
+        self.recommend(*targets or (TARGET,), name=name)
+
+    def recommend(self, *targets: Json, name: str = "web") -> None:
+        recommended = [
+            {"containerName": f"c{index}", "target": each, "lowerBound": each, "upperBound": each}
+            for index, each in enumerate(targets)
+        ]
+        status = {"recommendation": {"containerRecommendations": recommended}}
+        self._patch(f"{self._autoscalers}/{name}/status", {"status": status})
+
+    def edit(self, policy: Json, name: str = "web") -> None:
+        self._patch(f"{self._autoscalers}/{name}", {"spec": {"updatePolicy": policy}})
+
+    def annotate(self, pod: str, annotations: dict[str, str]) -> None:
+        self._patch(f"{self._pods}/{pod}", {"metadata": {"annotations": annotations}})
+
+    def protect(self, name: str = "web", *, max_unavailable: int = 0) -> None:
+        """A PodDisruptionBudget of the pods, that its controller has seen."""
+        path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets"
+        spec = {"maxUnavailable": max_unavailable, "selector": {"matchLabels": {"app": name}}}
+        self._create(path, "policy/v1", name, spec, kind="PodDisruptionBudget")
+        self.plane.wait_for(
+            f"{path}/{name}", lambda found: found.get("status", {}).get("observedGeneration")
+        )
+
+    def promise_admission(self) -> None:
+        """The lease that an admission controller would renew, written once."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        now = format_micro_time(datetime.now(UTC))
+        spec = {"holderIdentity": "test", "leaseDurationSeconds": 60, "renewTime": now}
+        self._create(path, "coordination.k8s.io/v1", "vpa-admission-controller", spec, kind="Lease")
+
+    def flags(self, *more: str) -> tuple[str, ...]:
+        """Those of an updater that is for this namespace alone, and is quick."""
+        return (
+            f"--vpa-object-namespace={self.namespace}",
+            f"--admission-controller-status-lease-namespace={self.namespace}",
+            "--admission-controller-status-lease-timeout=1h",
+            f"--leader-elect-resource-namespace={self.namespace}",
+            "--updater-interval=1s",
+            "--eviction-rate-limit=0",
+            *more,
+        )
+
+    def pods(self, name: str = "web") -> list[Json]:
+        _, body = self.plane.request("GET", f"{self._pods}?labelSelector=app%3D{name}")
+        found: list[Json] = json.loads(body)["items"]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def wait_for_pods(self, holds: Callable[[list[Json]], object], name: str = "web") -> list[Json]:
+        return waiting.wait_for(lambda: self.pods(name), holds, patience_seconds=SLOW_SECONDS)
+
+    def uids(self, name: str = "web") -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.pods(name)}
+
+    def condition(self, kind: str, name: str = "web") -> Json:
+        """A condition of the autoscaler, as soon as it has it."""
+        found = self.plane.wait_for(
+            f"{self._autoscalers}/{name}",
+            lambda found: kind in conditions(found),
+            patience_seconds=SLOW_SECONDS,
+        )
+        told: Json = conditions(found)[kind]
+        return told
+
+    def _create(self, path: str, version: str, name: str, spec: Json, *, kind: str = "") -> None:
+        kind = kind or ("Deployment" if version == "apps/v1" else "VerticalPodAutoscaler")
+        manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        self.plane.create(path, manifest)
+
+    def _patch(self, path: str, patch: Json) -> None:
+        status, body = self.plane.request("PATCH", path, json.dumps(patch).encode(), MERGE)
+        assert status == 200, body
+
+
+def conditions(autoscaler: Json) -> dict[str, Json]:
+    return {each["type"]: each for each in autoscaler.get("status", {}).get("conditions", [])}
+
+
+def reports_resources(pod: Json) -> bool:
+    statuses = pod["status"].get("containerStatuses", [])
+    return bool(statuses) and all("resources" in each for each in statuses)
+
+
+def requests(pods: list[Json]) -> list[list[Json]]:
+    """What the containers of each pod have, by the word of its node."""
+    return [
+        [each["resources"].get("requests", {}) for each in pod["status"]["containerStatuses"]]
+        for pod in pods
+    ]
+
+
+def plan(run: Run, name: str = "web") -> dict[str, Json]:
+    """The entries of the plan about an autoscaler's pods."""
+    _, body = run.ask(f"/plan?autoscaler={name}")
+    return {entry["pod"]: entry for entry in json.loads(body or '{"pods": []}')["pods"]}
+
+
+def wait_for_plan(run: Run, holds: Callable[[list[Json]], object], name: str = "web") -> list[Json]:
+    return waiting.wait_for(
+        lambda: list(plan(run, name).values()), holds, patience_seconds=SLOW_SECONDS
+    )
+
+
+def wait_for_holds(run: Run, *reasons: str, name: str = "web") -> list[Json]:
+    """The plan, as soon as it holds every pod for one of the reasons."""
+    return wait_for_plan(
+        run,
+        lambda entries: entries and all(each.get("reason") in reasons for each in entries),
+        name,
+    )

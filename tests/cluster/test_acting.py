@@ -185,6 +185,28 @@ async def test_a_status_that_differs_in_anything_is_written(
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize(
+    ("autoscaler", "seconds"),
+    [
+        pytest.param(an_autoscaler(), 0, id="a first recommendation does not wait"),
+        pytest.param(published(conditions=()), 2, id="a later one keeps to the budget"),
+    ],
+)
+async def test_only_first_recommendations_are_exempt_from_the_budget(
+    autoscaler: Any, seconds: int
+) -> None:
+    clock = StillClock()
+    async with serving(always_ok) as server, a_client(server.url, clock=clock, rate=1) as client:
+        acts = Acts(client, Checkpoints())
+        for _ in range(3):
+            await acts.publish_status(autoscaler, RECOMMENDATION, (CONDITION,))
+        before = clock.now()
+        await client.fetch("/version")
+
+    assert before == NOW + timedelta(seconds=seconds)
+    assert clock.now() - before == timedelta(seconds=1 if seconds else 0)
+
+
 HELD = Condition("UpdatesHeld", "True", last_transition_time=NOW)
 
 

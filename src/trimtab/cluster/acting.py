@@ -58,8 +58,10 @@ class Acts:
         # What would be written is compared, for times and amounts are coarser there than here.
         if patch != _stored_status(autoscaler):
             path = paths.item(paths.autoscalers(autoscaler.namespace), autoscaler.name, "status")
+            # Pods are started without advice until this is there (decision 0015).
+            is_first = bool(recommendation) and not autoscaler.recommendation
             with self._rights.noted("publish status"):
-                await self._client.patch(path, patch)
+                await self._client.patch(path, patch, is_exempt=is_first)
 
     async def publish_conditions(
         self, autoscaler: Autoscaler, conditions: Sequence[Condition]

@@ -66,6 +66,8 @@ class _Request:
     body: bytes | None = None
     content_type: str = JSON
     is_urgent: bool = False
+    is_exempt: bool = False
+    """Whether it neither waits for the budget nor takes from it."""
     is_stream: bool = False
 
     @property
@@ -129,9 +131,13 @@ class Client:
         """The object as the body replaced it."""
         return await self._call(_Request("PUT", path, {}, body, is_urgent=is_urgent))
 
-    async def patch(self, path: str, body: bytes, content_type: str = JSON_PATCH) -> bytes:
-        """The object as the patch left it."""
-        return await self._call(_Request("PATCH", path, {}, body, content_type))
+    async def patch(
+        self, path: str, body: bytes, content_type: str = JSON_PATCH, *, is_exempt: bool = False
+    ) -> bytes:
+        """The object as the patch left it; one that is exempt is not held up by the budget."""
+        return await self._call(
+            _Request("PATCH", path, {}, body, content_type, is_exempt=is_exempt)
+        )
 
     async def delete(self, path: str) -> bytes:
         """What the server says of the deletion."""
@@ -197,7 +203,8 @@ class Client:
             return await self._send(request, fresh)
 
     async def _send(self, request: _Request, identity: Identity) -> aiohttp.ClientResponse:
-        await self._budget.spend(is_urgent=request.is_urgent)
+        if not request.is_exempt:
+            await self._budget.spend(is_urgent=request.is_urgent)
         connection = self._connection
         url = URL(connection.server + request.path, encoded=True)
         headers = CIMultiDict(identity.headers)

@@ -10,6 +10,7 @@ from trimtab.api import (
     autoscalers,
     checkpoints,
     evictions,
+    external_metrics,
     leases,
     limit_ranges,
     metrics,
@@ -17,6 +18,7 @@ from trimtab.api import (
     pods,
     workloads,
 )
+from trimtab.core.resources import Resource
 
 Json = Any
 
@@ -233,6 +235,15 @@ POD_METRICS = {
 }
 POD_METRICS_LIST = {"metadata": {}, "items": [POD_METRICS]}
 
+EXTERNAL_METRIC = {
+    "metricName": "pod_cpu",
+    "metricLabels": {"pod": "web-0", "name": "app"},
+    "timestamp": "2026-08-01T00:00:00Z",
+    "window": 60,
+    "value": "150m",
+}
+EXTERNAL_METRICS = {"metadata": {}, "items": [EXTERNAL_METRIC]}
+
 REVIEW = {
     "apiVersion": "admission.k8s.io/v1",
     "kind": "AdmissionReview",
@@ -275,6 +286,10 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], Json]] = {
     "scale": (partial(workloads.decode_scale, "Rollout"), SCALE),
     "lease": (leases.decode_lease, LEASE),
     "metrics": (metrics.decode_pod_metrics, POD_METRICS_LIST),
+    "external metrics": (
+        partial(external_metrics.decode_external_metrics, Resource.CPU),
+        EXTERNAL_METRICS,
+    ),
     "review": (admission.decode_review, REVIEW),
     "eviction": (evictions.decode_memory_evictions, EVICTION_EVENT),
 }

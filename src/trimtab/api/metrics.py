@@ -52,6 +52,8 @@ class UsageColumns:
     has_cpu: tuple[bool, ...] = ()
     """False where no CPU is reported, which the original takes for a usage of zero."""
     has_memory: tuple[bool, ...] = ()
+    problems: tuple[Exception, ...] = ()
+    """What kept parts of it from being read."""
 
 
 def decode_pod_metrics(data: bytes) -> tuple[UsageColumns, tuple[Unreadable, ...]]:

@@ -16,9 +16,13 @@ from trimtab.cli.recommender_flags import RecommenderFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.external_usage import ExternalMetricsApi
+from trimtab.cluster.ports import UsageSource
 from trimtab.cluster.usage import MetricsApi
+from trimtab.core.resources import Resource
 from trimtab.recommender import telling
 from trimtab.recommender.exporting import RecommendationExporter
+from trimtab.recommender.external_usage import ExternalUsage
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.metrics import Meter
 from trimtab.recommender.reports import Turnout
@@ -46,8 +50,8 @@ def _advice(flags: RecommenderFlags) -> list[str]:
         "--storage=prometheus is not available yet: history comes from checkpoints": (
             flags.loop.storage == "prometheus"
         ),
-        "--use-external-metrics is not available yet: usage comes from metrics.k8s.io": (
-            flags.learning.use_external_metrics
+        "--use-external-metrics reads nothing without the name of a metric": (
+            flags.learning.use_external_metrics and not _external_metrics(flags)
         ),
         "--min-checkpoints is deprecated and has no effect": (
             flags.loop.min_checkpoints != _FLAGS.loop.min_checkpoints
@@ -57,6 +61,15 @@ def _advice(flags: RecommenderFlags) -> list[str]:
         ),
     }
     return [advice for advice, applies in findings.items() if applies]
+
+
+def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
+    """The external metric of each resource that has one."""
+    named = {
+        Resource.CPU: flags.learning.external_metrics_cpu_metric,
+        Resource.MEMORY: flags.learning.external_metrics_memory_metric,
+    }
+    return {resource: metric for resource, metric in named.items() if metric}
 
 
 class _Process:
@@ -75,7 +88,7 @@ class _Process:
         self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         self._recommender = Recommender(
             self.cluster,
-            MetricsApi(client, settings.namespace),
+            self._choose_usage(order, clock),
             settings=settings,
             clock=clock,
             tell=self._tell,
@@ -83,6 +96,21 @@ class _Process:
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
         self.heartbeat = Heartbeat(clock.elapsed, silence)
         self._meter = Meter()
+
+    def _choose_usage(self, order: _Order, clock: RealClock) -> UsageSource:
+        """The source of samples that the flags ask for."""
+        flags, settings = order.flags, order.settings
+        if not flags.learning.use_external_metrics:
+            return MetricsApi(self._client, settings.namespace)
+        metrics = ExternalMetricsApi(
+            self._client,
+            _external_metrics(flags),
+            flags.history.container_name_label,
+            clock,
+            # The rest of a tick needs its time too.
+            within=settings.interval / 2,
+        )
+        return ExternalUsage(metrics, lambda: self._recommender.knowledge)
 
     async def act(self) -> None:
         with self.heartbeat.expected():

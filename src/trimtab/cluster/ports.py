@@ -11,12 +11,14 @@ from typing import Protocol, TypeVar
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
 from trimtab.api.evictions import MemoryEviction
+from trimtab.api.external_metrics import PodGroup
 from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
 from trimtab.api.secrets import Secret
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.past_pods import PodTrace
@@ -24,6 +26,7 @@ from trimtab.core.past_usage import PastUsage, Shard
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.registration import Registration
 from trimtab.core.resources import Resource
+from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
@@ -76,6 +79,13 @@ class UsageSource(Protocol):
         """The newest reading of every container."""
 
 
+class ExternalMetrics(Protocol):
+    """A source that tells only of pods that it is asked for."""
+
+    async def fetch(self, groups: Sequence[PodGroup]) -> UsageColumns:
+        """The newest readings of these pods, and what kept parts of them from coming."""
+
+
 class HistorySource(Protocol):
     """Where past usage comes from; it raises a HistoryError while that cannot be read."""
 
@@ -97,7 +107,11 @@ class Cluster(Protocol):
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""
+    namespaces: Store[Namespace]
     owners: Owners
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        """All resource quotas of the namespace."""
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         """The items of all limit ranges of the namespace."""
@@ -132,6 +146,9 @@ class Cluster(Protocol):
 
     async def delete_checkpoint(self, namespace: str, name: str) -> None:
         """Delete a checkpoint; one that is gone already is no error."""
+
+    async def can_resize(self) -> bool:
+        """Whether pods can be resized in place here."""
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is still the one that was seen and its budgets allow it."""

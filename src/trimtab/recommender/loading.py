@@ -5,6 +5,7 @@ autoscaler that cannot be read is still there, one that names another recommende
 back, and a target that is gone for a moment loses nothing.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,14 +19,14 @@ from trimtab.core.conditions import Unsupported, UnsupportedReason
 from trimtab.core.containers import PodName
 from trimtab.core.nodes import Node, largest_allocatable
 from trimtab.core.oom_ledger import highest_need
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Container, ContainerKind, Pod, PodPhase, WorkloadName
 from trimtab.core.resources import Resource
 from trimtab.core.rotation import Turn, find_orphans
 from trimtab.core.selectors import Selector
 from trimtab.core.supplements import settle_expected
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.oom_watch import PodKey
-from trimtab.recommender.reports import Problem, Step, TickReport
+from trimtab.recommender.reports import Problem, ResourceSource, Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -90,8 +91,10 @@ def load_pods(
         for pod in pods
         if pod.phase is not PodPhase.PENDING and settings.covers(pod.namespace)
     }
+    reads: Counter[ResourceSource] = Counter()
     for key, pod in present.items():
         if view.tracked.get(key) is not pod:
+            reads.update(map(_source_of, pod.containers))
             _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
     gone = view.tracked.keys() - present.keys()
     view.leaving |= {PodName(*key) for key in gone}
@@ -100,7 +103,7 @@ def load_pods(
     knowledge.selection_changed = False
     settle_expected(knowledge.usage, knowledge.pods.expected)
     knowledge.pods.expected.clear()
-    return TickReport(pods=len(view.tracked) - len(gone))
+    return TickReport(pods=len(view.tracked) - len(gone), resource_reads=reads)
 
 
 def load_nodes(knowledge: Knowledge, nodes: Store[Node], settings: RecommenderSettings) -> None:
@@ -158,6 +161,13 @@ def _load_pod(
         view.ended.add(name)
     else:
         view.ended.discard(name)
+
+
+def _source_of(container: Container) -> ResourceSource:
+    is_sidecar = container.kind is ContainerKind.SIDECAR
+    if container.status is None:
+        return ResourceSource.SIDECAR_SPEC if is_sidecar else ResourceSource.SPEC
+    return ResourceSource.SIDECAR_STATUS if is_sidecar else ResourceSource.STATUS
 
 
 def _meet(

@@ -37,6 +37,8 @@ RecordT = TypeVar("RecordT")
 NOT_LISTED_YET: Final = timedelta(seconds=1)
 """How soon it is tried again while the cluster has not been seen as a whole."""
 LAST_WRITERS: Final = 50
+MOST_TOLD: Final = 20
+"""So much is told of usage that could not be read in one tick; the rest is alike."""
 """So many writes are under way at once when everything is saved before the end, at least."""
 WATCH_ANEW: Final = timedelta(seconds=10)
 """How soon it is listened again after changes ended (the original's span)."""
@@ -165,6 +167,8 @@ class Recommender:
     async def _publish(self) -> TickReport:
         now = self._clock.now()
         writers = self._writers(now)
+            some = [Problem(Step.LOAD_USAGE, "some usage", one) for one in columns.problems]
+            report += TickReport(problems=tuple(some[:MOST_TOLD]))
         return await publish(self._knowledge, self._cluster, writers, self._settings, now)
 
     async def _maintain_checkpoints(self) -> TickReport:

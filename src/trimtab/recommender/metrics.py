@@ -47,6 +47,11 @@ USAGE_RESPONSES: Final = PlainCounter(
     "How often usage was asked for, and whether that failed.",
     ["is_error", "client_name"],
 )
+RESOURCE_READS: Final = PlainCounter(
+    "vpa_resources_get_resources_count",
+    "Containers whose resources were read, by where.",
+    ["source"],
+)
 SAMPLES: Final = Counter(
     "vpa_recommender_samples",
     "Readings of usage and OOM kills, and what became of them.",
@@ -133,6 +138,8 @@ def _count_report(report: TickReport) -> None:
     CHECKPOINTS.labels("deleted").inc(report.checkpoints_deleted)
     for problem in report.problems:
         PROBLEMS.labels(problem.step).inc()
+    for source, count in report.resource_reads.items():
+        RESOURCE_READS.add(source, count=count)
 
 
 def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:

@@ -1,5 +1,6 @@
 """What became of a tick: counts and problems, for logs, metrics and tests to be hung on."""
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -45,6 +46,15 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
+class ResourceSource(StrEnum):
+    """Where the resources of a container were read; the values are the original's."""
+
+    STATUS = "Pod.Status.ContainerStatuses"
+    SIDECAR_STATUS = "Pod.Status.InitContainerStatuses"
+    SPEC = "Pod.Spec.Containers"
+    SIDECAR_SPEC = "Pod.Spec.InitContainers"
+
+
     """What was done, by one step or by all of them: reports can be added."""
 
     autoscalers: int = 0
@@ -53,6 +63,8 @@ class TickReport:
     """Those that are tracked."""
     cpu: Intake = field(default_factory=Intake)
     memory: Intake = field(default_factory=Intake)
+    resource_reads: Counter[ResourceSource] = field(default_factory=Counter)
+    """Containers of pods that are new or have changed, by where their resources were read."""
     oom_kills: Intake = field(default_factory=Intake)
     unplaced_oom_kills: int = 0
     """Kills of containers that nobody knows anything else of."""

@@ -283,3 +283,33 @@ async def test_who_follows_the_changes_knows_every_object_as_the_store_does(
 
         assert {name: known[name] for name in things} == things
         assert len(reader) == len(things)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from("abc"), st.integers(0, 2)),
+        st.tuples(st.just("drop"), st.sampled_from("abc"), st.just(0)),
+        st.tuples(st.just("list"), st.sampled_from("abc"), st.integers(0, 2)),
+    ),
+    max_size=12,
+)
+
+
+@given(steps=STEPS)
+def test_an_index_holds_under_each_key_what_the_store_holds(
+    steps: list[tuple[str, str, int]],
+) -> None:
+    writer, reader, _ = a_store(a_thing("a", 0))
+    early = reader.index(lambda thing: thing % 2)
+    for act, name, value in steps:
+        if act == "put":
+            writer.put(a_thing(name, value))
+        elif act == "drop":
+            writer.drop(ObjectName("default", name))
+        else:
+            writer.replace([a_thing(name, value), a_thing("z", 1)])
+    late = reader.index(lambda thing: thing % 2)
+
+    for key in (0, 1):
+        held = sorted(thing for thing in reader if thing % 2 == key)
+        assert sorted(early.under(key)) == sorted(late.under(key)) == held

@@ -21,7 +21,7 @@ from trimtab.api.leases import Lease
 from trimtab.api.metrics import UsageColumns
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import Owners, Store
+from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -85,8 +85,8 @@ class TellingClock(StillClock):
 class SmallWorld:
     """The cluster, its owners, and the source of its usage, in one."""
 
-    pods: Store[Pod]
-    autoscalers: Store[Autoscaler]
+    pods: IndexedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     owners: Owners

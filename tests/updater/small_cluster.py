@@ -23,7 +23,7 @@ from trimtab.api.statuses import Status
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import BudgetError, ClusterError, ConflictError, NotFoundError
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import Owners, Store
+from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -68,8 +68,8 @@ class _NoScales:
 class SmallCluster:
     """The cluster; tests change its attributes to let things go wrong."""
 
-    pods: Store[Pod]
-    autoscalers: Store[Autoscaler]
+    pods: IndexedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     owners: Owners

@@ -131,3 +131,36 @@ def test_the_order_in_which_tasks_come_in_plays_no_part(
     two.replace_all(shuffled)
 
     assert names(one) == names(two)
+
+
+OWNERS = st.sampled_from(("web-1", "api-1", "job-1"))
+PARTS = st.tuples(OWNERS, st.lists(st.integers(0, 9), max_size=4), st.integers(0, 3))
+
+
+@given(st.lists(PARTS, max_size=8))
+def test_parts_and_takes_leave_what_a_sorted_list_would_hold(
+    parts: list[tuple[str, list[int], int]],
+) -> None:
+    lane = Lane(PACE, NOW)
+    held: list[tuple[int, str, str]] = []
+    for number, (owner, changes, takes) in enumerate(parts):
+        named = [(much, f"{number}-{place}") for place, much in enumerate(changes)]
+        tasks = [a_task(name, float(much), owner=owner) for much, name in named]
+        lane.replace_part({OwnerKey("default", "ReplicaSet", owner, "", "")}, tasks)
+        held = [each for each in held if each[2] != owner]
+        held = sorted([*held, *((-much, name, owner) for much, name in named)])
+        taken = [lane.take().act.pod.name for _ in range(min(takes, len(lane)))]
+
+        assert taken == [name for _, name, _ in held[:takes]]
+        held = held[takes:]
+
+    assert names(lane) == [name for _, name, _ in held]
+
+
+def test_what_is_taken_by_a_condition_is_held_no_longer() -> None:
+    lane = Lane(PACE, NOW)
+    lane.replace_all([a_task("much", 9.0), a_task("little", 0.1), a_task("other", owner="api-1")])
+    taken = lane.take_where(lambda task: task.act.pod.name != "other")
+
+    assert [task.act.pod.name for task in taken] == ["little", "much"]
+    assert names(lane) == ["other"]

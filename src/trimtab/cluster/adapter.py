@@ -20,7 +20,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.evictions import MemoryEvictions
 from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import Clock, Owners, Store
+from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
 from trimtab.cluster.scales import Scales
 from trimtab.cluster.sharing import decode_thrifty_pod
 from trimtab.cluster.store import Reader, Writer, open_store
@@ -128,8 +128,8 @@ class _Watches:
 class LiveCluster(Acts):
     """A cluster as its API server shows it; it is current only while `run` runs."""
 
-    pods: Store[Pod]
-    autoscalers: Store[Autoscaler]
+    pods: IndexedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     owners: Owners

@@ -4,7 +4,7 @@ Shaped by what a component needs to decide and do, not by REST. Two worlds stand
 Kubernetes API server, and a simulated cluster in virtual time. Acts raise errors of `errors.py`.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -62,6 +62,20 @@ class Store(Protocol[RecordT_co]):
         """Objects that are there but cannot be read; nobody may take them for deleted."""
 
 
+class Index(Protocol[RecordT_co]):
+    """The objects of a store by a key of theirs, always as the store holds them."""
+
+    def under(self, key: Hashable) -> Sequence[RecordT_co]:
+        """The objects with this key, in the order in which they came to it."""
+
+
+class IndexedStore(Store[RecordT_co], Protocol[RecordT_co]):
+    """A store in which some objects are found without a look at all of them."""
+
+    def index(self, key: Callable[[RecordT_co], Hashable]) -> Index[RecordT_co]:
+        """The objects by a key that follows from each of them; to be asked for once."""
+
+
 class Owners(Protocol):
     """Who owns whom, as far as it is known."""
 
@@ -102,8 +116,8 @@ class HistorySource(Protocol):
 class Cluster(Protocol):
     """The cluster: what is in it, and what may be done to it."""
 
-    pods: Store[Pod]
-    autoscalers: Store[Autoscaler]
+    pods: IndexedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""

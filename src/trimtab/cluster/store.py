@@ -5,7 +5,7 @@ Readers never see a list half done: `replace` swaps the whole content and tells 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -47,6 +47,35 @@ class Changes(AsyncIterator[RecordT]):
         self._filled.set()
 
 
+class Index(Generic[RecordT]):
+    """The objects of a store by a key of theirs, always as the store holds them."""
+
+    def __init__(self, key: Callable[[RecordT], Hashable]) -> None:
+        self._key = key
+        self._groups: dict[Hashable, dict[ObjectName, RecordT]] = {}
+
+    def under(self, key: Hashable) -> Sequence[RecordT]:
+        """The objects with this key, in the order in which they came to it."""
+        return tuple(self._groups.get(key, {}).values())
+
+    def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:
+        """Take note of how an object changed; None where it was or is not there."""
+        if before is not None and (after is None or self._key(after) != self._key(before)):
+            self._drop(name, self._key(before))
+        if after is not None:
+            self._groups.setdefault(self._key(after), {})[name] = after
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._groups = {}
+
+    def _drop(self, name: ObjectName, key: Hashable) -> None:
+        group = self._groups[key]
+        del group[name]
+        if not group:
+            del self._groups[key]
+
+
 class _Contents(Generic[RecordT]):
     """What both handles share."""
 
@@ -58,12 +87,19 @@ class _Contents(Generic[RecordT]):
         self.synced = asyncio.Event()
         # Unlike a set, this is told in the order in which they came, in every run.
         self.readers: WeakKeyDictionary[Changes[RecordT], None] = WeakKeyDictionary()
+        self.indexes: list[Index[RecordT]] = []
 
     def find(self, name: ObjectName) -> RecordT | None:
         return self.by_namespace.get(name.namespace, {}).get(name.name)
 
     def confirm(self) -> None:
         self.current_at = self.clock.now()
+
+    def fill(self, index: Index[RecordT]) -> None:
+        index.clear()
+        for namespace, siblings in self.by_namespace.items():
+            for name, record in siblings.items():
+                index.put(ObjectName(namespace, name), None, record)
 
     def tell(self, entry: Entry[RecordT]) -> None:
         for reader in self.readers:
@@ -106,6 +142,13 @@ class Reader(Generic[RecordT]):
         self._contents.readers[changes] = None
         return changes
 
+    def index(self, key: Callable[[RecordT], Hashable]) -> Index[RecordT]:
+        """The objects by a key that follows from each of them; kept as long as the store."""
+        index = Index(key)
+        self._contents.fill(index)
+        self._contents.indexes.append(index)
+        return index
+
     @property
     def unreadable(self) -> Sequence[Unreadable]:
         """Objects that are there but cannot be read; nobody may take them for deleted."""
@@ -134,6 +177,8 @@ class Writer(Generic[RecordT]):
                 different.append(entry)
             fresh.setdefault(entry.name.namespace, {})[entry.name.name] = entry.record
         contents.by_namespace = fresh
+        for index in contents.indexes:
+            contents.fill(index)
         contents.unreadable = {ObjectName(each.namespace, each.name): each for each in unreadable}
         contents.confirm()
         contents.synced.set()
@@ -145,10 +190,12 @@ class Writer(Generic[RecordT]):
         contents = self._contents
         contents.confirm()
         contents.unreadable.pop(entry.name, None)
-        if contents.find(entry.name) != entry.record:
-            contents.by_namespace.setdefault(entry.name.namespace, {})[entry.name.name] = (
-                entry.record
-            )
+        name, record = entry.name, entry.record
+        before = contents.find(name)
+        if before != record:
+            contents.by_namespace.setdefault(name.namespace, {})[name.name] = record
+            for index in contents.indexes:
+                index.put(name, before, record)
             contents.tell(entry)
 
     def spoil(self, unreadable: Unreadable) -> None:
@@ -163,7 +210,9 @@ class Writer(Generic[RecordT]):
         contents.confirm()
         contents.unreadable.pop(name, None)
         siblings = contents.by_namespace.get(name.namespace, {})
-        siblings.pop(name.name, None)
+        before = siblings.pop(name.name, None)
+        for index in contents.indexes:
+            index.put(name, before, None)
         if not siblings:
             contents.by_namespace.pop(name.namespace, None)
 

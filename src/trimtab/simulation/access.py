@@ -14,7 +14,7 @@ from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import Clock, Owners, Store
+from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
 from trimtab.cluster.rights import MissingRights
 from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
@@ -124,8 +124,8 @@ class _Scales:
 class SimulatedCluster:
     """The cluster, with all that its line does to requests and watches."""
 
-    pods: Store[Pod]
-    autoscalers: Store[Autoscaler]
+    pods: IndexedStore[Pod]
+    autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     owners: Owners

@@ -4,9 +4,13 @@ Evictions and resizes wait in lanes of their own, since each has a budget of its
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import TypeAlias
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.outcomes import Act, Evict, Unboost
@@ -27,14 +31,26 @@ class Task:
     """The pods of the workload at the time, by uid."""
 
 
+_Rank: TypeAlias = tuple[bool, tuple[bool, float], str, str]
+
+
 class Lane:
-    """The tasks of one kind, with the pace at which they may be begun."""
+    """The tasks of one kind, with the pace at which they may be begun.
+
+    A part of a plan comes often and concerns few tasks, so it must cost no look at the others.
+    """
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
         self._settings = settings
         self._pace: Pace = begin_pace(now)
         self._closed_until = now
-        self._tasks: list[Task] = []
+        self._numbers = count()
+        self._tasks: dict[int, Task] = {}
+        """By number those that are held."""
+        self._numbers_of: defaultdict[OwnerKey | None, list[int]] = defaultdict(list)
+        """By owner the tasks that are held, and some that were."""
+        self._queue: list[tuple[_Rank, int]] = []
+        """A heap of their ranks and of minus their numbers, so that of equals the newest wins."""
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
@@ -42,29 +58,41 @@ class Lane:
 
     def replace_all(self, tasks: Iterable[Task]) -> None:
         """Hold these tasks and no others."""
-        # The most urgent one stands last, where it is cheap to take.
-        self._tasks = sorted(tasks, key=_rank, reverse=True)
-        if self._tasks:
-            self._filled.set()
+        self._tasks.clear()
+        self._numbers_of.clear()
+        self._queue = [(_rank(task), -self._hold(task)) for task in tasks]
+        heapify(self._queue)
 
     def replace_part(self, owners: Collection[OwnerKey], tasks: Iterable[Task]) -> None:
         """Hold these tasks in the place of all that concern pods of these owners."""
-        others = [task for task in self._tasks if owner_key(task.act.pod) not in owners]
-        self.replace_all([*others, *tasks])
+        for owner in owners:
+            for number in self._numbers_of.pop(owner, ()):
+                self._tasks.pop(number, None)
+        for task in tasks:
+            self.put_back(task)
 
     def put_back(self, task: Task) -> None:
         """Hold a task again that could not be done."""
-        self.replace_all([*self._tasks, task])
+        heappush(self._queue, (_rank(task), -self._hold(task)))
 
     def take(self) -> Task:
         """The most urgent task, which is held no longer."""
-        return self._tasks.pop()
+        while True:
+            _, number = heappop(self._queue)
+            if (task := self._tasks.pop(-number, None)) is not None:
+                return task
 
     def take_where(self, condition: Callable[[Task], bool]) -> list[Task]:
-        """The tasks of which this is true, which are held no longer."""
-        taken = [task for task in self._tasks if condition(task)]
-        self._tasks = [task for task in self._tasks if not condition(task)]
-        return taken
+        """The tasks of which this is true, the least urgent first, which are held no longer."""
+        taken = [number for number, task in self._tasks.items() if condition(task)]
+        return sorted(map(self._tasks.pop, taken), key=_rank, reverse=True)
+
+    def _hold(self, task: Task) -> int:
+        number = next(self._numbers)
+        self._tasks[number] = task
+        self._numbers_of[owner_key(task.act.pod)].append(number)
+        self._filled.set()
+        return number
 
     async def filled(self) -> None:
         """Return when there is a task."""
@@ -116,7 +144,7 @@ class Agenda:
                 lane.replace_part(owners, its_tasks)
 
 
-def _rank(task: Task) -> tuple[bool, tuple[bool, float], str, str]:
+def _rank(task: Task) -> _Rank:
     act = task.act
     # A boost that is over comes first: it gives something back.
     ends_boost = isinstance(act, Unboost)

@@ -65,7 +65,11 @@ class Observer:
         self._cluster = cluster
         self._settings = settings
         self._memory = memory
+        self._pods_of = cluster.pods.index(owner_key)
+        self._autoscalers_of = cluster.autoscalers.index(_target_name)
         self._owners: dict[OwnerKey, Ownership] = {}
+        self._owners_under: defaultdict[WorkloadName | None, set[OwnerKey]] = defaultdict(set)
+        """The same by the topmost workload."""
         self._seen: dict[str, _Seen] = {}
         """By uid all pods of the last observations, so that only what changed is looked at."""
 
@@ -75,7 +79,10 @@ class Observer:
         everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
-        self._owners = await self._resolve_owners(pods)
+        owners = await self._resolve_owners(pods)
+        self._owners.clear()
+        self._owners_under.clear()
+        self._know_owners(owners)
         self._memory.forget_shown_evictions((seen.pod for seen in pods), now)
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
@@ -88,11 +95,11 @@ class Observer:
     ) -> Observation:
         """All pods of the workloads to which the owners belong."""
         owners = self._siblings(changed)
-        pods = [seen for seen in map(self._look_at, self._cluster.pods) if seen.owner in owners]
-        self._owners |= await self._resolve_owners(pods)
+        pods = [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
+        self._know_owners(await self._resolve_owners(pods))
         found = {self._owners[key].topmost for key in owners if key in self._owners}
         concerned = {workload for workload in found if workload is not None}
-        autoscalers = [each for each in self.autoscalers() if _target_name(each) in concerned]
+        autoscalers = [each for name in sorted(concerned) for each in self._autoscalers_for(name)]
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(concerned & self._memory.watched_workloads())
         return self._compose(
@@ -116,6 +123,10 @@ class Observer:
         ignored = self._settings.ignored_namespaces
         return [each for each in self._cluster.autoscalers if each.namespace not in ignored]
 
+    def _autoscalers_for(self, workload: WorkloadName) -> Sequence[Autoscaler]:
+        is_ignored = workload.namespace in self._settings.ignored_namespaces
+        return () if is_ignored else self._autoscalers_of.under(workload)
+
     def _look_at_all(self) -> list[_Seen]:
         """All pods; those that are gone are forgotten."""
         found = [self._look_at(pod) for pod in self._cluster.pods]
@@ -137,9 +148,14 @@ class Observer:
 
     def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
         known = {self._owners[key].topmost for key in changed if key in self._owners}
-        concerned = known - {None}
-        related = {key for key, each in self._owners.items() if each.topmost in concerned}
-        return related | set(changed)
+        return {*changed, *(key for name in known - {None} for key in self._owners_under[name])}
+
+    def _know_owners(self, owners: Mapping[OwnerKey, Ownership]) -> None:
+        for key, ownership in owners.items():
+            if (before := self._owners.get(key)) is not None:
+                self._owners_under[before.topmost].discard(key)
+            self._owners[key] = ownership
+            self._owners_under[ownership.topmost].add(key)
 
     async def _resolve_owners(self, pods: Iterable[_Seen]) -> dict[OwnerKey, Ownership]:
         one_each = {seen.owner: seen.pod for seen in pods if seen.owner is not None}

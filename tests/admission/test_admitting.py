@@ -264,7 +264,7 @@ def test_the_index_finds_what_a_search_through_all_autoscalers_finds(
         following.cancel()
         for target in ("web", "api", "db"):
             workload = WorkloadName("default", "Deployment", target)
-            found = {each.name for each in admission._index.find(workload)}
+            found = {each.name for each in admission.index.find(workload)}
 
             assert found == {
                 each.name

@@ -24,12 +24,12 @@ from trimtab.core.matching import (
     match_autoscalers,
 )
 from trimtab.core.operations import Patch
-from trimtab.core.patch import admission_patch
+from trimtab.core.patch import Sizing, size_pod
 from trimtab.core.pods import Pod, WorkloadName
 
 _logger: Final = logging.getLogger(__name__)
 
-UNCHANGED: Final[Patch] = ()
+UNCHANGED: Final = Sizing()
 
 
 class Admitted(StrEnum):
@@ -54,14 +54,14 @@ class Admission:
     def __init__(self, cluster: Cluster, settings: AdmissionSettings) -> None:
         self._cluster = cluster
         self._settings = settings
-        self._index = TargetIndex(cluster.autoscalers)
+        self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self.counts: Counter[Admitted] = Counter()
 
     async def run(self) -> None:
         """Keep up with the stores, for ever."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._index.follow())
+            group.create_task(self.index.follow())
             group.create_task(self._owners.find_out())
 
     def prepare(self) -> bool:
@@ -74,20 +74,24 @@ class Admission:
 
     def admit(self, pod: Pod) -> Patch:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
+        return self.size(pod).patch
+
+    def size(self, pod: Pod) -> Sizing:
+        """The same, and which containers get nothing for want of room."""
         try:
-            how, patch = self._admit(pod)
+            how, sizing = self._size(pod)
         except NotYetError:
-            how, patch = Admitted.OWNER_UNKNOWN, UNCHANGED
+            how, sizing = Admitted.OWNER_UNKNOWN, UNCHANGED
         except BoostError:
-            how, patch = Admitted.BOOST_INVALID, UNCHANGED
+            how, sizing = Admitted.BOOST_INVALID, UNCHANGED
         except Exception:
             # Whatever it is, it must not keep a pod from being created.
             _logger.exception("admission failed")
-            how, patch = Admitted.FAILED, UNCHANGED
+            how, sizing = Admitted.FAILED, UNCHANGED
         self.counts[how] += 1
-        return patch
+        return sizing
 
-    def _admit(self, pod: Pod) -> tuple[Admitted, Patch]:
+    def _size(self, pod: Pod) -> tuple[Admitted, Sizing]:
         if pod.namespace in self._settings.ignored_namespaces:
             return Admitted.IGNORED, UNCHANGED
         workload = self._owners.topmost(pod)
@@ -97,20 +101,20 @@ class Admission:
         autoscaler = self._governor(pod, workload)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
-        patch = admission_patch(
+        sizing = size_pod(
             pod,
             autoscaler,
             gates=self._settings.gates,
             limit_ranges=self._cluster.limit_ranges(pod.namespace),
             max_boost_millicores=self._settings.max_boost_millicores,
         )
-        return Admitted.PATCHED if patch else Admitted.COMPLETE, patch
+        return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 
     def _governor(self, pod: Pod, workload: WorkloadName) -> Autoscaler | None:
         """The autoscaler that gives the pod its size."""
         observed = [
             ObservedAutoscaler(each, self._owners.selector(workload, _api_version(each)))
-            for each in self._index.find(workload)
+            for each in self.index.find(workload)
         ]
         if not observed:
             return None

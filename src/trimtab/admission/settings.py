@@ -15,8 +15,12 @@ class AdmissionSettings:
     """`--feature-gates`."""
     max_boost_millicores: int | None = None
     """`--max-allowed-cpu-boost`; None for no limit."""
+    namespace: str = ""
+    """`--vpa-object-namespace`; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
     """`--ignored-vpa-object-namespaces`."""
+    allows_overlapping: bool = False
+    """`--allow-overlapping-autoscalers`: warn of them instead of refusing them."""
     status_lease_name: str = "vpa-admission-controller"
     """`--status-lease-name`."""
     status_lease_namespace: str = "kube-system"

@@ -6,6 +6,7 @@ and rotating certificates is left to others; here is only what they agree on wit
 """
 
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +24,30 @@ _VERSIONS: Final = {
     TlsVersion.V1_2: ssl.TLSVersion.TLSv1_2,
     TlsVersion.V1_3: ssl.TLSVersion.TLSv1_3,
 }
+
+
+_CIPHERS: Final = {
+    "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+}
+"""What Go's names of ciphers for TLS 1.2 are here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +68,28 @@ class CertificateSource(Protocol):
         """Load newer certificates into the context, for as long as the server runs."""
 
 
-def make_context(oldest: TlsVersion, ciphers: str = "") -> ssl.SSLContext:
-    """A server's context that has no certificate yet.
+def parse_version(text: str) -> TlsVersion:
+    """The version that `--min-tls-version` names; a ValueError if there is no such."""
+    return TlsVersion(text or TlsVersion.V1_2)
 
-    `ciphers` are OpenSSL's names, separated by colons, for TLS 1.2; the default ones if empty.
+
+def parse_ciphers(text: str) -> tuple[str, ...]:
+    """The ciphers that `--tls-ciphers` names; those that nobody knows are left out."""
+    names = text.replace(":", ",").split(",")
+    return tuple(_CIPHERS[name.strip()] for name in names if name.strip() in _CIPHERS)
+
+
+def make_context(oldest: TlsVersion, ciphers: Sequence[str] = ()) -> ssl.SSLContext:
+    """A server's context that has no certificate yet; without `ciphers` the usual ones are used.
+
+    Ciphers are for TLS 1.2: that of later versions are not for anybody to choose.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[oldest]
     # The API server speaks HTTP/1.1 to webhooks; it is told so before it can ask for more.
     context.set_alpn_protocols(["http/1.1"])
     if ciphers:
-        context.set_ciphers(ciphers)
+        context.set_ciphers(":".join(ciphers))
     return context
 
 

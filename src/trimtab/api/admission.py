@@ -33,12 +33,22 @@ class _Request(Wire, frozen=True, kw_only=True):
     namespace: str | None = None
     name: str | None = None
     operation: str | None = None
+    dry_run: bool | None = None
     object: msgspec.Raw = NOT_GIVEN
     old_object: msgspec.Raw = NOT_GIVEN
 
 
 class _Review(Wire, frozen=True, kw_only=True):
+    api_version: str | None = None
     request: _Request | None = None
+
+
+class _Identity(Wire, frozen=True, kw_only=True):
+    uid: str | None = None
+
+
+class _IdentifiedReview(Wire, frozen=True, kw_only=True):
+    request: _Identity | None = None
 
 
 class _Cause(Written, frozen=True, kw_only=True):
@@ -78,6 +88,7 @@ class _WrittenReview(Written, frozen=True, kw_only=True):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Review)
+_UID_DECODER: Final = msgspec.json.Decoder(_IdentifiedReview)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +109,8 @@ class AdmissionRequest:
     """The object's JSON; None on deletion."""
     old_object: bytes | None
     """The JSON of what is stored; None on creation."""
+    is_dry_run: bool = False
+    """Whether nothing will be stored, whatever is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +135,10 @@ Answer: TypeAlias = Allowed | Refused
 
 def decode_review(data: bytes) -> AdmissionRequest:
     """The request in the JSON of an AdmissionReview."""
-    source = decode(_DECODER, data).request
+    review = decode(_DECODER, data)
+    if review.api_version not in {None, _API_VERSION}:
+        raise DecodeError("apiVersion", f"{review.api_version} is not {_API_VERSION}")
+    source = review.request
     if source is None:
         raise DecodeError("request", "an AdmissionReview without a request asks nothing")
     resource = source.resource or _Resource()
@@ -137,7 +153,14 @@ def decode_review(data: bytes) -> AdmissionRequest:
         operation=source.operation or "",
         object=source.object if is_given(source.object) else None,
         old_object=source.old_object if is_given(source.old_object) else None,
+        is_dry_run=bool(source.dry_run),
     )
+
+
+def decode_uid(data: bytes) -> str:
+    """The uid of the request in an AdmissionReview, without looking at anything else."""
+    source = decode(_UID_DECODER, data).request
+    return (source and source.uid) or ""
 
 
 def encode_review(uid: str, answer: Answer) -> bytes:

@@ -19,6 +19,8 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 """One step of a path: the name of a field, or the index of an item."""
 _MAX_SHOWN: Final = 64
+_MAX_SEARCHED: Final = 2 * 1024 * 1024
+"""No object is larger; whoever sends more does not do so to be told what is wrong with it."""
 
 
 class DecodeError(ValueError):
@@ -55,6 +57,8 @@ def convert_each(
 
 def _shown(data: bytes, path: str) -> str:
     """The value at the path as people are shown it; nothing where the path leads nowhere."""
+    if len(data) > _MAX_SEARCHED:
+        return ""
     try:
         value: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -15,8 +15,8 @@ from trimtab.api.autoscaler_wire import VerticalPodAutoscaler, decode_wire
 from trimtab.api.crd_schema import JSON
 from trimtab.api.crds import GROUP
 from trimtab.api.decoding import DecodeError
-from trimtab.api.field_errors import ErrorType, FieldError
-from trimtab.api.validation import Verdict, validate
+from trimtab.api.field_errors import FieldError
+from trimtab.api.validation import Verdict, decode_flaw, validate
 from trimtab.core.gates import FeatureGates
 
 _KIND: Final = "VerticalPodAutoscaler"
@@ -60,7 +60,7 @@ def judge(
         try:
             decoded = decode_wire(json.dumps(manifest).encode())
         except DecodeError as error:
-            refusals = refusals or [_decode_error(error)]
+            refusals = refusals or [decode_flaw(error)]
         else:
             verdict = validate(
                 decoded, siblings=stored, gates=gates, allow_overlapping=allow_overlapping
@@ -93,10 +93,6 @@ def _schema_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
 def _unknown_field_warnings(manifest: dict[str, JSON]) -> Iterator[str]:
     for path in schema_check.unknown_fields(autoscaler_schema(), manifest):
         yield f"unknown field {field_errors.quote(path)} is dropped by the API server"
-
-
-def _decode_error(error: DecodeError) -> FieldError:
-    return FieldError(ErrorType.INVALID, error.path or ".", detail=error.problem)
 
 
 def _merge(errors: Sequence[FieldError], refusals: Sequence[FieldError]) -> tuple[FieldError, ...]:

@@ -15,11 +15,13 @@ from trimtab.core.pods import (
     Allocation,
     Container,
     ContainerKind,
+    Envelope,
     Pod,
     PodPhase,
     ResizeState,
     Termination,
 )
+from trimtab.core.resources import BOTH
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
@@ -42,6 +44,7 @@ class _Container(Wire, frozen=True, kw_only=True):
 class _Spec(Wire, frozen=True, kw_only=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
+    resources: _Resources | None = None
     node_name: str | None = None
 
 
@@ -132,7 +135,20 @@ def decode_pod(data: bytes) -> Pod:
         resize=_resize_state(conditions),
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
+        envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
     )
+
+
+def _convert_envelope(spec: _Spec, source: _Resources) -> Envelope:
+    own = _convert_allocation(source, "spec.resources") or Allocation()
+    asked = [
+        _convert_allocation(each.resources, f"spec.initContainers[{index}].resources")
+        for index, each in enumerate(spec.init_containers or ())
+        if each.restart_policy != "Always"
+    ]
+    requests = [each.requests for each in asked if each is not None and each.requests]
+    most = {kind: max(one.get(kind, 0) for one in requests) for kind in BOTH if requests}
+    return Envelope(own.requests or {}, own.limits or {}, most)
 
 
 def _regular_containers(spec: _Spec, status: _Status) -> Iterator[Container]:

@@ -12,7 +12,8 @@ from typing import Final
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors, gate_ratchet
 from trimtab.api.boost_validation import boost_errors
-from trimtab.api.field_errors import FieldError
+from trimtab.api.decoding import DecodeError
+from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.policy_validation import policy_errors, policy_warnings
 from trimtab.api.selector_validation import overlaps, selector_errors, selector_warnings
 from trimtab.api.update_policy_validation import update_policy_errors, update_policy_warnings
@@ -66,6 +67,11 @@ def validate(
     lacks_policy = new.spec is None or new.spec.update_policy is None
     patch = (_DEFAULT_UPDATE_POLICY,) if lacks_policy and not errors else ()
     return Verdict(errors, warnings, patch)
+
+
+def decode_flaw(error: DecodeError) -> FieldError:
+    """The error for an object that cannot be read."""
+    return FieldError(ErrorType.INVALID, error.path or ".", detail=error.problem)
 
 
 def _spec_errors(

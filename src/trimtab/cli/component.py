@@ -85,7 +85,8 @@ def check(
     settings = starting.make_settings(
         lambda: to_settings(gates), starting.list_changed(common, flags)
     )
-    address, lease = str(known["address"]), str(known["leader_elect_resource_name"])
+    # Who takes part in no election has no name for its lease.
+    address, lease = str(known["address"]), str(known.get("leader_elect_resource_name", ""))
     parse_address(address)
     election = election_settings(common.election, lease)
     return Order(common, flags, settings, address, election, [*unknown, *flaws])

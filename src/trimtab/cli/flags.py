@@ -117,3 +117,18 @@ class CommonFlags:
     election: ElectionFlags = ElectionFlags()
     logs: LogFlags = LogFlags()
     klog: KlogFlags = KlogFlags()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class LeaderlessFlags:
+    """All flags that a component has of which every copy acts."""
+
+    cluster: ClusterFlags = ClusterFlags()
+    logs: LogFlags = LogFlags()
+    klog: KlogFlags = KlogFlags()
+
+    @property
+    def common(self) -> CommonFlags:
+        """The same, with an election in which nobody takes part."""
+        return CommonFlags(cluster=self.cluster, logs=self.logs, klog=self.klog)

@@ -87,6 +87,19 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
+    "trimtab.cli.admission:admit",
+    name="admission-controller",
+    usage="Usage: trimtab admission-controller [OPTIONS]",
+    help="""Give new pods the size that is recommended for them, and check autoscalers.
+
+    Flags have the names and defaults of the original's. Each can be set by the environment, too:
+    --webhook-service is TRIMTAB_WEBHOOK_SERVICE. The exit code is 0 if it was told to end, 1 if
+    there is no cluster or no certificate, and 2 if the flags make no sense.
+    """,
+    config=_ENVIRONMENT,
+    default_parameter=_FLAGS,
+)
+app.command(
     "trimtab.cli.demo:demo",
     name="demo",
     help="""Watch the real components at work on a simulated cluster, for a minute.

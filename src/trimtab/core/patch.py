@@ -7,6 +7,7 @@ from trimtab.core.allocations import Allotment, controls_limits, is_off, recomme
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
 from trimtab.core.autoscalers import Autoscaler, effective_boost
 from trimtab.core.boost import annotation_name, boost_cpu, format_original, parse_original
+from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
@@ -17,6 +18,15 @@ from trimtab.core.quantities import format_amount
 from trimtab.core.resources import BOTH, Resource, Resources
 
 
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """What a new pod gets."""
+
+    patch: Patch = ()
+    misfits: tuple[str, ...] = ()
+    """Containers that get nothing, because the resources of the pod itself leave no room for it."""
+
+
 def admission_patch(
     pod: Pod,
     autoscaler: Autoscaler | None,
@@ -25,20 +35,41 @@ def admission_patch(
     limit_ranges: Sequence[LimitRangeItem] = (),
     max_boost_millicores: int | None = None,
 ) -> Patch:
-    """What to change in a pod that is being created; nothing if no autoscaler governs it.
+    """What to change in a pod that is being created; nothing if no autoscaler governs it."""
+    return size_pod(
+        pod,
+        autoscaler,
+        gates=gates,
+        limit_ranges=limit_ranges,
+        max_boost_millicores=max_boost_millicores,
+    ).patch
+
+
+def size_pod(
+    pod: Pod,
+    autoscaler: Autoscaler | None,
+    *,
+    gates: FeatureGates,
+    limit_ranges: Sequence[LimitRangeItem] = (),
+    max_boost_millicores: int | None = None,
+) -> Sizing:
+    """What a pod that is being created gets, and which of its containers get nothing.
 
     A pod may come by twice, or be a copy of one that did: a boost that it brings along is not
     boosted again, so that the second patch changes nothing.
     """
     if autoscaler is None:
-        return ()
+        return Sizing()
     door = _Door(autoscaler, gates.cpu_startup_boost, limit_ranges, max_boost_millicores)
     originals = _originals(pod) if gates.cpu_startup_boost else {}
     wishes = door.wishes(pod, originals)
     if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
         known = {name: found for name, found in originals.items() if name not in stale}
         wishes = door.wishes(pod, known)
-    return tuple(_operations(pod, autoscaler.name, wishes))
+    misfits = find_misfits(pod, {wish.container.name: wish.recommended for wish in wishes})
+    if misfits:
+        wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
+    return Sizing(tuple(_operations(pod, autoscaler.name, wishes)), misfits)
 
 
 def resource_operations(
@@ -127,6 +158,10 @@ class _Door:
             return wish
         raised = _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores)
         return replace(wish, recommended=raised, is_boosted=True)
+
+
+def _give_up(wish: _Wish) -> _Wish:
+    return replace(wish, recommended=Allotment(), is_boosted=False, is_left_alone=True)
 
 
 def _originals(pod: Pod) -> Mapping[str, Allocation]:

@@ -77,6 +77,21 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
+class Envelope:
+    """The `resources` of the pod itself, which all of its containers share.
+
+    The API server refuses pods whose containers do not fit in it.
+    """
+
+    requests: Resources
+    """What the requests of all containers together may come to."""
+    limits: Resources
+    """What the limit of each container may be at most."""
+    init_requests: Resources = field(default_factory=dict)
+    """The most that an ordinary init container asks for; sidecars run beside it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Termination:
     """How one run of a container ended."""
 
@@ -141,3 +156,5 @@ class Pod:
     """None while no resize is under way."""
     is_deleting: bool = False
     node_name: str = ""
+    envelope: Envelope | None = None
+    """None for a pod without resources of its own, as most are."""

@@ -1,0 +1,131 @@
+"""From the bodies of requests to the bodies of answers: decoding, deciding, encoding, counting.
+
+The network is left to `serving`, decisions to `reviewing`.
+"""
+
+import logging
+from collections import Counter
+from http import HTTPStatus
+from typing import Final
+
+from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer
+from trimtab.admission.serving import Timer
+from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
+from trimtab.api.admission import (
+    AdmissionRequest,
+    Refused,
+    decode_review,
+    decode_uid,
+    encode_review,
+)
+from trimtab.api.decoding import DecodeError
+
+_JSON: Final = "application/json"
+_MAX_DETAIL: Final = 200
+_TOLD_PER_MINUTE: Final = 10
+"""So often each kind of trouble is told; all of it is counted."""
+_MINUTE_SECONDS: Final = 60.0
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Answering:
+    """Answers whatever a server receives, and keeps count."""
+
+    def __init__(self, reviewer: Reviewer, tally: Tally, timer: Timer) -> None:
+        self._reviewer = reviewer
+        self._timer = timer
+        self._told: Counter[str] = Counter()
+        self._told_since = timer()
+        self.tally = tally
+
+    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
+        """The review that answers the request, whatever that is."""
+        began = self._timer()
+        uid, review = self._look_at(request)
+        decided = self._timer()
+        body = _encode(uid, review)
+        built = self._timer()
+        self._count(review, waited_seconds + built - began)
+        tally = self.tally
+        tally.time_step(Step.READ, waited_seconds)
+        tally.time_step(Step.ADMIT, decided - began)
+        tally.time_step(Step.BUILD, built - decided)
+        tally.time_step(Step.TOTAL, waited_seconds + built - began)
+        return body
+
+    def let_through(self, request: HttpRequest) -> bytes:
+        """A review that allows whatever is asked, for when there is no time to look at it."""
+        self.tally.shed += 1
+        self._tell("request let through unseen", "too many wait")
+        return encode_review(_uid(request.body), UNCHANGED)
+
+    def note_written(self, seconds: float) -> None:
+        """Count the time that it took to write an answer."""
+        self.tally.time_step(Step.WRITE, seconds)
+
+    def note_refused(self, status: HTTPStatus) -> None:
+        """Count a connection that was ended."""
+        count_up(self.tally.refused_connections, status.value)
+        self._tell("connection refused", f"{status.value} {status.phrase}")
+
+    def _look_at(self, request: HttpRequest) -> tuple[str, Review]:
+        if not _is_json(request.content_type):
+            return _uid(request.body), _misunderstood(Trouble.CONTENT_TYPE, request.content_type)
+        try:
+            asked = decode_review(request.body)
+        except DecodeError as error:
+            return _uid(request.body), _misunderstood(Trouble.BROKEN, str(error))
+        review = self._reviewer.review(asked)
+        self._tell_of_refusal(asked, review)
+        return asked.uid, review
+
+    def _count(self, review: Review, seconds: float) -> None:
+        self.tally.time_review((review.status, review.about), seconds)
+        self.tally.warnings += len(review.answer.warnings)
+        if isinstance(review.answer, Refused):
+            self.tally.refused_autoscalers += 1
+        if review.trouble is not None:
+            count_up(self.tally.troubles, review.trouble)
+            self._tell("review not understood", review.detail, review.trouble)
+
+    def _tell_of_refusal(self, asked: AdmissionRequest, review: Review) -> None:
+        if isinstance(review.answer, Refused):
+            errors = "; ".join(map(str, review.answer.errors))
+            self._tell("autoscaler refused", f"{asked.namespace}/{asked.name}: {errors}")
+
+    def _tell(self, event: str, detail: str, kind: str = "") -> None:
+        """Log it, unless the like of it was told often enough: anybody may send us anything."""
+        now = self._timer()
+        if now - self._told_since > _MINUTE_SECONDS:
+            self._told.clear()
+            self._told_since = now
+        self._told[event + kind] += 1
+        if self._told[event + kind] <= _TOLD_PER_MINUTE:
+            _logger.warning(event, extra={"detail": detail[:_MAX_DETAIL], "kind": kind})
+
+
+def _misunderstood(trouble: Trouble, detail: str) -> Review:
+    return Review(UNCHANGED, Status.ERROR, Reviewed.UNKNOWN, trouble, detail)
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type == _JSON or content_type.partition(";")[0].strip().lower() == _JSON
+
+
+def _uid(body: bytes) -> str:
+    """The uid that an answer must bear; none if nobody can tell."""
+    try:
+        return decode_uid(body)
+    except DecodeError:
+        return ""
+
+
+def _encode(uid: str, review: Review) -> bytes:
+    try:
+        return encode_review(uid, review.answer)
+    except Exception:
+        # A patch that cannot be written must not keep an object from being stored.
+        _logger.exception("answer cannot be written")
+        return encode_review(uid, UNCHANGED)

@@ -1,0 +1,103 @@
+"""What autoscalers lay claim to, also those that were allowed a moment ago.
+
+An autoscaler that is allowed shows in the store only after the API server has stored it and the
+watch has told of it. Until then its claim is remembered here, so that of two that are created at
+once only one passes. Copies of this process do not share it; what slips past between them is
+resolved by the rules for overlapping autoscalers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from trimtab.admission.index import TargetIndex
+from trimtab.api import autoscaler_wire as wire
+from trimtab.api.label_selectors import Expression, LabelSelector
+from trimtab.api.metadata import NO_METADATA, Metadata
+from trimtab.cluster.ports import Clock, Store
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.pods import WorkloadName
+from trimtab.core.selectors import Selector
+
+_LIFETIME: Final = timedelta(seconds=10)
+"""The API server may still refuse what was allowed here; its claim must not stand for long."""
+_KEPT: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    autoscaler: wire.VerticalPodAutoscaler
+    made_at: float
+    """In seconds of the clock's time."""
+
+
+class Claims:
+    """Which autoscalers are for a workload, or are about to be."""
+
+    def __init__(self, autoscalers: Store[Autoscaler], index: TargetIndex, clock: Clock) -> None:
+        self._autoscalers = autoscalers
+        self._index = index
+        self._clock = clock
+        self._fresh: dict[AutoscalerName, _Claim] = {}
+
+    def rivals(self, new: wire.VerticalPodAutoscaler) -> Sequence[wire.VerticalPodAutoscaler]:
+        """All that might be for the workload that the autoscaler is for, itself included."""
+        workload = _workload(new)
+        if workload is None:
+            return ()
+        self._forget()
+        fresh = [claim.autoscaler for claim in self._fresh.values()]
+        return [*map(as_written, self._index.find(workload)), *fresh]
+
+    def lay(self, new: wire.VerticalPodAutoscaler) -> None:
+        """Remember that the autoscaler was allowed."""
+        name = _name(new)
+        # One that is still to be named cannot be told apart from the next one.
+        if name.name and len(self._fresh) < _KEPT:
+            self._fresh[name] = _Claim(new, self._now())
+
+    def _forget(self) -> None:
+        """Leave out what is too old, or can be seen in the store."""
+        oldest = self._now() - _LIFETIME.total_seconds()
+        self._fresh = {
+            name: claim
+            for name, claim in self._fresh.items()
+            if claim.made_at > oldest and self._autoscalers.find(*name) is None
+        }
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+
+def as_written(autoscaler: Autoscaler) -> wire.VerticalPodAutoscaler:
+    """What an autoscaler says about whose pods it is for, as it stands on the wire."""
+    target = autoscaler.target
+    reference = None if target is None else wire.Target(kind=target.kind, name=target.name)
+    return wire.VerticalPodAutoscaler(
+        metadata=Metadata(namespace=autoscaler.namespace, name=autoscaler.name),
+        spec=wire.Spec(target_ref=reference, selector=_write_selector(autoscaler.selector)),
+    )
+
+
+def _write_selector(selector: Selector | None) -> LabelSelector | None:
+    if selector is None:
+        return None
+    return LabelSelector(
+        match_expressions=tuple(
+            Expression(key=one.key, operator=one.operator.value, values=tuple(sorted(one.values)))
+            for one in selector.requirements
+        )
+    )
+
+
+def _workload(autoscaler: wire.VerticalPodAutoscaler) -> WorkloadName | None:
+    target = autoscaler.spec and autoscaler.spec.target_ref
+    if not target or not target.kind or not target.name:
+        return None
+    return WorkloadName(_name(autoscaler).namespace, target.kind, target.name)
+
+
+def _name(autoscaler: wire.VerticalPodAutoscaler) -> AutoscalerName:
+    metadata = autoscaler.metadata or NO_METADATA
+    return AutoscalerName(metadata.namespace or "", metadata.name or "")

@@ -1,0 +1,144 @@
+"""HTTP/1.1 as far as an API server speaks it to a webhook: from bytes to whole requests.
+
+Every request is a POST that says how long it is. Whatever is more than that (other methods, bodies
+in chunks, folded headers) is refused with a status, and the connection ends there: two readers of
+one stream must not disagree about where a request ends.
+"""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+MAX_BODY_BYTES: Final = 5 * 1024 * 1024
+"""The original's; a pod is at most 1.5 MB, and a review of an update holds two."""
+MAX_HEAD_BYTES: Final = 16 * 1024
+
+_HEAD_END: Final = b"\r\n\r\n"
+_MAX_DIGITS: Final = 18
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request that has come whole."""
+
+    content_type: str
+    body: bytes
+    keeps_alive: bool = True
+    """Whether the connection may be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFlaw:
+    """Why the connection cannot go on."""
+
+    status: HTTPStatus
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    content_type: str
+    length: int
+    keeps_alive: bool
+
+
+Read: TypeAlias = HttpRequest | HttpFlaw | None
+
+
+class RequestReader:
+    """Takes the bytes of one connection, gives requests one after the other."""
+
+    def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._buffer = bytearray()
+        self._head: _Head | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much has come that belongs to no request yet."""
+        return len(self._buffer)
+
+    @property
+    def is_amid_request(self) -> bool:
+        """Whether a part of a request has come, and the rest has not."""
+        return self._head is not None or bool(self._buffer)
+
+    def feed(self, data: bytes) -> None:
+        """Take what has come."""
+        self._buffer += data
+
+    def read(self) -> Read:
+        """The next request, if it has come whole, or what is wrong with it."""
+        if self._head is None:
+            found = self._read_head()
+            if not isinstance(found, _Head):
+                return found
+            self._head = found
+        return self._read_body(self._head)
+
+    def _read_head(self) -> _Head | HttpFlaw | None:
+        end = self._buffer.find(_HEAD_END, 0, MAX_HEAD_BYTES)
+        if end < 0:
+            is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
+            return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
+        text = self._buffer[:end].decode("latin-1")
+        del self._buffer[: end + len(_HEAD_END)]
+        found = _parse_head(text)
+        if isinstance(found, _Head) and found.length > self._max_body_bytes:
+            return HttpFlaw(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return found
+
+    def _read_body(self, head: _Head) -> HttpRequest | None:
+        if len(self._buffer) < head.length:
+            return None
+        self._head = None
+        if len(self._buffer) == head.length:
+            # By far the most common: nobody sends a second request before the first is answered.
+            body, self._buffer = bytes(self._buffer), bytearray()
+        else:
+            body = bytes(self._buffer[: head.length])
+            del self._buffer[: head.length]
+        return HttpRequest(head.content_type, body, head.keeps_alive)
+
+
+def _parse_head(text: str) -> _Head | HttpFlaw:
+    line, *rest = text.split("\r\n")
+    method, _, version = line.partition(" ")
+    version = version.rpartition(" ")[2]
+    headers = _parse_headers(rest)
+    if headers is None or version not in {"HTTP/1.0", "HTTP/1.1"}:
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
+    if method != "POST":
+        return HttpFlaw(HTTPStatus.METHOD_NOT_ALLOWED)
+    length = headers.get("content-length")
+    if length is None or "transfer-encoding" in headers:
+        return HttpFlaw(HTTPStatus.LENGTH_REQUIRED)
+    if not (length.isascii() and length.isdigit() and len(length) <= _MAX_DIGITS):
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
+    keeps_alive = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+    return _Head(headers.get("content-type", ""), int(length), keeps_alive)
+
+
+def _parse_headers(lines: list[str]) -> dict[str, str] | None:
+    """The headers by their names in small letters; None if they can be read in two ways."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        name = name.lower()
+        if not colon or not name or name != name.strip():
+            return None
+        if name == "content-length" and name in headers:
+            return None
+        headers[name] = value.strip()
+    return headers
+
+
+def format_response(status: HTTPStatus, body: bytes = b"", *, keeps_alive: bool) -> bytes:
+    """A whole response with a JSON body."""
+    closing = b"" if keeps_alive else b"Connection: close\r\n"
+    return b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s" % (
+        status.value,
+        status.phrase.encode(),
+        len(body),
+        closing,
+        body,
+    )

@@ -1,0 +1,122 @@
+"""The admission controller's metrics, under the original's names, summed over all workers."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, product
+from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from trimtab.admission.admitting import Admitted
+from trimtab.admission.tallies import (
+    LATENCY_BOUNDS,
+    STEP_BOUNDS,
+    Distribution,
+    Reviewed,
+    Status,
+    Tally,
+    Trouble,
+    add_up,
+)
+
+_PREFIX: Final = "vpa_admission_controller"
+
+
+class AdmissionCollector(Collector):
+    """Shows what was counted, at the moment somebody looks."""
+
+    def __init__(
+        self, tallies: Callable[[], Iterable[Tally]], connections: Callable[[], int]
+    ) -> None:
+        self._tallies = tallies
+        self._connections = connections
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of this moment."""
+        tally = add_up(self._tallies())
+        yield from _show_pods(tally)
+        yield _show_latencies(tally)
+        yield _show_steps(tally)
+        yield from _show_troubles(tally)
+        yield GaugeMetricFamily(
+            f"{_PREFIX}_connections",
+            "Open connections to this process.",
+            value=self._connections(),
+        )
+
+
+def _show_pods(tally: Tally) -> Iterator[Metric]:
+    applied = tally.pods.get(Admitted.PATCHED, 0)
+    yield _counter(
+        "admission_pods",
+        "New pods, and whether anything was changed in them.",
+        ["applied"],
+        {"true": applied, "false": sum(tally.pods.values()) - applied},
+    )
+    yield _counter(
+        "pod_outcomes",
+        "New pods, and how they were admitted.",
+        ["outcome"],
+        {how.value: tally.pods.get(how, 0) for how in Admitted},
+    )
+
+
+def _show_latencies(tally: Tally) -> Metric:
+    family = HistogramMetricFamily(
+        f"{_PREFIX}_admission_latency_seconds",
+        "The time that a review takes, from the moment it is there.",
+        labels=["status", "resource"],
+    )
+    for outcome in product(Status, Reviewed):
+        if found := tally.latencies.get(outcome):
+            family.add_metric([each.value for each in outcome], *_shown(found, LATENCY_BOUNDS))
+    return family
+
+
+def _show_steps(tally: Tally) -> Metric:
+    family = HistogramMetricFamily(
+        f"{_PREFIX}_execution_latency_seconds",
+        "The time that a step of a review takes.",
+        labels=["step"],
+    )
+    for step, found in tally.steps.items():
+        family.add_metric([step.value], *_shown(found, STEP_BOUNDS))
+    return family
+
+
+def _show_troubles(tally: Tally) -> Iterator[Metric]:
+    yield _counter(
+        "misunderstood_reviews",
+        "Reviews that were allowed without being understood.",
+        ["reason"],
+        {trouble.value: tally.troubles.get(trouble, 0) for trouble in Trouble},
+    )
+    yield _counter(
+        "refused_connections",
+        "Connections that were ended because of what came, by HTTP status.",
+        ["status"],
+        {str(status): count for status, count in sorted(tally.refused_connections.items())},
+    )
+    for name, text, value in (
+        ("shed_requests", "Requests let through unseen because too many waited.", tally.shed),
+        ("refused_autoscalers", "Autoscalers that were refused.", tally.refused_autoscalers),
+        ("warnings", "Warnings given to users.", tally.warnings),
+    ):
+        yield CounterMetricFamily(f"{_PREFIX}_{name}", text, value=value)
+
+
+def _counter(name: str, text: str, labels: list[str], values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"{_PREFIX}_{name}", text, labels=labels)
+    for label, value in values.items():
+        family.add_metric([label], value)
+    return family
+
+
+def _shown(found: Distribution, bounds: tuple[float, ...]) -> tuple[list[tuple[str, float]], float]:
+    names = [*(str(float(bound)) for bound in bounds), "+Inf"]
+    return list(zip(names, accumulate(found.counts), strict=True)), found.sum

@@ -1,0 +1,157 @@
+"""Reviews: what is said to the API server, whatever it asks.
+
+A pod gets its size, an autoscaler a verdict, and everything else comes in as it is. Nothing that
+goes wrong here keeps anybody from anything: it is counted, it is told, and the answer is "allowed,
+unchanged".
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import msgspec
+
+from trimtab.admission.admitting import Admission
+from trimtab.admission.claims import Claims
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.tallies import Reviewed, Status, Trouble
+from trimtab.api import autoscaler_wire as wire
+from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused
+from trimtab.api.decoding import DecodeError
+from trimtab.api.metadata import NO_METADATA
+from trimtab.api.pods import decode_pod
+from trimtab.api.validation import decode_flaw, validate
+from trimtab.core.operations import Patch
+from trimtab.core.patch import Sizing
+
+_AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
+_PODS: Final = ("", "pods")
+_CREATE: Final = "CREATE"
+_UPDATE: Final = "UPDATE"
+
+UNCHANGED: Final = Allowed()
+
+Probe: TypeAlias = Callable[[AdmissionRequest], Patch | None]
+"""The patch for a request that only tests whether we are asked; None for any other."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def no_probe(request: AdmissionRequest) -> Patch | None:
+    """Take every request for a real one."""
+    del request
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer to a request, and what is counted of it."""
+
+    answer: Answer
+    status: Status
+    about: Reviewed
+    trouble: Trouble | None = None
+    detail: str = ""
+    """What the trouble is, for people."""
+
+
+class Reviewer:
+    """Answers requests from what is known, at once."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        claims: Claims,
+        settings: AdmissionSettings,
+        probe: Probe = no_probe,
+    ) -> None:
+        self._admission = admission
+        self._claims = claims
+        self._settings = settings
+        self._probe = probe
+
+    def review(self, request: AdmissionRequest) -> Review:
+        """The answer to the request; it never raises."""
+        try:
+            return self._review(request)
+        except Exception as error:
+            # Whatever it is, it must not keep an object from being stored.
+            _logger.exception("review failed")
+            return _trouble(Trouble.FAILED, Reviewed.UNKNOWN, repr(error))
+
+    def _review(self, request: AdmissionRequest) -> Review:
+        kind = (request.group, request.resource)
+        if request.subresource or kind not in {_PODS, _AUTOSCALERS}:
+            what = "/".join(part for part in (*kind, request.subresource) if part)
+            return _trouble(Trouble.UNKNOWN_RESOURCE, Reviewed.UNKNOWN, what)
+        about = Reviewed.POD if kind == _PODS else Reviewed.AUTOSCALER
+        if request.version != "v1":
+            return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
+        if about is Reviewed.POD:
+            return self._review_pod(request)
+        return self._review_autoscaler(request)
+
+    def _review_pod(self, request: AdmissionRequest) -> Review:
+        if request.operation != _CREATE or request.object is None:
+            return Review(UNCHANGED, Status.SKIPPED, Reviewed.POD)
+        patch = self._probe(request)
+        if patch is not None:
+            return Review(Allowed(patch), Status.APPLIED, Reviewed.POD)
+        try:
+            pod = decode_pod(request.object)
+        except DecodeError as error:
+            return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
+        # Where it will be is what the API server says, whatever its author wrote.
+        sizing = self._admission.size(replace(pod, namespace=request.namespace))
+        status = Status.APPLIED if sizing.patch else Status.SKIPPED
+        return Review(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
+
+    def _review_autoscaler(self, request: AdmissionRequest) -> Review:
+        if request.operation not in {_CREATE, _UPDATE} or request.object is None:
+            return Review(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
+        try:
+            new = _placed(wire.decode_wire(request.object), request.namespace)
+        except DecodeError as error:
+            refused = Refused(request.name, (decode_flaw(error),))
+            return Review(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+        verdict = validate(
+            new,
+            _decode_old(request.old_object),
+            siblings=self._claims.rivals(new),
+            gates=self._settings.gates,
+            allow_overlapping=self._settings.allows_overlapping,
+        )
+        if not verdict.allowed:
+            refused = Refused(request.name, verdict.errors, verdict.warnings)
+            return Review(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+        if not request.is_dry_run:
+            self._claims.lay(new)
+        status = Status.APPLIED if verdict.patch else Status.SKIPPED
+        return Review(Allowed(verdict.patch, verdict.warnings), status, Reviewed.AUTOSCALER)
+
+
+def _warnings(sizing: Sizing) -> tuple[str, ...]:
+    return tuple(
+        f"container {name} keeps its own resources: those of the pod (spec.resources) leave no room"
+        " for what is recommended"
+        for name in sizing.misfits
+    )
+
+
+def _trouble(trouble: Trouble, about: Reviewed, detail: str) -> Review:
+    return Review(UNCHANGED, Status.ERROR, about, trouble, detail)
+
+
+def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.VerticalPodAutoscaler:
+    """The autoscaler in the namespace where it will be."""
+    metadata = msgspec.structs.replace(autoscaler.metadata or NO_METADATA, namespace=namespace)
+    return msgspec.structs.replace(autoscaler, metadata=metadata)
+
+
+def _decode_old(data: bytes | None) -> wire.VerticalPodAutoscaler | None:
+    """What is stored; None if there is nothing, or nothing that anybody can read."""
+    try:
+        return None if data is None else wire.decode_wire(data)
+    except DecodeError:
+        return None

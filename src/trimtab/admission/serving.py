@@ -1,0 +1,286 @@
+"""The webhook server: connections, a bounded queue before the answers, and an end without loss.
+
+Requests wait in one queue, in the order in which they came, and are answered a few per turn of the
+event loop. Where the queue is full a request is answered at once without being looked at: an answer
+that comes too late is worth less than none. Whoever is slow, silent or many is bounded, too.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from socket import socket
+from typing import Final, NoReturn, Protocol, TypeAlias, cast
+
+from trimtab.admission.http_requests import (
+    HttpFlaw,
+    HttpRequest,
+    Read,
+    RequestReader,
+    format_response,
+)
+
+_ANSWERED_PER_TURN: Final = 16
+"""Between so many answers the event loop reads what has come meanwhile."""
+_BACKLOG: Final = 1024
+_LAST_WORDS: Final = timedelta(seconds=1)
+"""How long somebody who was refused may take to read why."""
+
+Timer: TypeAlias = Callable[[], float]
+"""Seconds since some moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one server bears."""
+
+    queue: int = 512
+    """So many requests wait at most; who comes then is let through unseen."""
+    connections: int = 1024
+    buffered_bytes: int = 64 * 1024 * 1024
+    """So much of unfinished requests is kept, of all connections together."""
+    request_time: timedelta = timedelta(seconds=10)
+    """How long a request may take to come, and a handshake to be done."""
+    idle_time: timedelta = timedelta(minutes=2)
+    """How long a connection may be silent; an API server ends it after 90 s."""
+    sweep_interval: timedelta = timedelta(seconds=1)
+    """How often connections are looked at for that."""
+
+
+USUAL_LIMITS: Final = ServerLimits()
+
+
+class Responder(Protocol):
+    """What the server asks for answers, and tells of what it did by itself."""
+
+    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
+        """The body of the answer; it must not raise."""
+
+    def let_through(self, request: HttpRequest) -> bytes:
+        """The body of an answer that changes nothing, found as quickly as can be."""
+
+    def note_written(self, seconds: float) -> None:
+        """An answer was written within that time."""
+
+    def note_refused(self, status: HTTPStatus) -> None:
+        """A connection was ended because of what came, or of how much."""
+
+
+class WebhookServer:
+    """Answers reviews for as long as it is open."""
+
+    def __init__(
+        self, responder: Responder, timer: Timer, limits: ServerLimits = USUAL_LIMITS
+    ) -> None:
+        self.responder = responder
+        self.timer = timer
+        self.limits = limits
+        self.is_draining = False
+        self.buffered_bytes = 0
+        self._queue: deque[tuple[_Connection, HttpRequest, float]] = deque()
+        self._connections: set[_Connection] = set()
+        self._listeners: list[asyncio.Server] = []
+        self.loop = asyncio.get_running_loop()
+        self._all_done = asyncio.Event()
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
+    async def listen(self, listener: socket, context: ssl.SSLContext | None) -> None:
+        """Answer whoever connects to the socket, which is bound already."""
+        server = await self.loop.create_server(
+            lambda: _Connection(self),
+            sock=listener,
+            ssl=context,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=self.limits.request_time.total_seconds() if context else None,
+        )
+        self._listeners.append(server)
+
+    async def sweep(self) -> NoReturn:
+        """End connections that are too slow or silent, until cancelled."""
+        while True:
+            await asyncio.sleep(self.limits.sweep_interval.total_seconds())
+            now = self.timer()
+            for connection in list(self._connections):
+                connection.end_if_late(now)
+
+    async def drain(self, patience: timedelta) -> bool:
+        """Listen no more, answer what has begun to come; whether that was possible in time."""
+        self.is_draining = True
+        for listener in self._listeners:
+            listener.close()
+        for connection in list(self._connections):
+            connection.end_if_idle()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience.total_seconds()):
+                while self._connections:
+                    self._all_done.clear()
+                    await self._all_done.wait()
+        is_done = not self._connections
+        for connection in list(self._connections):
+            connection.abort()
+        return is_done
+
+    def join(self, connection: "_Connection") -> bool:
+        """Take on a connection, unless there are too many."""
+        if len(self._connections) >= self.limits.connections or self.is_draining:
+            self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE)
+            return False
+        self._connections.add(connection)
+        return True
+
+    def leave(self, connection: "_Connection") -> None:
+        """Forget a connection."""
+        self._connections.discard(connection)
+        if not self._connections:
+            self._all_done.set()
+
+    def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
+        """Let the request be answered in its turn, or unseen if too many wait."""
+        if len(self._queue) >= self.limits.queue:
+            connection.respond(request, self.responder.let_through(request))
+            return
+        if not self._queue:
+            self.loop.call_soon(self._answer_some)
+        self._queue.append((connection, request, self.timer()))
+
+    def _answer_some(self) -> None:
+        for _ in range(min(_ANSWERED_PER_TURN, len(self._queue))):
+            connection, request, since = self._queue.popleft()
+            body = self.responder.answer(request, self.timer() - since)
+            since = self.timer()
+            connection.respond(request, body)
+            self.responder.note_written(self.timer() - since)
+        if self._queue:
+            self.loop.call_soon(self._answer_some)
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: at most one of its requests is under way."""
+
+    def __init__(self, server: WebhookServer) -> None:
+        self._server = server
+        self._reader = RequestReader()
+        self._transport: asyncio.Transport | None = None
+        self._is_busy = False
+        self._is_clogged = False
+        self._is_over = False
+        self._since = server.timer()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # That of uvloop is one only in what it does.
+        joined = cast("asyncio.Transport", transport)
+        if self._server.join(self):
+            self._transport = joined
+        else:
+            joined.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._account(-self._reader.buffered_bytes)
+        self._transport = None
+        self._server.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._is_over:
+            return
+        if not self._reader.is_amid_request:
+            self._since = self._server.timer()
+        self._reader.feed(data)
+        self._account(len(data))
+        if self._server.buffered_bytes > self._server.limits.buffered_bytes:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
+        elif self._is_busy or self._is_clogged:
+            # Nobody who speaks in turn gets here; what comes stays where it is meanwhile.
+            self._transport.pause_reading()
+        else:
+            self._go_on()
+
+    def pause_writing(self) -> None:
+        self._is_clogged = True
+
+    def resume_writing(self) -> None:
+        self._is_clogged = False
+        self._go_on()
+
+    def respond(self, request: HttpRequest, body: bytes) -> None:
+        """Write the answer, and look whether more has come."""
+        self._is_busy = False
+        self._since = self._server.timer()
+        if self._transport is None:
+            return
+        keeps_alive = request.keeps_alive and not self._server.is_draining
+        self._transport.write(format_response(HTTPStatus.OK, body, keeps_alive=keeps_alive))
+        if not keeps_alive:
+            self._transport.close()
+        elif self._reader.is_amid_request:
+            # Not at once: who sends thousands of requests in a row would pile up as many calls.
+            self._server.loop.call_soon(self._go_on)
+        else:
+            self._resume_reading()
+
+    def end_if_late(self, now: float) -> None:
+        """End the connection if it has taken too long for what it is at."""
+        limits = self._server.limits
+        if self._is_over:
+            span = _LAST_WORDS
+        elif self._reader.is_amid_request or self._is_clogged:
+            span = limits.request_time
+        else:
+            span = limits.idle_time
+        if not self._is_busy and now - self._since > span.total_seconds():
+            self.abort()
+
+    def end_if_idle(self) -> None:
+        """End the connection if nothing of a request has come."""
+        is_idle = self._is_over or not (self._is_busy or self._reader.is_amid_request)
+        if self._transport is not None and is_idle:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection there and then."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _go_on(self) -> None:
+        if self._transport is None or self._is_busy or self._is_clogged or self._is_over:
+            return
+        before = self._reader.buffered_bytes
+        found: Read = self._reader.read()
+        self._account(self._reader.buffered_bytes - before)
+        match found:
+            case None:
+                self._resume_reading()
+            case HttpRequest():
+                self._is_busy = True
+                self._server.enqueue(self, found)
+            case HttpFlaw(status=status):
+                self._refuse(status)
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Say why this is the end; what still comes is thrown away until that was read.
+
+        Ending the connection at once would reset it, and the other side might never see why.
+        """
+        self._server.responder.note_refused(status)
+        self._is_over = True
+        self._since = self._server.timer()
+        self._account(-self._reader.buffered_bytes)
+        self._reader = RequestReader()
+        if self._transport is not None:
+            self._transport.write(format_response(status, keeps_alive=False))
+            self._resume_reading()
+
+    def _account(self, count: int) -> None:
+        self._server.buffered_bytes += count

@@ -1,0 +1,147 @@
+"""`trimtab admission-controller`: wires admission to a real cluster, as its flags say."""
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+from typing import Annotated, Final, NoReturn, TypeAlias
+
+import structlog
+from cyclopts import Parameter
+from prometheus_client import REGISTRY
+
+from trimtab.admission import tls
+from trimtab.admission.admitting import Admission
+from trimtab.admission.answering import Answering
+from trimtab.admission.claims import Claims
+from trimtab.admission.metrics import AdmissionCollector
+from trimtab.admission.reviewing import Reviewer
+from trimtab.admission.serving import WebhookServer
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.tallies import Tally
+from trimtab.admission.tls import CertificateFiles, CertificateSource
+from trimtab.cli import component, listening
+from trimtab.cli.admission_flags import AdmissionFlags, TlsFlags, to_settings
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import LeaderlessFlags
+from trimtab.cli.health import Heartbeat
+from trimtab.cli.process import GRACE, Duty
+from trimtab.cli.usage import UsageError
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+
+_COMMON: Final = LeaderlessFlags()
+_FLAGS: Final = AdmissionFlags()
+
+_Order: TypeAlias = component.Order[AdmissionFlags, AdmissionSettings]
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+def admit(
+    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    flags: AdmissionFlags = _FLAGS,
+    common: LeaderlessFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    make = partial(to_settings, common.cluster, flags, os.environ)
+    order = component.check(stray, common.common, flags, make)
+    context = _make_context(flags.tls)
+    with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
+        build = partial(_build, order, context, listener)
+        return component.run("admission-controller", order, build)
+
+
+def _make_context(flags: TlsFlags) -> ssl.SSLContext:
+    try:
+        version = tls.parse_version(flags.min_tls_version)
+    except ValueError as error:
+        known = " or ".join(tls.TlsVersion)
+        text = flags.min_tls_version
+        raise UsageError(f"--min-tls-version: {text!r} is not {known}") from error
+    return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
+
+
+class _Files:
+    """Certificates from files."""
+
+    def __init__(self, flags: TlsFlags) -> None:
+        self._files = CertificateFiles(Path(flags.tls_cert_file), Path(flags.tls_private_key))
+
+    async def load_first(self, context: ssl.SSLContext) -> None:
+        try:
+            tls.load_pair(context, self._files)
+        except OSError as error:
+            raise FailedError(f"no certificate: {self._files.certificate}: {error}") from error
+
+    async def keep_fresh(self, context: ssl.SSLContext) -> NoReturn:
+        del context
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class _Process:
+    """The admission controller and what it needs around it."""
+
+    def __init__(
+        self,
+        order: _Order,
+        cluster: LiveCluster,
+        clock: RealClock,
+        certificates: CertificateSource,
+    ) -> None:
+        settings = order.settings
+        self.cluster = cluster
+        self._certificates = certificates
+        self._admission = Admission(cluster, settings)
+        claims = Claims(cluster.autoscalers, self._admission.index, clock)
+        self.tally = Tally(pods=self._admission.counts)
+        self.answering = Answering(
+            Reviewer(self._admission, claims, settings), self.tally, time.perf_counter
+        )
+        self.server = WebhookServer(self.answering, time.perf_counter)
+        REGISTRY.register(
+            AdmissionCollector(lambda: (self.tally,), lambda: self.server.connections)
+        )
+
+    async def act(self, context: ssl.SSLContext, listener: socket.socket) -> None:
+        """Answer whoever asks, as soon as there is anything to answer from."""
+        await self._certificates.load_first(context)
+        await self.cluster.synced()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._admission.run())
+            group.create_task(self._certificates.keep_fresh(context))
+            group.create_task(self.server.sweep())
+            await self.server.listen(listener, context)
+            _logger.info("listening", port=listener.getsockname()[1])
+
+    async def drain(self) -> None:
+        """Answer what has begun to come, and nothing more."""
+        if not await self.server.drain(GRACE):
+            _logger.warning("some requests were not answered in time")
+
+    async def finish(self) -> None:
+        """Nothing is to be saved."""
+
+
+def _build(
+    order: _Order,
+    context: ssl.SSLContext,
+    listener: socket.socket,
+    client: Client,
+    clock: RealClock,
+) -> component.Component:
+    scope = Scope(order.settings.namespace, pods=False, checkpoints=False)
+    cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+    running = _Process(order, cluster, clock, _Files(order.flags.tls))
+    return component.Component(
+        cluster,
+        Duty(partial(running.act, context, listener), running.finish, running.drain),
+        Heartbeat(clock.elapsed, GRACE),
+        elector=None,
+    )

@@ -1,0 +1,96 @@
+"""Reviews as an API server sends them, and a webhook over a small cluster that answers them."""
+
+import base64
+import json
+from collections.abc import Callable
+from typing import Any
+
+from updater.small_cluster import SmallCluster
+
+from trimtab.admission.admitting import Admission
+from trimtab.admission.answering import Answering
+from trimtab.admission.claims import Claims
+from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.reviewing import Probe, Reviewer, no_probe
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.tallies import Tally
+
+Json = dict[str, Any]
+
+AUTOSCALERS = ("autoscaling.k8s.io", "v1", "verticalpodautoscalers")
+PODS = ("", "v1", "pods")
+
+
+def a_pod_object(**fields: object) -> Json:
+    """A pod of the Deployment `web`, as its ReplicaSet asks for it."""
+    owner = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "web-1",
+        "uid": "rs-web",
+        "controller": True,
+    }
+    requests = {"cpu": "100m", "memory": "100Mi"}
+    spec: Json = {"containers": [{"name": "app", "resources": {"requests": requests}}]}
+    metadata = {"generateName": "web-1-", "labels": {"app": "web"}, "ownerReferences": [owner]}
+    return {"metadata": metadata, "spec": {**spec, **fields}}
+
+
+def an_autoscaler_object(name: str = "new", target: str = "api", **spec: object) -> Json:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}
+    return {"metadata": {"name": name}, "spec": {"targetRef": reference, **spec}}
+
+
+def a_review(
+    given: Json | None,
+    place: tuple[str, str, str] = PODS,
+    *,
+    old: Json | None = None,
+    **fields: object,
+) -> Json:
+    group, version, resource = place
+    name = (given or {}).get("metadata", {}).get("name", "")
+    request: Json = {
+        "uid": "u-1",
+        "resource": {"group": group, "version": version, "resource": resource},
+        "namespace": "default",
+        "name": name,
+        "operation": "CREATE" if old is None else "UPDATE",
+        "object": given,
+        "oldObject": old,
+        **fields,
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+class Webhook:
+    """Everything behind the port, and a timer that a test may turn."""
+
+    def __init__(
+        self,
+        cluster: SmallCluster,
+        settings: AdmissionSettings | None = None,
+        probe: Probe = no_probe,
+        timer: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        settings = settings or AdmissionSettings()
+        self.admission = Admission(cluster, settings)
+        claims = Claims(cluster.autoscalers, self.admission.index, cluster.clock)
+        reviewer = Reviewer(self.admission, claims, settings, probe)
+        self.tally = Tally(pods=self.admission.counts)
+        self.answering = Answering(reviewer, self.tally, timer)
+
+    def ask(self, review: Json) -> Json:
+        """The response to a review."""
+        return self.send(json.dumps(review).encode())["response"]  # type: ignore[no-any-return]
+
+    def send(self, body: bytes, content_type: str = "application/json") -> Json:
+        """The answer to whatever is sent."""
+        answer: Json = json.loads(self.answering.answer(HttpRequest(content_type, body), 0.0))
+        return answer
+
+
+def patch_of(response: Json) -> list[Json]:
+    """The operations in a response."""
+    patch: list[Json] = json.loads(base64.b64decode(response.get("patch", "W10=")))
+    return patch

@@ -1,0 +1,137 @@
+"""Requests out of bytes, whatever way these come in."""
+
+from http import HTTPStatus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.admission.http_requests import (
+    MAX_HEAD_BYTES,
+    HttpFlaw,
+    HttpRequest,
+    RequestReader,
+    format_response,
+)
+
+BODY = b'{"kind":"AdmissionReview"}'
+
+
+def a_request(
+    body: bytes = BODY, *headers: str, line: str = "POST /?timeout=5s HTTP/1.1", length: str = ""
+) -> bytes:
+    """A request as Go writes it."""
+    usual = ("Host: webhook", "Content-Type: application/json")
+    lines = [line, *usual, *headers, f"Content-Length: {length or len(body)}"]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def read_all(reader: RequestReader) -> list[HttpRequest | HttpFlaw]:
+    found = []
+    while (one := reader.read()) is not None:
+        found.append(one)
+        if isinstance(one, HttpFlaw):
+            break
+    return found
+
+
+def test_a_request_as_an_api_server_writes_it_is_read_whole() -> None:
+    reader = RequestReader()
+    reader.feed(a_request())
+
+    assert reader.read() == HttpRequest("application/json", BODY)
+    assert reader.read() is None
+    assert not reader.is_amid_request
+
+
+@given(
+    st.lists(st.binary(max_size=40), min_size=1, max_size=4),
+    st.lists(st.integers(1, 50), max_size=60),
+)
+def test_requests_are_the_same_however_their_bytes_are_cut(
+    bodies: list[bytes], cuts: list[int]
+) -> None:
+    stream = b"".join(a_request(body) for body in bodies)
+    reader, found = RequestReader(), []
+    for cut in [*cuts, len(stream)]:
+        reader.feed(stream[:cut])
+        stream = stream[cut:]
+        found += read_all(reader)
+
+    assert found == [HttpRequest("application/json", body) for body in bodies]
+    assert reader.buffered_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("stream", "status"),
+    [
+        pytest.param(a_request(line="GET / HTTP/1.1"), 405, id="another method"),
+        pytest.param(a_request(line="POST /"), 400, id="no version"),
+        pytest.param(
+            a_request(line="POST / HTTP/2.0"), 400, id="a version of which we know nothing"
+        ),
+        pytest.param(b"\x16\x03\x01 nonsense\r\n\r\n", 400, id="not HTTP at all"),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", 411, id="no length"),
+        pytest.param(
+            a_request(BODY, "Transfer-Encoding: chunked"), 411, id="chunks beside a length"
+        ),
+        pytest.param(a_request(BODY, "Content-Length: 3"), 400, id="two lengths"),
+        pytest.param(a_request(length="-1"), 400, id="a length below zero"),
+        pytest.param(a_request(length="+5"), 400, id="a length with a sign"),
+        pytest.param(a_request(length="9" * 30), 400, id="a length beyond all numbers"),
+        pytest.param(a_request(length="5242881"), 413, id="one byte more than 5 MiB"),
+        pytest.param(a_request(BODY, " folded: header"), 400, id="a folded header"),
+        pytest.param(a_request(BODY, "no colon"), 400, id="a header without a colon"),
+        pytest.param(a_request(BODY, "Odd : value"), 400, id="a space before the colon"),
+        pytest.param(b"A" * MAX_HEAD_BYTES, 431, id="a head without end"),
+    ],
+)
+def test_what_can_be_read_in_two_ways_or_is_too_much_is_refused(stream: bytes, status: int) -> None:
+    reader = RequestReader()
+    reader.feed(stream)
+
+    assert reader.read() == HttpFlaw(HTTPStatus(status))
+
+
+def test_a_body_of_exactly_five_mebibytes_is_taken() -> None:
+    reader = RequestReader()
+    body = b" " * (5 * 1024 * 1024)
+    reader.feed(a_request(body))
+
+    assert reader.read() == HttpRequest("application/json", body)
+
+
+@pytest.mark.parametrize(
+    ("stream", "keeps_alive"),
+    [
+        pytest.param(a_request(), True, id="HTTP/1.1 goes on"),
+        pytest.param(a_request(BODY, "Connection: Close"), False, id="unless it is asked to end"),
+        pytest.param(a_request(line="POST / HTTP/1.0"), False, id="HTTP/1.0 ends"),
+    ],
+)
+def test_a_connection_goes_on_as_its_client_wishes(stream: bytes, *, keeps_alive: bool) -> None:
+    reader = RequestReader()
+    reader.feed(stream)
+    found = reader.read()
+
+    assert isinstance(found, HttpRequest)
+    assert found.keeps_alive is keeps_alive
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_make_the_reader_raise(stream: bytes) -> None:
+    reader = RequestReader()
+    reader.feed(stream)
+    read_all(reader)
+
+    assert reader.buffered_bytes <= len(stream)
+
+
+def test_a_response_says_how_long_it_is_and_whether_it_is_the_last() -> None:
+    last = format_response(HTTPStatus.OK, b"{}", keeps_alive=False)
+
+    assert last.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"\r\nContent-Length: 2\r\n" in last
+    assert b"\r\nConnection: close\r\n" in last
+    assert last.endswith(b"\r\n\r\n{}")
+    assert b"Connection" not in format_response(HTTPStatus.OK, keeps_alive=True)

@@ -1,0 +1,425 @@
+"""Reviews through everything but the network: pods, autoscalers, and whatever else comes."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from admission.review_makers import (
+    AUTOSCALERS,
+    PODS,
+    Json,
+    Webhook,
+    a_pod_object,
+    a_review,
+    an_autoscaler_object,
+    patch_of,
+)
+from damage import VALUES, places, replaced
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_recommendation, amounts
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.admission.admitting import Admitted
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.tallies import Reviewed, Status, Trouble
+from trimtab.core.gates import FeatureGates
+from trimtab.core.operations import Add
+from trimtab.core.selectors import Selector, equality
+
+UP = a_recommendation(target=amounts(500, 500 * MIB))
+GOOD_POD = json.dumps(a_review(a_pod_object())).encode()
+
+
+def in_cluster(scene: Callable[[SmallCluster], None]) -> None:
+    """Play a scene where the Deployment `web` has an autoscaler."""
+
+    async def play() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        scene(cluster)
+
+    run_virtually(play())
+
+
+def test_a_new_pod_gets_its_size_in_a_patch() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        response = webhook.ask(a_review(a_pod_object()))
+
+        assert response["uid"] == "u-1"
+        assert response["allowed"] is True
+        assert response["patchType"] == "JSONPatch"
+        path = "/spec/containers/0/resources/requests/cpu"
+        assert {"op": "add", "path": path, "value": "500m"} in patch_of(response)
+        assert webhook.tally.pods == {Admitted.PATCHED: 1}
+        assert [*webhook.tally.latencies] == [(Status.APPLIED, Reviewed.POD)]
+
+    in_cluster(scene)
+
+
+def test_a_pod_is_sized_where_it_is_created_not_where_it_says() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        pod = a_pod_object()
+        pod["metadata"]["namespace"] = "elsewhere"
+
+        assert patch_of(Webhook(cluster).ask(a_review(pod)))
+        assert not patch_of(Webhook(cluster).ask(a_review(pod, namespace="elsewhere")))
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"operation": "UPDATE"}, id="an update"),
+        pytest.param({"operation": "DELETE", "object": None}, id="a deletion"),
+        pytest.param({"subResource": "ephemeralcontainers"}, id="a part of a pod"),
+    ],
+)
+def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+
+        assert webhook.ask(a_review(a_pod_object(), **change)) == {"uid": "u-1", "allowed": True}
+        assert not webhook.tally.pods
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "trouble", "uid"),
+    [
+        pytest.param(GOOD_POD, "text/plain", Trouble.CONTENT_TYPE, "u-1", id="another type"),
+        pytest.param(b"", "", Trouble.CONTENT_TYPE, "", id="nothing at all"),
+        pytest.param(GOOD_POD[:-9], "application/json", Trouble.BROKEN, "", id="half a review"),
+        pytest.param(b"\xff\xfe", "application/json", Trouble.BROKEN, "", id="no text"),
+        pytest.param(b"[]", "application/json", Trouble.BROKEN, "", id="a list"),
+        pytest.param(b"{}", "application/json", Trouble.BROKEN, "", id="a review of nothing"),
+        pytest.param(b"[" * 100_000, "application/json", Trouble.BROKEN, "", id="endless depth"),
+        pytest.param(
+            json.dumps(
+                {**a_review(a_pod_object()), "apiVersion": "admission.k8s.io/v1beta1"}
+            ).encode(),
+            "application/json",
+            Trouble.BROKEN,
+            "u-1",
+            id="a review of another version",
+        ),
+        pytest.param(
+            json.dumps(a_review({}, ("apps", "v1", "deployments"))).encode(),
+            "application/json",
+            Trouble.UNKNOWN_RESOURCE,
+            "u-1",
+            id="an unknown kind",
+        ),
+        pytest.param(
+            json.dumps(a_review({}, ("", "v2", "pods"))).encode(),
+            "application/json",
+            Trouble.UNKNOWN_VERSION,
+            "u-1",
+            id="a pod of another version",
+        ),
+        pytest.param(
+            json.dumps(
+                a_review({}, ("autoscaling.k8s.io", "v3", "verticalpodautoscalers"))
+            ).encode(),
+            "application/json",
+            Trouble.UNKNOWN_VERSION,
+            "u-1",
+            id="an autoscaler of another version",
+        ),
+        pytest.param(
+            json.dumps(a_review({"spec": {"containers": "many"}})).encode(),
+            "application/json",
+            Trouble.UNREADABLE_POD,
+            "u-1",
+            id="a pod that cannot be read",
+        ),
+    ],
+)
+def test_what_is_not_understood_is_allowed_and_counted(
+    body: bytes, content_type: str, trouble: Trouble, uid: str
+) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        answer = webhook.send(body, content_type)
+
+        assert answer == {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "response": {"uid": uid, "allowed": True},
+        }
+        assert webhook.tally.troubles == {trouble: 1}
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        pytest.param("application/json", id="as it is"),
+        pytest.param("application/json; charset=utf-8", id="with a parameter"),
+        pytest.param("Application/JSON", id="in capitals"),
+    ],
+)
+def test_json_is_json_however_it_is_named(content_type: str) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        assert patch_of(Webhook(cluster).send(GOOD_POD, content_type)["response"])
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        pytest.param(a_review(a_pod_object()), id="of a pod"),
+        pytest.param(
+            a_review(an_autoscaler_object(), AUTOSCALERS, old=an_autoscaler_object()),
+            id="of an autoscaler",
+        ),
+    ],
+)
+@given(data=st.data())
+def test_a_review_with_any_part_damaged_gets_a_valid_answer(
+    whole: Json, data: st.DataObject
+) -> None:
+    damaged = replaced(whole, data.draw(st.sampled_from(places(whole))), data.draw(VALUES))
+
+    def scene(cluster: SmallCluster) -> None:
+        answer = Webhook(cluster).send(json.dumps(damaged).encode())
+
+        assert answer["kind"] == "AdmissionReview"
+        assert isinstance(answer["response"]["allowed"], bool)
+
+    in_cluster(scene)
+
+
+def test_nothing_that_goes_wrong_with_us_keeps_anybody_from_anything() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        cluster.items = None  # type: ignore[assignment]
+        response = webhook.ask(a_review(a_pod_object()))
+
+        assert response == {"uid": "u-1", "allowed": True}
+        assert webhook.tally.pods == {Admitted.FAILED: 1}
+
+        webhook.admission.index.find = None  # type: ignore[method-assign, assignment]
+        response = webhook.ask(a_review(an_autoscaler_object(), AUTOSCALERS))
+
+        assert response == {"uid": "u-1", "allowed": True}
+        assert webhook.tally.troubles == {Trouble.FAILED: 1}
+
+    in_cluster(scene)
+
+
+def test_a_container_that_has_no_room_in_its_pod_is_left_alone_with_a_warning() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        pod = a_pod_object(resources={"requests": {"cpu": "200m"}})
+        response = webhook.ask(a_review(pod))
+
+        assert [one["path"] for one in patch_of(response)] == [
+            "/metadata/annotations",
+            "/metadata/annotations/vpaObservedContainers",
+        ]
+        assert len(response["warnings"]) == 1
+        assert "container app keeps its own resources" in response["warnings"][0]
+        assert webhook.tally.warnings == 1
+
+    in_cluster(scene)
+
+
+def test_a_test_of_ourselves_gets_the_patch_that_it_is_looking_for() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        patch = (Add("/metadata/annotations/test", "7"),)
+        webhook = Webhook(
+            cluster, probe=lambda asked: patch if asked.namespace == "tests" else None
+        )
+
+        found = patch_of(webhook.ask(a_review(a_pod_object(), namespace="tests")))
+        assert found == [{"op": "add", "path": "/metadata/annotations/test", "value": "7"}]
+        assert not webhook.tally.pods
+
+    in_cluster(scene)
+
+
+def test_an_autoscaler_without_an_update_policy_gets_the_default_one() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        response = Webhook(cluster).ask(a_review(an_autoscaler_object(), AUTOSCALERS))
+
+        assert patch_of(response) == [
+            {"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "Recreate"}}
+        ]
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    ("given_object", "field"),
+    [
+        pytest.param(
+            an_autoscaler_object(updatePolicy={"updateMode": "Sometimes"}),
+            "spec.updatePolicy.updateMode",
+            id="by a rule",
+        ),
+        pytest.param(
+            an_autoscaler_object(updatePolicy={"minReplicas": "two", "updateMode": "Off"}),
+            "spec.updatePolicy.minReplicas",
+            id="because it cannot be read",
+        ),
+    ],
+)
+def test_an_autoscaler_is_refused_with_all_causes(given_object: Json, field: str) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        response = webhook.ask(a_review(given_object, AUTOSCALERS))
+
+        assert response["allowed"] is False
+        assert response["status"]["code"] == 422
+        assert response["status"]["reason"] == "Invalid"
+        assert [one["field"] for one in response["status"]["details"]["causes"]] == [field]
+        assert webhook.tally.refused_autoscalers == 1
+        assert [*webhook.tally.latencies] == [(Status.SKIPPED, Reviewed.AUTOSCALER)]
+
+    in_cluster(scene)
+
+
+def test_warnings_come_with_an_autoscaler_that_is_allowed() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        given_object = an_autoscaler_object(updatePolicy={"updateMode": "Auto"})
+        response = Webhook(cluster).ask(a_review(given_object, AUTOSCALERS))
+
+        assert response["allowed"] is True
+        assert "Auto" in response["warnings"][0]
+
+    in_cluster(scene)
+
+
+def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        settings = AdmissionSettings(gates=FeatureGates(in_place=False))
+        webhook = Webhook(cluster, settings)
+        used = an_autoscaler_object(updatePolicy={"updateMode": "InPlace"})
+
+        assert not webhook.ask(a_review(used, AUTOSCALERS))["allowed"]
+        assert webhook.ask(a_review(used, AUTOSCALERS, old=used))["allowed"]
+
+    in_cluster(scene)
+
+
+def test_a_second_autoscaler_for_one_target_is_refused_unless_their_pods_are_known_to_differ() -> (
+    None
+):
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        second = an_autoscaler_object(target="web")
+        response = webhook.ask(a_review(second, AUTOSCALERS))
+
+        assert [one["field"] for one in response["status"]["details"]["causes"]] == [
+            "spec.selector"
+        ]
+        assert '"web"' in response["status"]["message"]
+        assert webhook.ask(a_review(second, AUTOSCALERS, namespace="elsewhere"))["allowed"]
+
+        cluster.autoscale(UP, selector=Selector((equality("role", "leader"),)))
+        follower = an_autoscaler_object(
+            target="web", selector={"matchLabels": {"role": "follower"}}
+        )
+        assert webhook.ask(a_review(follower, AUTOSCALERS))["allowed"]
+
+    in_cluster(scene)
+
+
+def test_an_autoscaler_that_overlaps_already_can_still_be_edited() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        old = an_autoscaler_object(target="web")
+        new = an_autoscaler_object(target="web", updatePolicy={"updateMode": "Off"})
+
+        assert webhook.ask(a_review(new, AUTOSCALERS, old=old))["allowed"]
+
+    in_cluster(scene)
+
+
+def test_overlapping_autoscalers_are_allowed_with_a_warning_where_that_is_wished() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster, AdmissionSettings(allows_overlapping=True))
+        response = webhook.ask(a_review(an_autoscaler_object(target="web"), AUTOSCALERS))
+
+        assert response["allowed"] is True
+        assert any("spec.selector" in warning for warning in response["warnings"])
+
+    in_cluster(scene)
+
+
+def test_of_two_that_are_created_at_once_only_one_passes() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        first = webhook.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
+        second = webhook.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
+
+        assert first["allowed"] is True
+        assert second["allowed"] is False
+        assert '"first"' in second["status"]["message"]
+
+    in_cluster(scene)
+
+
+def test_an_autoscaler_that_is_only_tried_out_stands_in_nobodys_way() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        webhook.ask(a_review(an_autoscaler_object("tried"), AUTOSCALERS, dryRun=True))
+
+        assert webhook.ask(a_review(an_autoscaler_object("real"), AUTOSCALERS))["allowed"]
+
+    in_cluster(scene)
+
+
+def test_one_that_was_allowed_and_never_stored_stands_in_the_way_for_seconds_only() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        webhook.ask(a_review(an_autoscaler_object("lost"), AUTOSCALERS))
+        cluster.clock.skew += timedelta(seconds=11)
+
+        assert webhook.ask(a_review(an_autoscaler_object("later"), AUTOSCALERS))["allowed"]
+
+    in_cluster(scene)
+
+
+def test_one_that_is_created_again_does_not_stand_in_its_own_way() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        again = a_review(an_autoscaler_object("again"), AUTOSCALERS)
+        webhook.ask(again)
+
+        assert webhook.ask(again)["allowed"]
+
+    in_cluster(scene)
+
+
+def test_hostile_reviews_leave_nothing_behind_but_counts(caplog: pytest.LogCaptureFixture) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        for number in range(500):
+            webhook.send(b"%d" % number)
+
+        assert webhook.tally.troubles == {Trouble.BROKEN: 500}
+        assert len(caplog.records) == 10
+
+    in_cluster(scene)
+
+
+def test_pods_of_which_nobody_can_tell_the_owner_come_in_unchanged() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        pod = a_pod_object()
+        pod["metadata"]["ownerReferences"][0]["name"] = "unknown"
+
+        assert webhook.ask(a_review(pod, PODS)) == {"uid": "u-1", "allowed": True}
+        assert webhook.tally.pods == {Admitted.OWNER_UNKNOWN: 1}
+
+    in_cluster(scene)

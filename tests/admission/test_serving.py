@@ -1,0 +1,498 @@
+"""The webhook server on loopback: real sockets, real TLS, clients of all kinds."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+import uvloop
+from tls_makers import Pair, a_pair, an_authority
+
+from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.serving import ServerLimits, WebhookServer
+from trimtab.admission.tls import (
+    CertificateFiles,
+    TlsVersion,
+    load_pair,
+    make_context,
+    parse_ciphers,
+    parse_version,
+)
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = timedelta(seconds=10)
+QUICK = ServerLimits(sweep_interval=timedelta(milliseconds=5))
+
+Scene = Callable[[], Awaitable[None]]
+Play = Callable[[Scene], None]
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def play(request: pytest.FixtureRequest) -> Play:
+    """Plays a scene in an event loop of either kind."""
+    run = uvloop.run if request.param == "uvloop" else asyncio.run
+
+    def play_scene(scene: Scene) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(PATIENCE.total_seconds()):
+                await scene()
+
+        run(bounded())
+
+    return play_scene
+
+
+@pytest.fixture(scope="module")
+def authority() -> Pair:
+    return an_authority()
+
+
+@pytest.fixture
+def certificate(authority: Pair, tmp_path: Path) -> CertificateFiles:
+    return written(a_pair(authority, "first"), tmp_path, "first")
+
+
+def written(pair: Pair, folder: Path, name: str) -> CertificateFiles:
+    files = CertificateFiles(folder / f"{name}.crt", folder / f"{name}.key")
+    files.certificate.write_text(pair.certificate, encoding="utf-8")
+    files.key.write_text(pair.key, encoding="utf-8")
+    return files
+
+
+@dataclass
+class Echo:
+    """Answers with what it was sent, and remembers what it was told."""
+
+    answered: int = 0
+    let_through_unseen: int = 0
+    refused: list[HTTPStatus] = field(default_factory=list)
+    now: float = 0.0
+
+    def timer(self) -> float:
+        return self.now
+
+    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
+        assert waited_seconds >= 0
+        self.answered += 1
+        return request.body
+
+    def let_through(self, request: HttpRequest) -> bytes:
+        del request
+        self.let_through_unseen += 1
+        return b"unseen"
+
+    def note_written(self, seconds: float) -> None:
+        assert seconds >= 0
+
+    def note_refused(self, status: HTTPStatus) -> None:
+        self.refused.append(status)
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A server that listens."""
+
+    server: WebhookServer
+    port: int
+    echo: Echo
+
+
+@asynccontextmanager
+async def a_server(
+    context: ssl.SSLContext | None = None, limits: ServerLimits = QUICK
+) -> AsyncIterator[Open]:
+    echo = Echo()
+    server = WebhookServer(echo, echo.timer, limits)
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        await server.listen(listener, context)
+        sweeping = asyncio.create_task(server.sweep())
+        try:
+            yield Open(server, listener.getsockname()[1], echo)
+        finally:
+            sweeping.cancel()
+            await server.drain(timedelta())
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def ask(self, body: bytes) -> tuple[int, bytes]:
+        self.writer.write(a_request(body))
+        return await self.read()
+
+    async def read(self) -> tuple[int, bytes]:
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        return int(head.split()[1]), await self.reader.readexactly(length)
+
+    async def is_ended(self) -> bool:
+        """Whether the other side ends it, and says nothing more."""
+        with suppress(ConnectionError):
+            return await self.reader.read() == b""
+        return True
+
+    @property
+    def shown(self) -> str:
+        """Whose certificate was shown."""
+        secured = self.writer.get_extra_info("ssl_object")
+        return str(secured.getpeercert()["subject"][0][0][1])
+
+
+@asynccontextmanager
+async def a_client(port: int, context: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection(LOOPBACK, port, ssl=context)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Return as soon as it holds."""
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0.001)
+    raise TimeoutError
+
+
+def a_request(body: bytes) -> bytes:
+    head = (
+        f"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+def a_client_context(authority: Pair) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=authority.certificate)
+
+
+def a_context(files: CertificateFiles, oldest: TlsVersion = TlsVersion.V1_2) -> ssl.SSLContext:
+    context = make_context(oldest)
+    load_pair(context, files)
+    return context
+
+
+def test_many_requests_are_answered_on_one_secure_connection(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        async with (
+            a_server(a_context(certificate)) as it,
+            a_client(it.port, a_client_context(authority)) as client,
+        ):
+            answers = [await client.ask(b"%d" % number) for number in range(20)]
+
+            assert answers == [(200, b"%d" % number) for number in range(20)]
+            assert it.server.connections == 1
+            assert it.server.buffered_bytes == 0
+
+    play(scene)
+
+
+def test_http_2_is_never_agreed_on(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        context = a_client_context(authority)
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        async with (
+            a_server(a_context(certificate)) as it,
+            a_client(it.port, context) as client,
+        ):
+            secured = client.writer.get_extra_info("ssl_object")
+
+            assert secured.selected_alpn_protocol() == "http/1.1"
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest_of_client"),
+    [
+        pytest.param(TlsVersion.V1_3, ssl.TLSVersion.TLSv1_2, id="1.2 where 1.3 is asked for"),
+        pytest.param(TlsVersion.V1_2, ssl.TLSVersion.TLSv1_1, id="1.1 where 1.2 is asked for"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_who_speaks_only_an_older_tls_is_refused(
+    play: Play,
+    authority: Pair,
+    certificate: CertificateFiles,
+    oldest: TlsVersion,
+    newest_of_client: ssl.TLSVersion,
+) -> None:
+    async def scene() -> None:
+        context = a_client_context(authority)
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")
+        context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+        context.maximum_version = newest_of_client
+        async with a_server(a_context(certificate, oldest)) as it:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                async with a_client(it.port, context):
+                    pass
+
+            assert it.echo.answered == 0
+
+    play(scene)
+
+
+def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_live_on(
+    play: Play, authority: Pair, certificate: CertificateFiles, tmp_path: Path
+) -> None:
+    async def scene() -> None:
+        context, trust = a_context(certificate), a_client_context(authority)
+        async with a_server(context) as it, a_client(it.port, trust) as before:
+            load_pair(context, written(a_pair(authority, "second"), tmp_path, "second"))
+            async with a_client(it.port, trust) as after:
+                assert (before.shown, after.shown) == ("first", "second")
+                assert await before.ask(b"still there") == (200, b"still there")
+                assert await after.ask(b"new") == (200, b"new")
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda files: files.key.unlink(), id="a key that is not there"),
+        pytest.param(lambda files: files.certificate.write_text("no"), id="no certificate"),
+        pytest.param(
+            lambda files: files.key.write_text(an_authority().key), id="the key of another"
+        ),
+    ],
+)
+def test_a_bad_pair_changes_nothing(
+    play: Play,
+    authority: Pair,
+    certificate: CertificateFiles,
+    tmp_path: Path,
+    spoil: Callable[[CertificateFiles], object],
+) -> None:
+    async def scene() -> None:
+        context, trust = a_context(certificate), a_client_context(authority)
+        bad = written(a_pair(authority, "second"), tmp_path, "second")
+        spoil(bad)
+        async with a_server(context) as it:
+            with pytest.raises((FileNotFoundError, ssl.SSLError)):
+                load_pair(context, bad)
+            async with a_client(it.port, trust) as client:
+                assert client.shown == "first"
+
+    play(scene)
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_has_come(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            client.writer.write(b"POST / HTTP/1.1\r\nContent-Length: 5242881\r\n\r\n")
+            client.writer.write(b" " * 100_000)
+
+            assert await client.read() == (413, b"")
+            assert it.echo.refused == [HTTPStatus.REQUEST_ENTITY_TOO_LARGE]
+            assert it.server.buffered_bytes == 0
+
+    play(scene)
+
+
+def test_who_was_refused_is_ended_whatever_it_still_sends(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            client.writer.write(b"GET /debug/pprof/ HTTP/1.1\r\n\r\n" + a_request(b"more"))
+            status = await client.read()
+            it.echo.now += 2
+
+            assert status == (405, b"")
+            assert await client.is_ended()
+            assert it.echo.answered == 0
+
+    play(scene)
+
+
+def test_where_too_many_wait_a_request_is_let_through_unseen_at_once(play: Play) -> None:
+    async def scene() -> None:
+        async with (
+            a_server(limits=ServerLimits(queue=0)) as it,
+            a_client(it.port) as client,
+        ):
+            assert await client.ask(b"seen?") == (200, b"unseen")
+            assert it.echo.let_through_unseen == 1
+            assert it.echo.answered == 0
+
+    play(scene)
+
+
+@pytest.mark.parametrize("queue", [0, 512])
+def test_requests_that_are_sent_in_a_row_are_answered_in_their_order(
+    play: Play, queue: int
+) -> None:
+    async def scene() -> None:
+        async with (
+            a_server(limits=ServerLimits(queue=queue)) as it,
+            a_client(it.port) as client,
+        ):
+            client.writer.write(b"".join(a_request(b"%d" % number) for number in range(3000)))
+            answers = [(await client.read())[1] for _ in range(3000)]
+
+            seen = [b"%d" % number for number in range(3000)]
+            assert answers == (seen if queue else [b"unseen"] * 3000)
+            assert it.server.buffered_bytes == 0
+
+    play(scene)
+
+
+def test_who_does_not_read_its_answers_is_not_answered_for_ever(play: Play) -> None:
+    async def scene() -> None:
+        body = b" " * 100_000
+        async with a_server() as it, a_client(it.port) as client:
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for _ in range(400):
+                client.writer.write(a_request(body))
+            answered = -1
+            while it.echo.answered > answered:
+                answered = it.echo.answered
+                await asyncio.sleep(0.05)
+
+            assert it.echo.answered < 400
+            client.writer.transport.abort()
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("sent", "seconds", "is_ended"),
+    [
+        pytest.param(b"POST / HT", 9, False, id="a request may take ten seconds"),
+        pytest.param(b"POST / HT", 11, True, id="and no longer"),
+        pytest.param(a_request(b"12345678")[:-1], 11, True, id="nor may its body"),
+        pytest.param(b"", 119, False, id="a connection may rest for two minutes"),
+        pytest.param(b"", 121, True, id="and no longer than that"),
+    ],
+)
+def test_who_is_slow_or_silent_is_ended(
+    play: Play, sent: bytes, seconds: float, *, is_ended: bool
+) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            assert await client.ask(b"hello") == (200, b"hello")
+            client.writer.write(sent)
+            await until(lambda: bool(it.server.buffered_bytes) or not sent)
+            it.echo.now += seconds
+            ended = asyncio.create_task(client.is_ended())
+            await asyncio.wait([ended], timeout=None if is_ended else 0.05)
+
+            assert ended.done() is is_ended
+            ended.cancel()
+
+    play(scene)
+
+
+def test_of_too_many_connections_the_last_is_ended(play: Play) -> None:
+    async def scene() -> None:
+        async with (
+            a_server(limits=ServerLimits(connections=2)) as it,
+            a_client(it.port) as first,
+            a_client(it.port) as second,
+        ):
+            await first.ask(b"1")
+            await second.ask(b"2")
+            async with a_client(it.port) as third:
+                assert await third.is_ended()
+            assert await first.ask(b"still") == (200, b"still")
+            assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE]
+
+    play(scene)
+
+
+def test_half_requests_of_all_connections_together_are_bounded(play: Play) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(buffered_bytes=150_000)
+        half = a_request(b" " * 200_000)[:100_000]
+        async with (
+            a_server(limits=limits) as it,
+            a_client(it.port) as first,
+            a_client(it.port) as second,
+        ):
+            first.writer.write(half)
+            await until(lambda: it.server.buffered_bytes > 99_000)
+            second.writer.write(half)
+
+            assert (await second.read())[0] == 503
+            assert it.server.buffered_bytes <= 100_000
+
+    play(scene)
+
+
+def test_the_end_waits_for_what_has_begun_to_come_and_takes_nothing_new(play: Play) -> None:
+    async def scene() -> None:
+        request = a_request(b"12345678")
+        async with (
+            a_server() as it,
+            a_client(it.port) as idle,
+            a_client(it.port) as busy,
+        ):
+            await idle.ask(b"hello")
+            busy.writer.write(request[:-4])
+            await until(lambda: bool(it.server.buffered_bytes))
+            draining = asyncio.create_task(it.server.drain(PATIENCE))
+            assert await idle.is_ended()
+            with pytest.raises(ConnectionError):
+                await asyncio.open_connection(LOOPBACK, it.port)
+            busy.writer.write(request[-4:])
+
+            assert await busy.read() == (200, b"12345678")
+            assert await busy.is_ended()
+            assert await draining is True
+
+    play(scene)
+
+
+def test_the_end_does_not_wait_for_ever(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            client.writer.write(b"POST / HT")
+            await until(lambda: bool(it.server.buffered_bytes))
+
+            assert await it.server.drain(timedelta(milliseconds=10)) is False
+            assert await client.is_ended()
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        pytest.param("tls1_2", TlsVersion.V1_2, id="1.2"),
+        pytest.param("tls1_3", TlsVersion.V1_3, id="1.3"),
+        pytest.param("", TlsVersion.V1_2, id="nothing is 1.2"),
+    ],
+)
+def test_versions_have_the_names_of_the_original(text: str, version: TlsVersion) -> None:
+    assert parse_version(text) is version
+
+
+def test_a_version_that_is_too_old_is_not_known() -> None:
+    with pytest.raises(ValueError, match="tls1_1"):
+        parse_version("tls1_1")
+
+
+def test_ciphers_are_known_by_their_names_in_go() -> None:
+    named = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256:nonsense, TLS_RSA_WITH_AES_256_GCM_SHA384"
+    found = parse_ciphers(named)
+
+    assert found == ("ECDHE-ECDSA-AES128-GCM-SHA256", "AES256-GCM-SHA384")
+    context = make_context(TlsVersion.V1_2, found)
+    offered = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.2"}
+    assert offered == set(found)

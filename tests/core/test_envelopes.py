@@ -1,0 +1,143 @@
+"""Pods with resources of their own: who gets what is wanted, and who has no room for it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+
+from trimtab.core.allocations import Allotment
+from trimtab.core.envelopes import find_misfits
+from trimtab.core.gates import FeatureGates
+from trimtab.core.patch import size_pod
+from trimtab.core.pods import Container, ContainerKind, Envelope, Pod
+from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.simulation.patching import apply_patch
+
+SIDECAR = ContainerKind.SIDECAR
+
+
+def a_pod_of(envelope: Envelope | None, *containers: Container) -> Pod:
+    return a_pod(*containers, envelope=envelope)
+
+
+def wanting(**cpu: int) -> dict[str, Allotment]:
+    return {name: Allotment(amounts(millicores)) for name, millicores in cpu.items()}
+
+
+def cpu_of(most: int, init: int = 0) -> Envelope:
+    return Envelope(amounts(most), {}, amounts(init))
+
+
+ONE = a_container("one", requests=amounts(100))
+TWO = a_container("two", requests=amounts(100))
+HELPER = a_container("helper", requests=amounts(100), kind=SIDECAR)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "containers", "wanted", "misfits"),
+    [
+        pytest.param(None, (ONE, TWO), wanting(one=9000), (), id="a pod without bounds has room"),
+        pytest.param(cpu_of(300), (ONE, TWO), wanting(one=200), (), id="what just fits"),
+        pytest.param(
+            cpu_of(300), (ONE, TWO), wanting(one=201), ("one",), id="one millicore too many"
+        ),
+        pytest.param(
+            cpu_of(300),
+            (ONE, TWO),
+            wanting(one=250, two=50),
+            (),
+            id="what one container gives back another may have",
+        ),
+        pytest.param(
+            cpu_of(300),
+            (ONE, TWO),
+            wanting(one=150, two=200),
+            ("two",),
+            id="of two that cannot both grow the first does",
+        ),
+        pytest.param(
+            cpu_of(300),
+            (ONE, HELPER),
+            wanting(helper=201),
+            ("helper",),
+            id="a sidecar counts like a container",
+        ),
+        pytest.param(
+            cpu_of(300, init=200),
+            (ONE, HELPER),
+            wanting(helper=150),
+            ("helper",),
+            id="a sidecar runs beside init containers",
+        ),
+        pytest.param(
+            Envelope({}, amounts(300)),
+            (ONE,),
+            {"one": Allotment(amounts(100), amounts(301))},
+            ("one",),
+            id="a limit above that of the pod",
+        ),
+        pytest.param(
+            Envelope({}, amounts(300)),
+            (ONE, TWO),
+            {
+                "one": Allotment(amounts(100), amounts(300)),
+                "two": Allotment(amounts(100), amounts(300)),
+            },
+            (),
+            id="limits are not added up",
+        ),
+        pytest.param(
+            Envelope(amounts(None, 100 * MIB), {}),
+            (ONE,),
+            wanting(one=9000),
+            (),
+            id="what the pod does not bound is free",
+        ),
+    ],
+)
+def test_a_container_gets_what_is_wanted_only_where_the_pod_has_room(
+    envelope: Envelope | None,
+    containers: tuple[Container, ...],
+    wanted: dict[str, Allotment],
+    misfits: tuple[str, ...],
+) -> None:
+    assert find_misfits(a_pod_of(envelope, *containers), wanted) == misfits
+
+
+AMOUNTS = st.builds(amounts, st.integers(1, 500), st.integers(1, 500))
+
+
+@given(
+    st.lists(AMOUNTS, min_size=1, max_size=4), st.lists(AMOUNTS, min_size=4, max_size=4), AMOUNTS
+)
+def test_a_pod_that_fits_in_its_own_resources_fits_after_its_patch(
+    asked: list[Resources], targets: list[Resources], spare: Resources
+) -> None:
+    most = {kind: sum(one[kind] for one in asked) + spare[kind] for kind in BOTH}
+    containers = [
+        a_container(f"c{index}", requests=one, index=index) for index, one in enumerate(asked)
+    ]
+    recommended = [
+        a_recommendation(f"c{index}", target=target) for index, target in enumerate(targets)
+    ]
+    pod = a_pod_of(Envelope(most, most), *containers)
+    sizing = size_pod(pod, an_autoscaler(*recommended), gates=FeatureGates())
+    sized = apply_patch(pod, sizing.patch)
+
+    for kind in BOTH:
+        assert sum((one.spec.requests or {})[kind] for one in sized.containers) <= most[kind]
+    for before, after in zip(containers, sized.containers, strict=True):
+        if before.name in sizing.misfits:
+            assert after.spec == before.spec
+
+
+def test_a_container_without_room_is_neither_resized_nor_boosted_nor_named_as_updated() -> None:
+    pod = a_pod_of(cpu_of(150), a_container("app", requests=amounts(100)))
+    autoscaler = an_autoscaler(a_recommendation(target={Resource.CPU: 500}))
+    sizing = size_pod(pod, autoscaler, gates=FeatureGates())
+
+    assert sizing.misfits == ("app",)
+    assert [one.path for one in sizing.patch] == [
+        "/metadata/annotations",
+        "/metadata/annotations/vpaObservedContainers",
+    ]

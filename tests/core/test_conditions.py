@@ -80,12 +80,25 @@ def named(name: str) -> AutoscalerName:
                 (
                     "FetchingHistory",
                     "True",
-                    "HistoryUnavailable",
-                    "The history of usage could not be read yet; it is tried again",
+                    "HistoryIncomplete",
+                    "The history of usage is being read",
                 ),
                 PROVIDED,
             ],
-            id="F14 history on its way",
+            id="history on its way",
+        ),
+        pytest.param(
+            found(fetches_history=True, history_problem="nobody there"),
+            [
+                (
+                    "FetchingHistory",
+                    "True",
+                    "HistoryUnavailable",
+                    "The history of usage could not be read yet; it is tried again: nobody there",
+                ),
+                PROVIDED,
+            ],
+            id="F14 history that cannot be had",
         ),
     ],
 )

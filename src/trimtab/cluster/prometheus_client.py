@@ -92,7 +92,7 @@ class Exchange:
 
 
 class QueryClient:
-    """Asks one Prometheus; use it in `async with`, which closes its connections."""
+    """Asks one Prometheus; use it in `async with`, as often as you like."""
 
     def __init__(
         self,
@@ -108,13 +108,7 @@ class QueryClient:
         self._note = note
         self._turns = asyncio.Semaphore(settings.most_queries)
         self._credentials: Credentials | None = None
-        self._session = aiohttp.ClientSession(
-            headers={"User-Agent": f"trimtab/{__version__}"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=settings.timeout.total_seconds(), sock_connect=_CONNECT_SECONDS
-            ),
-        )
+        self._session: aiohttp.ClientSession | None = None
 
     @property
     def shown_address(self) -> str:
@@ -122,6 +116,12 @@ class QueryClient:
         return str(URL(self._settings.address).with_user(None))
 
     async def __aenter__(self) -> Self:
+        seconds = self._settings.timeout.total_seconds()
+        self._session = aiohttp.ClientSession(
+            headers={"User-Agent": f"trimtab/{__version__}"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
+        )
         return self
 
     async def __aexit__(
@@ -130,7 +130,9 @@ class QueryClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._session.close()
+        session, self._session = self._session, None
+        assert session is not None
+        await session.close()
         # Transports that were aborted are closed at the next turn of the loop.
         await asyncio.sleep(0)
 
@@ -161,6 +163,7 @@ class QueryClient:
     ) -> tuple[int, bytes]:
         url = URL(self._settings.address.rstrip("/") + path).update_query(parameters)
         begin = self._clock.now()
+        assert self._session is not None
         with self._own_errors():
             async with self._session.get(
                 url,

@@ -39,6 +39,7 @@ class ConditionReason(StrEnum):
     NO_PODS_MATCHED = "NoPodsMatched"
     NO_SAMPLES = "NoSamples"
     OVERLAPPING_SELECTOR = "OverlappingSelector"
+    HISTORY_INCOMPLETE = "HistoryIncomplete"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
     NO_RECENT_SAMPLES = "NoRecentSamples"
 
@@ -72,6 +73,8 @@ class Findings:
     """Of any autoscalers; those of others do not matter."""
     fetches_history: bool | None = None
     """Whether history is still on its way; None leaves that to whoever else may tell of it."""
+    history_problem: str = ""
+    """Why history could not be read, if that was tried."""
     stale_containers: Sequence[str] = ()
     """Running containers of which no sample came for too long."""
 
@@ -113,11 +116,16 @@ def _found(autoscaler: Autoscaler, findings: Findings) -> Iterator[Condition]:
             message=f"No usage of {names} is read at present; what is recommended stays as it was",
         )
     if findings.fetches_history:
-        yield _condition(
-            ConditionType.FETCHING_HISTORY,
-            ConditionReason.HISTORY_UNAVAILABLE,
-            message="The history of usage could not be read yet; it is tried again",
-        )
+        yield _fetching_history(findings.history_problem)
+
+
+def _fetching_history(problem: str) -> Condition:
+    kind = ConditionType.FETCHING_HISTORY
+    if not problem:
+        text = "The history of usage is being read"
+        return _condition(kind, ConditionReason.HISTORY_INCOMPLETE, message=text)
+    text = f"The history of usage could not be read yet; it is tried again: {problem}"
+    return _condition(kind, ConditionReason.HISTORY_UNAVAILABLE, message=text)
 
 
 def _recommendation_provided(findings: Findings) -> Condition:

@@ -136,6 +136,11 @@ class Links:
         learner.autoscaler = autoscaler
         self._changed.add(learner.name)
 
+    def rows_in(self, namespace: str) -> list[int]:
+        """All aggregates of a namespace."""
+        homes = [(namespace, labels) for labels in self._labels_by_pin.get((namespace,), ())]
+        return sorted(row for home in homes for row in self._siblings[home].rows.values())
+
     def linked_rows(self, name: AutoscalerName) -> list[int]:
         """All aggregates that an autoscaler is linked to."""
         return [row for rows in self.learners[name].linked.values() for row in rows]

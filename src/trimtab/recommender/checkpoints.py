@@ -368,8 +368,11 @@ def _owner(checkpoint: Checkpoint) -> AutoscalerName:
 
 
 def _fetches_history(subject: Subject) -> bool:
-    """Whether somebody says that history is still on its way: what we know is not all there is."""
-    return any(
+    """Whether somebody else is still reading history: what we know is not all there is.
+
+    While we read it ourselves what is learned meanwhile is saved, or a restart would lose it.
+    """
+    return subject.fetches_history is None and any(
         condition.type == ConditionType.FETCHING_HISTORY and condition.status == "True"
         for condition in subject.autoscaler.conditions
     )

@@ -50,6 +50,14 @@ class Subject:
     """Up to then OOM kills are in what was restored."""
     relearning: frozenset[str] = frozenset()
     """Containers whose history was lost and is still too short to be believed."""
+    history_of: Selector | None = None
+    """The pods whose history was taken in; None while there is none, or nobody to ask for it."""
+    fetches_history: bool | None = None
+    """Whether its history is outstanding; None if there is nobody to ask for it."""
+    history_problem: str = ""
+    """Why its history could not be read."""
+    history_missed_at: datetime | None = None
+    """Since when its history is outstanding."""
     recommendation: Recommendation = field(default_factory=Recommendation)
     settled: tuple[Findings, Autoscaler] | None = None
     """From what and for which version it was last found that nothing is to be written."""

@@ -12,12 +12,13 @@ from typing import Final, TypeVar
 
 from trimtab.api.evictions import MemoryEviction
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import Clock, Cluster, UsageSource
+from trimtab.cluster.ports import Clock, Cluster, HistorySource, UsageSource
 from trimtab.core.containers import PodName
 from trimtab.core.garbage import collect_garbage
 from trimtab.core.pods import Pod
 from trimtab.recommender.acting import Writers
 from trimtab.recommender.checkpoints import CheckpointKeeper
+from trimtab.recommender.history import HistoryKeeper
 from trimtab.recommender.knowledge import Knowledge
 from trimtab.recommender.loading import (
     AutoscalerLoader,
@@ -54,6 +55,7 @@ class Recommender:
         *,
         settings: RecommenderSettings,
         clock: Clock,
+        history: HistorySource | None = None,
         tell: Callable[[Turnout], None] | None = None,
     ) -> None:
         self._cluster = cluster
@@ -63,6 +65,7 @@ class Recommender:
         self._knowledge = Knowledge(settings)
         self._loader = AutoscalerLoader(cluster.autoscalers, cluster.owners, settings)
         self._checkpoints = CheckpointKeeper(cluster, settings)
+        self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
         self.last_turnout: Turnout | None = None
@@ -81,6 +84,8 @@ class Recommender:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
             group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
+            if self._history is not None:
+                group.create_task(self._history.run())
             group.create_task(self._tick_on())
 
     async def tick(self) -> TickReport:
@@ -90,6 +95,8 @@ class Recommender:
             return TickReport()
         report = await self._timed(Step.LOAD_AUTOSCALERS, self._load_autoscalers)
         report += await self._timed(Step.LOAD_PODS, self._load_pods)
+        if self._history is not None:
+            report += await self._timed(Step.LOAD_HISTORY, self._load_history)
         report += await self._timed(Step.LOAD_USAGE, self._load_usage)
         report += await self._timed(Step.DELETE_REMOVED_PODS, self._delete_removed_pods)
         report += await self._timed(Step.PUBLISH, self._publish)
@@ -111,6 +118,8 @@ class Recommender:
         before = self._knowledge
         if self._checkpoints.take_up_again(before, self._clock.now()):
             self._knowledge = Knowledge(self._settings)
+            if self._history is not None:
+                self._history.forget()
             # Kills that were seen before are no news.
             self._knowledge.oom_watch = before.oom_watch
 
@@ -148,6 +157,10 @@ class Recommender:
     async def _load_pods(self) -> TickReport:
         load_nodes(self._knowledge, self._cluster.nodes, self._settings)
         return load_pods(self._knowledge, self._cluster.pods, self._settings, self._clock.now())
+
+    async def _load_history(self) -> TickReport:
+        assert self._history is not None
+        return await self._history.load(self._knowledge)
 
     async def _load_usage(self) -> TickReport:
         report = TickReport()

@@ -127,7 +127,13 @@ def _count_report(report: TickReport) -> None:
     EXECUTION_LATENCY.labels(_TOTAL).observe(total.total_seconds())
     failed = any(one.step is Step.LOAD_USAGE for one in report.problems)
     USAGE_RESPONSES.add(_BOOLEANS[failed], _USAGE_CLIENT)
-    intakes = (("cpu", report.cpu), ("memory", report.memory), ("oom_kill", report.oom_kills))
+    intakes = (
+        ("cpu", report.cpu),
+        ("memory", report.memory),
+        ("oom_kill", report.oom_kills),
+        ("past_cpu", report.past_cpu),
+        ("past_memory", report.past_memory),
+    )
     for kind, intake in intakes:
         SAMPLES.labels(kind, "accepted").inc(intake.accepted)
         SAMPLES.labels(kind, "outdated").inc(intake.outdated)

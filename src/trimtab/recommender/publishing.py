@@ -78,10 +78,12 @@ def _draft(
         if not subject.is_ours:
             continue
         findings = Findings(
-            _recommended(knowledge, subject, settings),
+            _recommended(knowledge, subject, settings, now),
             matches_pods=knowledge.usage.has_pods(name),
             unsupported=subject.unsupported,
             conflicts=conflicts.get(name, ()),
+            fetches_history=subject.fetches_history,
+            history_problem=subject.history_problem,
             stale_containers=stale.get(name, ()),
         )
         if subject.settled == (findings, subject.autoscaler):
@@ -113,7 +115,7 @@ def _decide(
 
 
 def _recommended(
-    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings
+    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
 ) -> Recommendation:
     """What an autoscaler should say; what it says already where there is nothing better.
 
@@ -125,7 +127,20 @@ def _recommended(
     if subject.relearning:
         _end_relearning(knowledge, subject, settings)
     most = settings.recommendations.max_allowed
-    return keep_up(known, subject.autoscaler, subject.relearning, most)
+    kept = subject.relearning | _awaited(subject, settings, now)
+    return keep_up(known, subject.autoscaler, kept, most)
+
+
+def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:
+    """Containers whose history may explain more than we know: all, while it is outstanding (F14).
+
+    Once so much was learned without it that this can be believed, it is not waited for any longer.
+    """
+    since = subject.history_missed_at
+    enough = settings.recommendations.cpu.confidence_interval
+    if since is None or now - since >= enough:
+        return frozenset()
+    return frozenset(one.container_name for one in subject.autoscaler.recommendation or ())
 
 
 def _end_relearning(knowledge: Knowledge, subject: Subject, settings: RecommenderSettings) -> None:

@@ -15,6 +15,8 @@ class Step(StrEnum):
 
     LOAD_AUTOSCALERS = "LoadVPAs"
     LOAD_PODS = "LoadPods"
+    LOAD_HISTORY = "LoadHistory"
+    """The original reads history before its first tick, and has no name for that."""
     LOAD_USAGE = "LoadMetrics"
     DELETE_REMOVED_PODS = "DeleteRemovedPods"
     PUBLISH = "UpdateVPAs"
@@ -66,6 +68,10 @@ class ResourceSource(StrEnum):
     resource_reads: Counter[ResourceSource] = field(default_factory=Counter)
     """Containers of pods that are new or have changed, by where their resources were read."""
     oom_kills: Intake = field(default_factory=Intake)
+    past_cpu: Intake = field(default_factory=Intake)
+    past_memory: Intake = field(default_factory=Intake)
+    histories: int = 0
+    """Namespaces whose history was taken in."""
     unplaced_oom_kills: int = 0
     """Kills of containers that nobody knows anything else of."""
     published: int = 0

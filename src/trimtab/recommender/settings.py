@@ -12,6 +12,37 @@ from trimtab.core.resources import MAX_AMOUNT
 from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 
 _DEFAULT_NAME = "default"
+_MOST_DOUBLINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """How much of the past is asked for, and how stubbornly."""
+
+    length: timedelta = timedelta(days=8)
+    """So far back it goes."""
+    resolution: timedelta = timedelta(hours=1)
+    """So far apart samples are."""
+    patience: timedelta = timedelta(seconds=10)
+    """The first tick waits for it, but no longer than this."""
+    workers: int = 4
+    """So many namespaces are read at once."""
+    most_samples: int = 100_000
+    """So many samples are asked for at once, more or less."""
+    first_delay: timedelta = timedelta(seconds=5)
+    """When it is tried again for the first time; each further time after twice as long."""
+    longest_delay: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        for name in ("length", "resolution", "patience", "first_delay", "longest_delay"):
+            require_interval(name, getattr(self, name))
+        require_at_least("workers", self.workers, 1)
+        require_at_least("most_samples", self.most_samples, 1)
+
+    def delay(self, failures: int) -> timedelta:
+        """How long to wait after so many failures in a row."""
+        doublings = min(failures - 1, _MOST_DOUBLINGS)
+        return min(self.first_delay * (1 << doublings), self.longest_delay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +76,7 @@ class RecommenderSettings:
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
     gates: FeatureGates = field(default_factory=FeatureGates)
 
     def __post_init__(self) -> None:

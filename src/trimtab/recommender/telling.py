@@ -61,6 +61,7 @@ def _tell_of_tick(report: TickReport) -> None:
         cpu_samples=report.cpu.accepted,
         memory_samples=report.memory.accepted,
         oom_kills=report.oom_kills.accepted,
+        past_samples=report.past_cpu.accepted + report.past_memory.accepted,
         published=report.published,
         held_back=report.held_back,
         restored=report.restored,

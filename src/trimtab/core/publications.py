@@ -25,9 +25,10 @@ _NUMBERS: Final = (estimates.TARGET, estimates.LOWER, estimates.UPPER, estimates
 """The columns of each resource; the last one is the uncapped target."""
 
 _NOT_CONTROLLED: Final = -1
-_NO_SAMPLES: Final = -2
+NO_SAMPLES: Final = -2
+"""Stands for an amount of which nothing is known."""
 _NEVER_PUBLISHED: Final = -3
-_ABSENT: Final = (_NOT_CONTROLLED, _NO_SAMPLES)
+_ABSENT: Final = (_NOT_CONTROLLED, NO_SAMPLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class UncappedTargets:
     """One column for each resource; negative where there is no target."""
 
 
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What is to be published of all groups, as columns."""
+
+    owners: Sequence[AutoscalerName]
+    """Whose group it is."""
+    numbers: Ints
+    """By group and resource: target, lower and upper bound; negative where there is none."""
+
+
 class Publications:
     """The recommendations of all autoscalers, as they were last published."""
 
@@ -70,6 +81,17 @@ class Publications:
 
         A bound that moved by no more than a fraction of what it was is none of them.
         """
+        altered = self.renew()
+        matters, differs = _find_changes(self._told, self._numbers, bound_move_fraction)
+        changed = dict.fromkeys([*altered, *self._owners_of(matters)])
+        self.creeping = set(self._owners_of(differs & ~matters)) - changed.keys()
+        return {name: self.tell(name) for name in changed}
+
+    def renew(self) -> list[AutoscalerName]:
+        """Estimate anew what may have changed; the autoscalers that are others now.
+
+        Nothing of it is told before a refresh.
+        """
         renewed, altered = self._renew_blocks()
         stale = self._fed_since_last_time()
         for name in renewed:
@@ -77,10 +99,11 @@ class Publications:
         numbers = self._numbers.copy()
         numbers[stale] = _estimate(self._usage.aggregates, self._layout.only(stale), self._settings)
         self._numbers = numbers
-        matters, differs = _find_changes(self._told, numbers, bound_move_fraction)
-        changed = dict.fromkeys([*altered, *self._owners_of(matters)])
-        self.creeping = set(self._owners_of(differs & ~matters)) - changed.keys()
-        return {name: self.tell(name) for name in changed}
+        return altered
+
+    def amounts(self) -> Amounts:
+        """All numbers as of the last time they were estimated."""
+        return Amounts(self._owners, self._numbers)
 
     def tell(self, name: AutoscalerName) -> Recommendation:
         """What an autoscaler says; from now on changes are changes of this."""
@@ -166,8 +189,8 @@ def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSe
             lacking[:, column] &= oom_floors == 0
         numbers[:, column] = _finish(resource, amounts, layout, settings)
     # The floor is for what is known to be little, not for what is not known.
-    numbers[lacking & layout.groups["controlled"]] = _NO_SAMPLES
-    numbers[lacking.all(axis=1)] = _NO_SAMPLES
+    numbers[lacking & layout.groups["controlled"]] = NO_SAMPLES
+    numbers[lacking.all(axis=1)] = NO_SAMPLES
     return numbers
 
 
@@ -253,7 +276,7 @@ def _record(container_name: str, row: list[list[int]]) -> ContainerRecommendatio
         for resource, amounts in zip(BOTH, row, strict=True)
         if amounts[estimates.TARGET] not in _ABSENT
     ]
-    if not known and any(amounts[estimates.TARGET] == _NO_SAMPLES for amounts in row):
+    if not known and any(amounts[estimates.TARGET] == NO_SAMPLES for amounts in row):
         return None
     target, lower, upper, uncapped = (
         {resource: amounts[column] for resource, amounts in known} for column in _NUMBERS

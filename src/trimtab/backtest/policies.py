@@ -1,0 +1,119 @@
+"""Policies: whoever sizes containers while their demand is replayed.
+
+Baselines stand here; the real decision code is in `autoscaled.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
+from trimtab.backtest.fleet import Fleet
+from trimtab.core.buckets import Floats, Ints
+
+_NOBODY: Final = np.zeros(0, np.int64)
+_MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """What containers were seen to use, those of one container together and in their order."""
+
+    workloads: Ints
+    amounts: Floats
+    """By resource."""
+    times: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Some workloads, each at its own moment."""
+
+    workloads: Ints
+    fleet: Fleet
+    times: Floats
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Who gets another size, and which."""
+
+    workloads: Ints
+    requests: Floats
+    """By resource."""
+    limits: Floats
+    in_place: bool = False
+    """Whether pods stay where they are."""
+
+
+NO_CHOICE: Final = Choice(_NOBODY, np.zeros((2, 0)), np.zeros((2, 0)))
+
+
+class Policy(Protocol):
+    """What a replay asks of a policy."""
+
+    def observe(self, readings: Readings, /) -> None:
+        """Take in what containers used."""
+        ...
+
+    def learn_kills(self, killed: Situation, /) -> None:
+        """Take in that containers were killed for want of memory."""
+        ...
+
+    def choose(self, situation: Situation, /) -> Choice:
+        """Who gets another size now."""
+        ...
+
+
+class Static:
+    """Nothing is ever changed."""
+
+    def observe(self, _: Readings, /) -> None:
+        """Nothing is learned."""
+
+    def learn_kills(self, _: Situation, /) -> None:
+        """Nothing is learned."""
+
+    def choose(self, _: Situation, /) -> Choice:
+        """Nobody."""
+        return NO_CHOICE
+
+
+class Clairvoyant(Static):
+    """Knows what comes: what the next hours need is requested just before they begin."""
+
+    def __init__(self, demand: Demand, hours: int) -> None:
+        self._demand = demand
+        self._span = hours * 3600 // demand.step_seconds
+        self._cpu_fraction = 0.99
+
+    def choose(self, situation: Situation, /) -> Choice:
+        """All whose next hours begin with the next minute."""
+        workloads = situation.workloads
+        elapsed = situation.times - self._demand.starts[workloads] + _MINUTE
+        steps = np.floor(elapsed / self._demand.step_seconds).astype(np.int64)
+        begins = elapsed % (self._span * self._demand.step_seconds) == 0
+        due = begins & (steps < self._demand.lengths[workloads])
+        requests = self.needs(workloads[due], steps[due])
+        return Choice(workloads[due], requests, np.full_like(requests, np.inf))
+
+    def needs(self, workloads: Ints, steps: Ints) -> Floats:
+        """What workloads need from some steps on, by resource."""
+        needed = np.zeros((2, len(workloads)))
+        for place, (workload, step) in enumerate(zip(workloads, steps, strict=True)):
+            coming = self._demand.values(int(workload))[step : step + self._span]
+            needed[CPU, place] = percentile(coming[:, CPU], self._cpu_fraction)
+            needed[MEMORY, place] = coming[:, MEMORY].max()
+        return needed
+
+
+def hindsight(demand: Demand, *, cpu_fraction: float, memory_fraction: float) -> Floats:
+    """The constant requests that cover fractions of all that came, by resource and workload."""
+    requests = np.zeros((2, len(demand)))
+    for workload in range(len(demand)):
+        values = demand.values(workload)
+        requests[CPU, workload] = percentile(values[:, CPU], cpu_fraction)
+        requests[MEMORY, workload] = percentile(values[:, MEMORY], memory_fraction)
+    return requests

@@ -1,0 +1,57 @@
+"""Scenarios: with what requests and limits a replay begins."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
+from trimtab.core.buckets import Floats
+
+NO_LIMIT: Final = np.inf
+_LEAST: Final = np.array([10.0, 32.0 * 1024 * 1024])
+_USUAL: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """How generous the first requests are, and how limits follow requests."""
+
+    name: str
+    start: float
+    """The first requests as a multiple of the 95th percentile of the first day."""
+    memory_limit: float
+    """The memory limit as a multiple of the request."""
+    has_cpu_limit: bool = False
+    """Whether the CPU limit is the request; there is none otherwise."""
+
+
+SCENARIOS: Final = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario("over-strict", 2.0, 1.0),
+        Scenario("over-loose", 2.0, 1.5),
+        Scenario("under-strict", 0.5, 1.0),
+        Scenario("under-loose", 0.5, 1.5),
+        Scenario("under-strict-cpucap", 0.5, 1.0, has_cpu_limit=True),
+    )
+}
+
+
+def first_requests(demand: Demand, scenario: Scenario) -> Floats:
+    """What each workload requests at first, by resource and workload."""
+    usual = [
+        percentile(demand.values(each)[: demand.steps_per_day], _USUAL)
+        for each in range(len(demand))
+    ]
+    wanted = np.trunc(scenario.start * np.array(usual))
+    return np.asarray(np.maximum(wanted, _LEAST).T)
+
+
+def limits_of(requests: Floats, scenario: Scenario) -> Floats:
+    """The limits that go with requests in a scenario."""
+    limits = np.full_like(requests, NO_LIMIT)
+    limits[MEMORY] = np.trunc(requests[MEMORY] * scenario.memory_limit)
+    if scenario.has_cpu_limit:
+        limits[CPU] = requests[CPU]
+    return limits

@@ -1,0 +1,175 @@
+"""Demand that is replayed under policies, from constant loads to random ones."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trimtab.backtest.contenders import BUILT_IN, Contender, Governed, Today
+from trimtab.backtest.demand import CPU, MEMORY, Demand, DemandError, gather
+from trimtab.backtest.fleet import Fleet
+from trimtab.backtest.policies import Static
+from trimtab.backtest.replay import Replay
+from trimtab.backtest.runs import Run, play, run_all
+from trimtab.backtest.scenarios import SCENARIOS, Scenario
+from trimtab.backtest.tally import Tally
+from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
+from trimtab.core.resources import Resource
+from trimtab.simulation.loads import Trace
+from trimtab.simulation.traces import Recording
+
+_MIB = 1024.0 * 1024.0
+_DAY = 288
+_START = datetime(2026, 3, 2, tzinfo=UTC)
+_STRICT = SCENARIOS["over-strict"]
+
+
+def _recording(name: str, cpu: list[float], memory: list[float]) -> Recording:
+    return Recording(name, _START, Trace(tuple(cpu), tuple(memory)))
+
+
+def _constant(days: float, *, cpu: float = 1000.0, memory: float = 1000 * _MIB) -> Demand:
+    steps = int(days * _DAY)
+    return gather([_recording("steady", [cpu] * steps, [memory] * steps)])
+
+
+def _play(contender: Contender, demand: Demand, scenario: Scenario = _STRICT) -> Tally:
+    return play(Run(contender, scenario), demand)
+
+
+def _governed(mode: UpdateMode, *policies: ContainerPolicy) -> Governed:
+    return Governed("test", Autoscaler("", "", mode=mode, policies=policies))
+
+
+def test_who_changes_nothing_wastes_what_is_not_needed() -> None:
+    tally = _play(Today(), _constant(1))
+
+    assert tally.minutes.tolist() == [1440]
+    assert tally.slack[:, 0] == pytest.approx([1440 * 1000.0, 1440 * 1000 * _MIB])
+    assert tally.requested[:, 0] == pytest.approx(2 * tally.slack[:, 0])
+    assert (tally.kills[0], tally.short_minutes[0]) == (0, 0)
+
+
+def test_who_requests_too_little_misses_cpu_and_is_killed_every_five_minutes() -> None:
+    tally = _play(Today(), _constant(1), SCENARIOS["under-strict"])
+
+    assert tally.short_minutes.tolist() == [1440]
+    assert tally.cpu_missing[0] == pytest.approx(tally.cpu_demand[0] / 2)
+    assert tally.kills[0] == pytest.approx(1440 / 5, abs=5)
+    assert tally.episodes.tolist() == [1]
+
+
+def test_the_original_brings_an_idle_workload_to_its_target_after_half_a_day() -> None:
+    demand = _constant(3, cpu=500.0, memory=1e9)
+    tally = _play(BUILT_IN["original"], demand)
+
+    # The original's own answer to this history is 587m and 1168723596 bytes (its vector V2).
+    assert tally.replacements.tolist() == [1]
+    slack = tally.slack[:, 0] - [720 * 500.0, 720 * 1e9]
+    assert slack / (tally.minutes[0] - 720) == pytest.approx([87.0, 168723596.0])
+
+
+def test_whoever_is_killed_at_the_start_grows_until_it_is_not() -> None:
+    tally = _play(BUILT_IN["trimtab"], _constant(1), SCENARIOS["under-strict"])
+
+    assert 0 < tally.kills[0] < 10
+    assert tally.episodes.tolist() == [1]
+    assert tally.short_minutes[0] < 60
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.OFF, UpdateMode.INITIAL])
+def test_a_mode_that_touches_no_running_pod_is_as_good_as_none(mode: UpdateMode) -> None:
+    tally, today = _play(_governed(mode), _constant(1)), _play(Today(), _constant(1))
+
+    assert (tally.replacements[0], tally.resizes[0]) == (0, 0)
+    assert tally.slack.tolist() == today.slack.tolist()
+
+
+def test_upscale_only_shrinks_nothing() -> None:
+    tally = _play(_governed(UpdateMode.UPSCALE_ONLY), _constant(2))
+
+    assert (tally.replacements[0], tally.resizes[0]) == (0, 0)
+
+
+def test_a_mode_that_resizes_replaces_nobody() -> None:
+    tally = _play(_governed(UpdateMode.IN_PLACE_OR_RECREATE), _constant(1))
+
+    assert tally.replacements.tolist() == [0]
+    assert tally.resizes[0] >= 1
+
+
+def test_the_policy_of_a_container_caps_what_it_gets() -> None:
+    capped = ContainerPolicy("*", min_allowed={Resource.CPU: 1500})
+    tally = _play(_governed(UpdateMode.RECREATE, capped), _constant(2))
+
+    after = tally.requested[CPU, 0] - 720 * 2000.0
+    assert after == pytest.approx(1500.0 * (2880 - 720))
+
+
+def test_who_knows_the_next_day_requests_its_largest_need() -> None:
+    first, second = [100.0] * _DAY, [300.0] * _DAY
+    demand = gather([_recording("grows", first + second, [each * _MIB for each in first + second])])
+    tally = _play(BUILT_IN["clairvoyant-daily"], demand)
+
+    assert tally.slack.tolist() == [[0.0], [0.0]]
+    assert (tally.kills[0], tally.replacements[0]) == (0, 1)
+
+
+def test_recordings_of_different_resolution_are_refused() -> None:
+    fine = Recording("fine", _START, Trace((1.0,), (1.0,), timedelta(minutes=1)))
+
+    with pytest.raises(DemandError, match="resolution"):
+        gather([_recording("coarse", [1.0], [1.0]), fine])
+
+
+_LOADS = st.lists(
+    st.tuples(st.floats(1, 3000), st.floats(_MIB, 3000 * _MIB)), min_size=20, max_size=60
+)
+
+
+@given(st.lists(_LOADS, min_size=1, max_size=4), st.sampled_from(sorted(SCENARIOS)))
+@settings(max_examples=25, deadline=None)
+def test_steps_and_minutes_come_to_the_same_where_nothing_is_changed(
+    loads: list[list[tuple[float, float]]], scenario: str
+) -> None:
+    demand = gather(
+        [
+            _recording(str(number), [cpu for cpu, _ in load], [memory for _, memory in load])
+            for number, load in enumerate(loads)
+        ]
+    )
+    coarse, fine = (_replay_static(demand, is_fine=is_fine) for is_fine in (False, True))
+
+    assert coarse.kills.tolist() == fine.kills.tolist(), scenario
+    assert coarse.slack == pytest.approx(fine.slack)
+
+
+def _replay_static(demand: Demand, *, is_fine: bool) -> Tally:
+    requests = np.array([[1000.0] * len(demand), [1000 * _MIB] * len(demand)])
+    fleet = Fleet(requests, np.stack([requests[CPU], requests[MEMORY]]))
+    return Replay(demand, fleet, Static(), Tally(len(demand)), is_fine=is_fine).run()
+
+
+def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
+    dice = np.random.default_rng(7)
+    demand = gather(
+        [
+            _recording(
+                str(number),
+                dice.integers(100, 900, _DAY).astype(float).tolist(),
+                (dice.integers(100, 900, _DAY) * _MIB).tolist(),
+            )
+            for number in range(5)
+        ]
+    )
+    runs = [Run(BUILT_IN["trimtab"], SCENARIOS["under-strict"])]
+    told: list[tuple[int, int]] = []
+    alone = run_all(runs, demand, jobs=1, tell=lambda done, total: told.append((done, total)))
+    shared = run_all(runs, demand, jobs=2, tell=lambda done, total: told.append((done, total)))
+
+    assert told == [(1, 1), (1, 2), (2, 2)]
+    assert alone[0].slack.tolist() == shared[0].slack.tolist()
+    assert alone[0].kills.tolist() == shared[0].kills.tolist()
+    assert alone[0].good_after.tolist() == shared[0].good_after.tolist()

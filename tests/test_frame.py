@@ -10,7 +10,8 @@ import pytest
 from trimtab.simulation.checking import ALL
 
 ROOT = Path(__file__).parent.parent
-LAYERS = {"core", "api", "cluster", "recommender", "updater", "admission", "simulation", "cli"}
+COMPONENTS = {"recommender", "updater", "admission"}
+LAYERS = {"core", "api", "cluster", *COMPONENTS, "simulation", "backtest", "cli"}
 
 
 def tracked_files() -> list[Path]:

@@ -14,8 +14,10 @@ from trimtab.api import (
     leases,
     limit_ranges,
     metrics,
+    namespaces,
     nodes,
     pods,
+    quotas,
     workloads,
 )
 from trimtab.core.resources import Resource
@@ -168,6 +170,20 @@ LIMIT_RANGE = {
     }
 }
 
+QUOTA = {
+    "metadata": {"name": "team", "namespace": "shop"},
+    "spec": {"hard": {"requests.cpu": "4", "pods": "20"}},
+    "status": {
+        "hard": {"requests.cpu": "4", "limits.memory": "8Gi", "pods": "20"},
+        "used": {"requests.cpu": "3500m", "limits.memory": "9Gi", "pods": "7"},
+    },
+}
+NAMESPACE = {
+    "metadata": {
+        "name": "shop",
+        "annotations": {"trimtab.dev/paused": "true", "owner": "somebody"},
+    }
+}
 NODE = {
     "metadata": {"name": "node-0", "labels": {"kubernetes.io/arch": "amd64"}},
     "spec": {
@@ -276,6 +292,8 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], Json]] = {
     "pod": (pods.decode_pod, POD),
     "limit range": (limit_ranges.decode_limit_range, LIMIT_RANGE),
     "node": (nodes.decode_node, NODE),
+    "quota": (quotas.decode_quota, QUOTA),
+    "namespace": (namespaces.decode_namespace, NAMESPACE),
     "checkpoint": (checkpoints.decode_checkpoint, CHECKPOINT),
     "deployment": (partial(workloads.decode_workload, "Deployment"), DEPLOYMENT),
     "replication controller": (

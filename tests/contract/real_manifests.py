@@ -8,6 +8,7 @@ from contract.world import CUSTOM_KIND
 from trimtab.api.amounts import encode_amounts
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
+from trimtab.core.resources import Resources
 
 Json = dict[str, Any]
 
@@ -19,7 +20,9 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
     ("", "pods/resize", "patch"),
     ("", "events", "list watch create patch"),
     ("", "limitranges", "list watch"),
+    ("", "namespaces", "list watch"),
     ("", "nodes", "list watch"),
+    ("", "resourcequotas", "list watch"),
     ("", "replicationcontrollers", "list watch"),
     ("apps", "daemonsets", "list watch"),
     ("apps", "deployments", "list watch"),
@@ -195,6 +198,11 @@ def rollouts() -> Json:
         "versions": [served],
     }
     return {"metadata": {"name": f"rollouts.{group}"}, "spec": spec}
+
+
+def quota(name: str, requests: Resources) -> Json:
+    hard = {f"requests.{kind}": amount for kind, amount in encode_amounts(requests).items()}
+    return {"metadata": {"name": name}, "spec": {"hard": hard}}
 
 
 def node(described: Node) -> Json:

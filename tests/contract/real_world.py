@@ -41,6 +41,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.resources import Resources
 
 _CRDS = Path(__file__).parents[2] / "deploy/crds.yaml"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -102,7 +103,9 @@ class RealWorld:
             await self._let_in(stack, user, without)
             relay = await stack.enter_async_context(relaying(self._plane.port))
             client = await stack.enter_async_context(a_client(self._plane, relay.port, user))
-            scope = Scope(self.namespace, nodes=True, memory_evictions=True)
+            scope = Scope(
+                self.namespace, nodes=True, quotas=True, namespaces=True, memory_evictions=True
+            )
             cluster = LiveCluster(client, scope, clock=CLOCK, random=Random(1))
             usage = MetricsApi(client, self.namespace)
             stack.push_async_callback(_end, asyncio.create_task(cluster.run()))
@@ -197,6 +200,20 @@ class RealWorld:
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         path = paths.collection("v1", "limitranges", self.namespace)
         await self._administrator.create(path, manifests.limit_range(name, item))
+
+    async def create_quota(self, name: str, requests: Resources) -> None:
+        path = paths.collection("v1", "resourcequotas", self.namespace)
+        await self._administrator.create(path, manifests.quota(name, requests))
+
+        async def is_counted() -> bool:
+            found = await self._administrator.read(paths.item(path, name))
+            return bool(found.get("status", {}).get("used"))
+
+        await wait_until(is_counted)
+
+    async def annotate_namespace(self, annotation: str, value: str) -> None:
+        path = paths.item(paths.collection("v1", "namespaces"), self.namespace)
+        await self._administrator.change(path, {"metadata": {"annotations": {annotation: value}}})
 
     @asynccontextmanager
     async def node(self, node: Node) -> AsyncIterator[None]:

@@ -21,6 +21,7 @@ from trimtab.core import nodes
 from trimtab.core.autoscalers import Autoscaler, TargetReference
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.resources import Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.simulation import refusals
 from trimtab.simulation.access import SimulatedCluster
@@ -32,8 +33,10 @@ from trimtab.simulation.objects import (
     ContainerTemplate,
     DisruptionBudget,
     LimitRange,
+    Namespace,
     Node,
     PodTemplate,
+    Quota,
     RestartPolicy,
     WorkloadObject,
 )
@@ -171,6 +174,12 @@ class SimulatedWorld:
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         self._world.limit_ranges.put(LimitRange(self.namespace, name, (item,)))
+
+    async def create_quota(self, name: str, requests: Resources) -> None:
+        self._world.quotas.put(Quota(self.namespace, name, requests))
+
+    async def annotate_namespace(self, annotation: str, value: str) -> None:
+        self._world.namespaces.put(Namespace(self.namespace, annotations={annotation: value}))
 
     @asynccontextmanager
     async def node(self, node: nodes.Node) -> AsyncIterator[None]:

@@ -11,10 +11,12 @@ from contract.world import Link, World
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError, UnreachableError
+from trimtab.core.annotations import PAUSED
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.quotas import Claim, Side
 from trimtab.core.resources import Resource
 
 SHORT = timedelta(milliseconds=5)
@@ -215,6 +217,42 @@ async def test_limit_ranges_are_seen_in_their_namespace_alone(world: World) -> N
         assert found.type is LimitRangeType.CONTAINER
         assert found.max == {Resource.CPU: 2000}
         assert list(link.cluster.limit_ranges("elsewhere")) == []
+
+
+@in_every_world
+async def test_quotas_are_seen_with_what_their_pods_leave_of_them(world: World) -> None:
+    await world.create_pod("a")
+    await world.create_quota("team", {Resource.CPU: 1000})
+    claim = Claim(Side.REQUESTS, Resource.CPU)
+    async with world.joined() as link:
+        quotas = link.cluster.quotas
+        before = {quota.name: dict(quota.left) for quota in quotas(world.namespace)}
+        await world.create_pod("b")
+        await eventually(
+            world, lambda: [each.left[claim] for each in quotas(world.namespace)] == [800]
+        )
+
+        assert before == {"team": {claim: 900}}
+        assert list(quotas("elsewhere")) == []
+
+
+@in_every_world
+async def test_what_a_namespace_says_to_us_is_seen_as_soon_as_it_says_so(world: World) -> None:
+    async with world.joined() as link:
+        namespaces = link.cluster.namespaces
+        before = namespaces.find("", world.namespace)
+        await world.annotate_namespace(PAUSED, "true")
+        await eventually(
+            world, lambda: (found := namespaces.find("", world.namespace)) and found.is_paused
+        )
+
+        assert before is None or not before.is_paused
+
+
+@in_every_world
+async def test_pods_can_be_resized_where_the_server_says_so(world: World) -> None:
+    async with world.joined() as link:
+        assert await link.cluster.can_resize()
 
 
 @in_every_world

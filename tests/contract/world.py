@@ -17,6 +17,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod, ResizeState, WorkloadName
+from trimtab.core.resources import Resources
 
 CUSTOM_KIND = ("example.com/v1", "Rollout")
 """A kind that nobody here knows, and that can be scaled."""
@@ -98,6 +99,11 @@ class World(Protocol):
         """A PodDisruptionBudget of the pods labelled `app=<app>`, which holds on return."""
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None: ...
+
+    async def create_quota(self, name: str, requests: Resources) -> None:
+        """A ResourceQuota of what all pods may request, whose use is counted on return."""
+
+    async def annotate_namespace(self, annotation: str, value: str) -> None: ...
 
     def node(self, node: Node) -> AbstractAsyncContextManager[None]:
         """A further node, for as long as the block lasts; nothing is heard of it."""

@@ -30,6 +30,7 @@ from trimtab.core.autoscalers import (
     TargetReference,
 )
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import (
@@ -40,6 +41,7 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
+from trimtab.core.quotas import Quota
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.workloads import Workload
 from trimtab.recommender.loop import Recommender
@@ -89,6 +91,7 @@ class SmallWorld:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    namespaces: Store[Namespace]
     owners: Owners
 
     def __init__(self) -> None:
@@ -102,6 +105,8 @@ class SmallWorld:
         self.checkpoint_writer, self.checkpoints = open_store(self.clock)
         self.node_writer: Writer[Node]
         self.node_writer, self.nodes = open_store(self.clock)
+        self._namespace_writer: Writer[Namespace]
+        self._namespace_writer, self.namespaces = open_store(self.clock)
         for writer in (self.pod_writer, self.autoscaler_writer, self.checkpoint_writer):
             writer.replace([])
         self.workloads: dict[WorkloadName, Workload] = {}
@@ -282,6 +287,12 @@ class SmallWorld:
         owner = owned.owner
         name = WorkloadName(owned.namespace, owner.kind, owner.name) if owner else None
         return name if name in self.workloads else None
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        raise NotImplementedError
+
+    async def can_resize(self) -> bool:
+        raise NotImplementedError
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         del namespace

@@ -33,10 +33,12 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.patch import admission_patch
 from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
 from trimtab.simulation.patching import apply_patch
 
@@ -72,6 +74,7 @@ class SmallCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    namespaces: Store[Namespace]
     owners: Owners
 
     def __init__(self) -> None:
@@ -84,6 +87,8 @@ class SmallCluster:
         self._checkpoint_writer, self.checkpoints = open_store(self.clock)
         self.node_writer: Writer[Node]
         self.node_writer, self.nodes = open_store(self.clock)
+        self._namespace_writer: Writer[Namespace]
+        self._namespace_writer, self.namespaces = open_store(self.clock)
         self._pod_writer.replace(())
         self._autoscaler_writer.replace(())
         self._workloads = {"Deployment": _Workloads(), "ReplicaSet": _Workloads()}
@@ -95,6 +100,8 @@ class SmallCluster:
         """All pods, whatever the view shows."""
         self.leases = {LEASE: a_lease()}
         self.items: dict[str, list[LimitRangeItem]] = {}
+        self.known_quotas: dict[str, list[Quota]] = {}
+        self.resizes_in_place = True
         self.has_webhook = True
         self.undo: Callable[[Pod], Pod] = lambda pod: pod
         """Another webhook that comes after ours."""
@@ -200,7 +207,18 @@ class SmallCluster:
         """The admission controller renews its lease."""
         self.leases[LEASE] = replace(self.leases[LEASE], renewed_at=self.clock.now())
 
+    def annotate_namespace(self, name: str = "default", **annotations: str) -> None:
+        """Give the namespace these annotations of ours, by the ends of their names."""
+        ours = {f"trimtab.dev/{key}": value for key, value in annotations.items()}
+        self._namespace_writer.put(Entry(ObjectName("", name), Namespace(name, ours)))
+
     # The ports.
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        return self.known_quotas.get(namespace, ())
+
+    async def can_resize(self) -> bool:
+        return self.resizes_in_place
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         return self.items.get(namespace, ())

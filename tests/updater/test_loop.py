@@ -26,6 +26,8 @@ from trimtab.core.autoscalers import Condition, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold
 from trimtab.core.pacing import PaceSettings
+from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.resources import Resource
 from trimtab.updater.acting import Deed
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.loop import Updater
@@ -548,5 +550,64 @@ def test_a_turn_that_comes_while_a_resize_is_under_way_does_not_ask_for_it_again
         running.cancel()
 
         assert cluster.requests["resize"] == 1
+
+    run_virtually(scene())
+
+
+def test_a_namespace_that_is_paused_stops_what_was_planned_and_shows_it_afterwards() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        for name in ("a", "b"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        pace = PaceSettings(per_second=0.5, burst=1, slow_start=timedelta())
+        updater = an_updater(cluster, replace(UNPACED, pace=pace))
+        ticking = asyncio.create_task(updater.tick())
+        await asyncio.sleep(1)
+        cluster.annotate_namespace(paused="true")
+        report = await ticking
+        await updater.tick()
+        done, held = len(cluster.acts), holds(updater)
+        cluster.annotate_namespace(paused="false")
+        await updater.tick()
+
+        assert report.acted[Deed("Evict", ActResult.WITHDRAWN)] == 1
+        assert HoldReason.PAUSED.value in held.values()
+        assert len(cluster.acts) > done == 1
+
+    run_virtually(scene())
+
+
+def test_a_cluster_that_cannot_resize_gets_evictions_where_the_mode_allows_them() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.resizes_in_place = False
+        for name, mode in (("either", EITHER), ("only", IN_PLACE)):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name, mode=mode)
+        updater = an_updater(cluster)
+        report = await updater.tick()
+
+        assert (report.done("Evict"), report.done("Resize")) == (1, 0)
+        assert holds(updater)["only-0"] == HoldReason.RESIZE_UNSUPPORTED.value
+
+    run_virtually(scene())
+
+
+def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        claim = Claim(Side.REQUESTS, Resource.CPU)
+        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 399})]
+        updater = an_updater(cluster)
+        await updater.tick()
+        held, done = set(holds(updater).values()), len(cluster.acts)
+        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 400})]
+        await updater.tick()
+
+        assert (held, done) == ({"QuotaExceeded"}, 0)
+        assert len(cluster.acts) == 1
 
     run_virtually(scene())

@@ -1,4 +1,4 @@
-"""Discovery: which versions a group of the API has, and which of their kinds can be scaled."""
+"""Discovery: which versions a group of the API has, and what can be done with its kinds."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -37,6 +37,12 @@ def decode_versions(data: bytes) -> tuple[str, ...]:
     preferred = (group.preferred_version or _Version()).version
     versions = [each.version for each in group.versions or () if each.version]
     return tuple(sorted(versions, key=lambda version: version != preferred))
+
+
+def decode_resource_names(data: bytes) -> frozenset[str]:
+    """The names of all resources in an APIResourceList's JSON, `pods/resize` and the like too."""
+    resources = decode(_RESOURCE_LIST, data).resources or ()
+    return frozenset(resource.name for resource in resources if resource.name)
 
 
 def decode_scalable(data: bytes) -> Mapping[str, tuple[str, ...]]:

@@ -12,9 +12,12 @@ from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
 from trimtab.api.limit_ranges import decode_limit_range
+from trimtab.api.namespaces import decode_namespace
 from trimtab.api.nodes import decode_node
+from trimtab.api.quotas import decode_quota
 from trimtab.api.workloads import decode_workload
 from trimtab.cluster import paths
+from trimtab.cluster.abilities import Abilities
 from trimtab.cluster.acting import Acts
 from trimtab.cluster.client import Client
 from trimtab.cluster.evictions import MemoryEvictions
@@ -26,8 +29,10 @@ from trimtab.cluster.sharing import decode_thrifty_pod
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
+from trimtab.core.quotas import Quota
 
 RecordT = TypeVar("RecordT")
 
@@ -57,6 +62,9 @@ class Scope:
     limit_ranges: bool = True
     nodes: bool = False
     """Whether nodes are seen, if that is allowed."""
+    quotas: bool = False
+    namespaces: bool = False
+    """Whether namespaces themselves are seen: theirs alone, if only one is looked at."""
     memory_evictions: bool = False
     """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
@@ -99,12 +107,13 @@ class _Watches:
         is_wanted: bool = True,
         parameters: Mapping[str, str] | None = None,
         has_bookmarks: bool = True,
+        is_namespaced: bool = True,
     ) -> Reader[RecordT]:
         """The store of all objects of a resource; one that stays empty if it is not wanted."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            path = paths.collection(*place, self._namespace)
+            path = paths.collection(*place, self._namespace if is_namespaced else "")
             self.feeds.append(
                 self._feed(Kind(path, decode, parameters or {}, has_bookmarks), writer)
             )
@@ -132,6 +141,7 @@ class LiveCluster(Acts):
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    namespaces: Store[Namespace]
     owners: Owners
 
     def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
@@ -157,12 +167,30 @@ class LiveCluster(Acts):
             parameters={"fieldSelector": "reason=Evicted"},
             has_bookmarks=False,
         )
+        self._quotas = watch(("v1", "resourcequotas"), decode_quota, is_wanted=scope.quotas)
+        only_ours = {"fieldSelector": f"metadata.name={scope.namespace}"} if scope.namespace else {}
+        self.namespaces = watch(
+            ("v1", "namespaces"),
+            decode_namespace,
+            is_wanted=scope.namespaces,
+            parameters=only_ours,
+            is_namespaced=False,
+        )
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
         workloads = {
             kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()
         }
         self.owners = WatchedOwners(workloads, Scales(client, clock=clock, random=random))
+        self._abilities = Abilities(client, clock)
         super().__init__(client, self.checkpoints)
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        """All resource quotas of the namespace."""
+        return self._quotas.in_namespace(namespace)
+
+    async def can_resize(self) -> bool:
+        """Whether pods can be resized in place here."""
+        return await self._abilities.can_resize()
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         """The items of all limit ranges of the namespace."""

@@ -24,9 +24,9 @@ from trimtab.core.operations import Patch
 from trimtab.core.past_pods import PodTrace
 from trimtab.core.past_usage import PastUsage, Shard
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.quotas import Quota
 from trimtab.core.registration import Registration
 from trimtab.core.resources import Resource
-from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)

@@ -47,6 +47,8 @@ class HoldReason(StrEnum):
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    """Its successor would need more than a ResourceQuota of the namespace leaves."""
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
@@ -70,7 +72,7 @@ class HoldReason(StrEnum):
     EFFECT_AWAITED = "EffectAwaited"
     """Earlier evictions of this workload have yet to show that successors get their size."""
     PAUSED = "Paused"
-    """An operator or the autoscaler says that nothing may be done for now."""
+    """An operator, the autoscaler or its namespace says that nothing may be done for now."""
     SURGE = "Surge"
     """Far more pods than usual want to change; that is rarely what anybody meant."""
 
@@ -89,6 +91,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.POD_PENDING,
         HoldReason.QOS_WOULD_CHANGE,
+        HoldReason.QUOTA_EXCEEDED,
         HoldReason.REPLICAS_UNKNOWN,
         HoldReason.RESIZE_DEFERRED,
         HoldReason.RESIZE_INFEASIBLE,

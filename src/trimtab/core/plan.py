@@ -5,13 +5,13 @@ order of urgency while their workloads' budgets last. Doing it, and doing it slo
 to whoever carries the plan out.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from trimtab.core import annotations, disruption, resizing, urgency
+from trimtab.core import annotations, disruption, quotas, resizing, urgency
 from trimtab.core.assessment import Candidate, Context, PlanSettings, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
@@ -20,6 +20,7 @@ from trimtab.core.known_pods import KnownPod, KnownPods, find_anew
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.quotas import Claim
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
@@ -41,6 +42,8 @@ class _Spent:
     """By direct owner the pods that are taken away."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
+    claimed: defaultdict[str, Counter[Claim]] = field(default_factory=lambda: defaultdict(Counter))
+    """By namespace what successors will ask for beyond what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,11 @@ class Planner:
         spent = _Spent()
         return [
             *(
-                _pause(_choose_unboost(end, context, spent), end.autoscaler, settings)
+                _pause(_choose_unboost(end, context, spent), end.autoscaler, context)
                 for end in ends
             ),
             *(
-                _pause(_choose(each, context, spent), each.autoscaler, settings)
+                _pause(_choose(each, context, spent), each.autoscaler, context)
                 for each in urgency.most_urgent_first(moving)
             ),
             *(
@@ -196,9 +199,13 @@ def _share(assessed: Iterable[Candidate | Outcome]) -> tuple[float, int]:
     return wanting / max(counted, 1), counted
 
 
-def _pause(outcome: Outcome, autoscaler: Autoscaler | None, settings: PlanSettings) -> Outcome:
+def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) -> Outcome:
     """The outcome itself, or a hold that shows it where nothing may be done."""
-    paused = settings.paused or (autoscaler is not None and is_paused(autoscaler))
+    paused = (
+        context.settings.paused
+        or outcome.pod.namespace in context.snapshot.paused_namespaces
+        or (autoscaler is not None and is_paused(autoscaler))
+    )
     if not paused or isinstance(outcome, Hold):
         return outcome
     change = None if isinstance(outcome, Unboost) else outcome.change
@@ -336,7 +343,23 @@ def _confirm_eviction(candidate: Candidate, context: Context, spent: _Spent) -> 
         return HoldReason.POD_DISRUPTION_BUDGET
     if candidate.workload is not None and _awaits_effect(candidate.workload, context, spent):
         return HoldReason.EFFECT_AWAITED
-    return Action.EVICT
+    return Action.EVICT if _claim(candidate, context, spent) else HoldReason.QUOTA_EXCEEDED
+
+
+def _claim(candidate: Candidate, context: Context, spent: _Spent) -> bool:
+    """Whether quotas let the successor have its size; if so, that is set aside for it (F20)."""
+    pod = candidate.pod
+    found = context.snapshot.quotas.get(pod.namespace)
+    if not found:
+        return True
+    limit_ranges = context.limit_ranges_of(pod)
+    asked = quotas.growth(pod, wanted_by_autoscaler(pod, candidate.autoscaler, limit_ranges))
+    claimed = spent.claimed[pod.namespace]
+    if not quotas.leave_room(found, asked, claimed):
+        return False
+    # What others give back comes late, so it is not counted.
+    claimed.update(+asked)
+    return True
 
 
 def _awaits_effect(workload: WorkloadName, context: Context, spent: _Spent) -> bool:

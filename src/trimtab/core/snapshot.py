@@ -13,6 +13,7 @@ from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.quotas import Quota
 from trimtab.core.resizing import ResizeMemory
 
 MAX_DELAY: Final = timedelta(hours=6)
@@ -77,6 +78,9 @@ class Snapshot:
     autoscalers: Sequence[ObservedAutoscaler] = ()
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
     """The items of all limit ranges by namespace."""
+    quotas: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
+    """By namespace."""
+    paused_namespaces: frozenset[str] = frozenset()
     configured_replicas: Mapping[WorkloadName, int] = field(default_factory=dict)
     """How many pods each direct owner should have (a DaemonSet: how many it wants scheduled)."""
     admission_alive: bool = True

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
 from trimtab.api.checkpoints import Checkpoint
@@ -20,13 +20,15 @@ from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
-from trimtab.simulation import objects
 from trimtab.simulation.lines import Line
 from trimtab.simulation.objects import WorkloadObject
+from trimtab.simulation.quotas import count_quota
 from trimtab.simulation.requests import (
     AUTOSCALERS,
     CHECKPOINTS,
@@ -34,8 +36,10 @@ from trimtab.simulation.requests import (
     EVICTIONS,
     LEASES,
     LIMIT_RANGES,
+    NAMESPACES,
     NODES,
     PODS,
+    QUOTAS,
     RESIZES,
     STATUSES,
     Act,
@@ -51,6 +55,7 @@ from trimtab.simulation.world import WELL_KNOWN, World
 P = ParamSpec("P")
 _T = TypeVar("_T")
 RecordT = TypeVar("RecordT", bound=Named)
+KnownT_co = TypeVar("KnownT_co", covariant=True)
 
 
 class _KnownWorkloads:
@@ -64,25 +69,32 @@ class _KnownWorkloads:
         return None if found is None else found.known
 
 
-class _KnownNodes:
-    """The store of nodes, as far as deciders know them."""
+class _Described(Protocol[KnownT_co]):
+    """An object of which deciders know only a part."""
 
-    def __init__(self, reader: Reader[objects.Node]) -> None:
+    @property
+    def known(self) -> KnownT_co: ...
+
+
+class _KnownObjects(Generic[KnownT_co]):
+    """A store of cluster-wide objects, as far as deciders know them."""
+
+    def __init__(self, reader: Store[_Described[KnownT_co]]) -> None:
         self._reader = reader
 
-    def __iter__(self) -> Iterator[Node]:
-        return (node.known for node in self._reader)
+    def __iter__(self) -> Iterator[KnownT_co]:
+        return (each.known for each in self._reader)
 
-    def find(self, namespace: str, name: str) -> Node | None:
+    def find(self, namespace: str, name: str) -> KnownT_co | None:
         found = self._reader.find(namespace, name)
         return None if found is None else found.known
 
     def age(self) -> timedelta | None:
         return self._reader.age()
 
-    async def changes(self) -> AsyncIterator[Node]:
-        async for node in self._reader.changes():
-            yield node.known
+    async def changes(self) -> AsyncIterator[KnownT_co]:
+        async for each in self._reader.changes():
+            yield each.known
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:
@@ -128,6 +140,7 @@ class SimulatedCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    namespaces: Store[Namespace]
     owners: Owners
 
     def __init__(self, world: World, serving: Serving, line: Line, *, clock: Clock) -> None:
@@ -143,6 +156,8 @@ class SimulatedCluster:
         self.autoscalers = watch(world.autoscalers, AUTOSCALERS)
         self.checkpoints = watch(world.checkpoints, CHECKPOINTS)
         self._limit_ranges = watch(world.limit_ranges, LIMIT_RANGES)
+        self._quotas = watch(world.quotas, QUOTAS)
+        self.namespaces = _KnownObjects(watch(world.namespaces, NAMESPACES))
         self._evictions = watch(world.evictions, EVENTS)
         known = {
             kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))
@@ -151,7 +166,7 @@ class SimulatedCluster:
         self.owners = WatchedOwners(known, _Scales(world, line))
         # Nobody waits for it, so neither its age nor its problems count.
         nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
-        self.nodes = _KnownNodes(nodes.reader)
+        self.nodes = _KnownObjects(nodes.reader)
 
     def _watch(self, clock: Clock, table: Table[RecordT], kind: Kind) -> Reader[RecordT]:
         view = View(table, self._line, kind, clock=clock, versions=self._world.versions)
@@ -166,6 +181,15 @@ class SimulatedCluster:
         """The items of all limit ranges of the namespace."""
         found = self._limit_ranges.in_namespace(namespace)
         return [item for each in found for item in each.items]
+
+    def quotas(self, namespace: str) -> Sequence[Quota]:
+        """All resource quotas of the namespace, with what is left of them by now."""
+        found = self._quotas.in_namespace(namespace)
+        return [count_quota(self._world, quota) for quota in found]
+
+    async def can_resize(self) -> bool:
+        """Whether pods can be resized in place here."""
+        return True
 
     async def memory_evictions(self) -> AsyncIterator[MemoryEviction]:
         """Containers evicted for want of memory, each once: those known, then as they come."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core import nodes
+from trimtab.core import namespaces, nodes
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
 from trimtab.core.resources import Resources
@@ -215,3 +215,8 @@ class Namespace:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     resource_version: str = ""
+
+    @property
+    def known(self) -> namespaces.Namespace:
+        """What deciders know of it."""
+        return namespaces.Namespace(self.name, self.annotations)

@@ -4,7 +4,9 @@ A pod that has ended costs nothing; one that is about to end costs until it is g
 is there to end it.
 """
 
+from trimtab.core import quotas as core_quotas
 from trimtab.core.pods import Pod
+from trimtab.core.quotas import Claim, Side
 from trimtab.core.resources import Resource
 from trimtab.simulation.objects import ENDED, Quota
 from trimtab.simulation.totals import reserved_total
@@ -19,6 +21,15 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
             if flaw:
                 return flaw
     return ""
+
+
+def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
+    """The quota as its status shows it: with what is left."""
+    left = {
+        Claim(Side.REQUESTS, resource): most - _used(world, quota.namespace, resource)
+        for resource, most in quota.requests.items()
+    }
+    return core_quotas.Quota(quota.namespace, quota.name, left)
 
 
 def _find_flaw(world: World, quota: Quota, pod: Pod, before: Pod | None) -> str:

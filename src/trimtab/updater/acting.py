@@ -115,9 +115,9 @@ class Actor:
 
     def _objection(self, task: Task) -> ActResult | None:
         """What speaks against an act that was planned a while ago."""
-        if self._is_draining or not self._superior.may_act():
+        planned = task.act.pod
+        if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
             return ActResult.WITHDRAWN
-        planned, autoscaler = task.act.pod, task.autoscaler
         pod = self._cluster.pods.find(planned.namespace, planned.name)
         if pod is None or pod.uid != planned.uid or pod.is_deleting:
             return ActResult.OUTDATED
@@ -127,14 +127,22 @@ class Actor:
         if pod.resource_version != planned.resource_version:
             self._superior.look_again(pod)
             return ActResult.OUTDATED
+        return None
+
+    def _is_withdrawn(self, task: Task) -> bool:
+        """Whether its autoscaler is not what it was, or somebody has called for a pause."""
+        autoscaler = task.autoscaler
+        namespace = self._cluster.namespaces.find("", task.act.pod.namespace)
+        if namespace is not None and namespace.is_paused:
+            return True
         if autoscaler is None:
-            return None
+            return False
         found = self._cluster.autoscalers.find(autoscaler.namespace, autoscaler.name)
         same = found is not None and (found.uid, found.generation) == (
             autoscaler.uid,
             autoscaler.generation,
         )
-        return None if same and found and not is_paused(found) else ActResult.WITHDRAWN
+        return not same or found is None or is_paused(found)
 
     async def _carry_out(self, lane: Lane, task: Task) -> None:
         try:

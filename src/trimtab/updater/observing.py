@@ -65,6 +65,7 @@ class Observer:
         self._cluster = cluster
         self._settings = settings
         self._memory = memory
+        self._can_resize = settings.resizes_in_place
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
         self._owners: dict[OwnerKey, Ownership] = {}
@@ -86,6 +87,7 @@ class Observer:
         self._memory.forget_shown_evictions((seen.pod for seen in pods), now)
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
+        self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
         return self._compose(
             pods, observed, watched, now=now, admission_alive=admission_alive, is_all=True
         )
@@ -105,6 +107,11 @@ class Observer:
         return self._compose(
             pods, observed, watched, now=now, admission_alive=admission_alive, is_all=False
         )
+
+    def is_paused(self, namespace: str) -> bool:
+        """Whether the namespace says that nothing may be done in it."""
+        found = self._cluster.namespaces.find("", namespace)
+        return found is not None and found.is_paused
 
     def is_watched(self, pod: Pod) -> bool:
         """Whether something is expected of the pod's workload."""
@@ -187,6 +194,7 @@ class Observer:
     ) -> Observation:
         memory = self._memory
         pods = [each.pod for each in seen]
+        namespaces = {pod.namespace for pod in pods}
         observed = self._observe_pods(seen)
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
@@ -195,10 +203,12 @@ class Observer:
         snapshot = Snapshot(
             pods=observed,
             autoscalers=list(autoscalers),
-            limit_ranges=self._limit_ranges({pod.namespace for pod in pods}),
+            limit_ranges=self._limit_ranges(namespaces),
+            quotas={name: found for name in namespaces if (found := self._cluster.quotas(name))},
+            paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=self._configured(owners),
             admission_alive=admission_alive,
-            resizes_in_place=self._settings.resizes_in_place,
+            resizes_in_place=self._can_resize,
             pod_memory=memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),

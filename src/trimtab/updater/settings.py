@@ -37,7 +37,7 @@ class UpdaterSettings:
     admission_lease_timeout: timedelta = timedelta(minutes=1)
     """`--admission-controller-status-lease-timeout`."""
     resizes_in_place: bool = True
-    """Whether the cluster can resize pods in place."""
+    """Whether pods are resized in place where the cluster can do that."""
     namespace: str = ""
     """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()

@@ -1,0 +1,65 @@
+"""ResourceQuotas: how much of CPU and memory is left for the pods of a namespace."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from trimtab.api.amounts import NOT_GIVEN, decode_amount, is_given
+from trimtab.api.decoding import Wire, decode
+from trimtab.api.metadata import NO_METADATA, Metadata
+from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.resources import Resource
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    scopes: tuple[str, ...] | None = None
+    scope_selector: msgspec.Raw = NOT_GIVEN
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    hard: Mapping[str, msgspec.Raw] | None = None
+    used: Mapping[str, msgspec.Raw] | None = None
+
+
+class _Quota(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+    status: _Status | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_Quota)
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
+_NAMES: Final = {
+    "cpu": Claim(Side.REQUESTS, Resource.CPU),
+    "memory": Claim(Side.REQUESTS, Resource.MEMORY),
+    "requests.cpu": Claim(Side.REQUESTS, Resource.CPU),
+    "requests.memory": Claim(Side.REQUESTS, Resource.MEMORY),
+    "limits.cpu": Claim(Side.LIMITS, Resource.CPU),
+    "limits.memory": Claim(Side.LIMITS, Resource.MEMORY),
+}
+
+
+def decode_quota(data: bytes) -> Quota:
+    """The quota in the JSON of one ResourceQuota.
+
+    Nothing counts of one that is for some pods only, since which ones is not known here, and of
+    one whose use nobody has counted yet.
+    """
+    source = decode(_DECODER, data)
+    metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
+    is_for_all = not spec.scopes and not is_given(spec.scope_selector)
+    left = _left(source.status or _NO_STATUS) if is_for_all else {}
+    return Quota(metadata.namespace or "", metadata.name or "", left)
+
+
+def _left(status: _Status) -> dict[Claim, int]:
+    hard, used = status.hard or {}, status.used or {}
+    left: dict[Claim, int] = {}
+    for name, claim in _NAMES.items():
+        if name in hard and name in used:
+            most = decode_amount(claim.resource, hard[name], f"status.hard[{name}]")
+            taken = decode_amount(claim.resource, used[name], f"status.used[{name}]")
+            left[claim] = min(most - taken, left.get(claim, most - taken))
+    return left

@@ -1,0 +1,59 @@
+import pytest
+from makers import MIB
+from wire_examples import QUOTA, encoded
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.quotas import decode_quota
+from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.resources import Resource
+
+CPU = Claim(Side.REQUESTS, Resource.CPU)
+
+
+def left(hard: dict[str, str], used: dict[str, str], **spec: object) -> object:
+    return decode_quota(encoded({"spec": spec, "status": {"hard": hard, "used": used}})).left
+
+
+def test_a_quota_is_decoded_with_what_is_left_of_it() -> None:
+    limits = Claim(Side.LIMITS, Resource.MEMORY)
+
+    assert decode_quota(encoded(QUOTA)) == Quota("shop", "team", {CPU: 500, limits: -1024 * MIB})
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "expected"),
+    [
+        pytest.param({"cpu": "2"}, {"cpu": "500m"}, {CPU: 1500}, id="the short name of requests"),
+        pytest.param(
+            {"cpu": "2", "requests.cpu": "1"},
+            {"cpu": "500m", "requests.cpu": "500m"},
+            {CPU: 500},
+            id="of two names the stricter",
+        ),
+        pytest.param({"requests.cpu": "2"}, {}, {}, id="not counted yet"),
+        pytest.param({"pods": "2"}, {"pods": "2"}, {}, id="nothing about amounts"),
+    ],
+)
+def test_only_what_is_counted_of_cpu_and_memory_is_left(
+    hard: dict[str, str], used: dict[str, str], expected: object
+) -> None:
+    assert left(hard, used) == expected
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"scopes": ["BestEffort"]}, id="scopes"),
+        pytest.param({"scopeSelector": {"matchExpressions": []}}, id="a selector of scopes"),
+    ],
+)
+def test_of_a_quota_for_some_pods_only_nothing_counts(spec: dict[str, object]) -> None:
+    assert left({"cpu": "2"}, {"cpu": "2"}, **spec) == {}
+    assert left({"cpu": "2"}, {"cpu": "2"}, scopes=None, scopeSelector=None) == {CPU: 0}
+
+
+def test_an_amount_that_is_none_is_named_by_its_path() -> None:
+    with pytest.raises(DecodeError) as caught:
+        left({"cpu": "much"}, {"cpu": "2"})
+
+    assert caught.value.path == "status.hard[cpu]"

@@ -1,0 +1,107 @@
+"""Whether quotas leave room for successors, and what a plan makes of it."""
+
+from dataclasses import replace
+
+import pytest
+from makers import MIB, a_container, a_pod, amounts, an_autoscaler
+from plan_makers import DOWN, SMALL, UP, by_pod, planned, several, snapshot_of, told
+
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.outcomes import Hold
+from trimtab.core.pods import Allocation
+from trimtab.core.quotas import Claim, Quota, Side, growth, leave_room
+from trimtab.core.resources import Resource
+
+CPU = Claim(Side.REQUESTS, Resource.CPU)
+MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
+CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
+
+
+def quota(**left: int) -> Quota:
+    claims = {"cpu": CPU, "memory": MEMORY, "cpu_limit": CPU_LIMIT}
+    return Quota("default", "team", {claims[name]: amount for name, amount in left.items()})
+
+
+def test_growth_is_the_difference_over_all_containers_that_change() -> None:
+    pod = a_pod(
+        a_container(name="a", requests=amounts(100, 100 * MIB), limits=amounts(200)),
+        a_container(name="b", requests=amounts(300)),
+        a_container(name="c", requests=amounts(50)),
+    )
+    wanted = {
+        "a": Allocation(amounts(500, 50 * MIB), amounts(1000)),
+        "b": Allocation(amounts(200, 10 * MIB), {}),
+    }
+
+    assert growth(pod, wanted) == {CPU: 300, MEMORY: -40 * MIB, CPU_LIMIT: 800}
+
+
+@pytest.mark.parametrize(
+    ("left", "asked", "claimed", "is_enough"),
+    [
+        pytest.param({"cpu": 100}, {CPU: 100}, {}, True, id="just enough"),
+        pytest.param({"cpu": 100}, {CPU: 101}, {}, False, id="a little too much"),
+        pytest.param({"cpu": 100}, {CPU: 60}, {CPU: 50}, False, id="others were first"),
+        pytest.param({"cpu": -5}, {CPU: 0, MEMORY: 9}, {}, True, id="nothing more of what is out"),
+        pytest.param({"cpu": -5}, {CPU: -1}, {CPU: 50}, True, id="less of what is out"),
+        pytest.param({"memory": 1}, {CPU: 10**6}, {}, True, id="nobody counts that"),
+        pytest.param({}, {CPU: 10**6}, {}, True, id="nothing counted at all"),
+    ],
+)
+def test_quotas_refuse_only_growth_beyond_what_is_left(
+    left: dict[str, int], asked: dict[Claim, int], claimed: dict[Claim, int], *, is_enough: bool
+) -> None:
+    assert leave_room([quota(), quota(**left)], asked, claimed) is is_enough
+
+
+def test_f20_no_pod_is_evicted_whose_successor_a_quota_would_refuse() -> None:
+    pods, autoscaler = several(2), an_autoscaler(UP)
+    tight = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=399)]}))
+    wide = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=400)]}))
+
+    assert sorted(told(tight)) == ["QuotaExceeded", "QuotaExceeded"]
+    assert all(isinstance(each, Hold) and each.wanted for each in tight)
+    assert sorted(told(wide)) == ["BudgetSpent", "Evict"]
+
+
+def test_f20_evictions_of_one_plan_share_what_a_quota_leaves() -> None:
+    pods, autoscaler = several(6), an_autoscaler(UP)
+    quotas = {"default": [quota(memory=900 * MIB)]}
+    outcomes = planned(snapshot_of(pods, autoscaler, quotas=quotas))
+
+    assert sorted(told(outcomes)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
+
+
+def test_f20_limits_count_as_the_admission_controller_will_set_them() -> None:
+    container = a_container(requests=SMALL, limits=amounts(200))
+    pods, autoscaler = several(2, containers=(container,)), an_autoscaler(UP)
+    quotas = {"default": [quota(cpu_limit=799)]}
+
+    assert set(told(planned(snapshot_of(pods, autoscaler, quotas=quotas)))) == {"QuotaExceeded"}
+
+
+def test_f20_shrinking_pods_and_those_of_other_namespaces_need_no_room() -> None:
+    pods, full = several(2), {"default": [quota(cpu=-1, memory=-1)]}
+    shrinking = planned(snapshot_of(pods, an_autoscaler(DOWN), quotas=full))
+    elsewhere = planned(snapshot_of(pods, an_autoscaler(UP), quotas={"other": full["default"]}))
+
+    assert "Evict" in told(shrinking)
+    assert "Evict" in told(elsewhere)
+
+
+def test_f20_a_resize_in_place_is_left_to_the_api_server() -> None:
+    autoscaler = replace(an_autoscaler(UP), mode=UpdateMode.IN_PLACE)
+    quotas = {"default": [quota(cpu=0)]}
+
+    assert "Resize" in told(planned(snapshot_of(several(2), autoscaler, quotas=quotas)))
+
+
+def test_a_paused_namespace_shows_what_would_be_done_and_no_other_is_paused() -> None:
+    pods, autoscaler = several(2), an_autoscaler(UP)
+    paused = planned(snapshot_of(pods, autoscaler, paused_namespaces=frozenset({"default"})))
+    other = planned(snapshot_of(pods, autoscaler, paused_namespaces=frozenset({"other"})))
+    (hold,) = [each for each in paused if isinstance(each, Hold) and each.withheld]
+
+    assert by_pod(paused)[hold.pod.name] == "Paused"
+    assert type(hold.withheld).__name__ == "Evict"
+    assert "Paused" not in told(other)

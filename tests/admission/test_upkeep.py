@@ -1,0 +1,379 @@
+"""Upkeep: copies of the webhook that register it, and show only what is believed."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from admission.handshakes import is_believed
+from tls_makers import Pair, a_pair, an_authority
+
+from trimtab.admission.key_sources import FileKeys, SecretKeys
+from trimtab.admission.tls import CertificateFiles, TlsVersion, make_context
+from trimtab.admission.upkeep import UpkeepSettings, WebhookUpkeep, list_hosts
+from trimtab.api.keyrings import decode_keyring, split_bundle
+from trimtab.api.secrets import Secret
+from trimtab.cluster.errors import ConflictError
+from trimtab.core.keyring import Keyring, Lives
+from trimtab.core.registration import (
+    MAIN,
+    Registration,
+    RegistrationSettings,
+    ServiceAddress,
+    plan_registration,
+    with_bundle,
+)
+from trimtab.simulation.admitting import Admitting
+from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.webhook_host import SimulatedWebhookHost
+from trimtab.simulation.world import World
+
+HOST = "vpa-webhook.trimtab.svc"
+REGISTRATION = RegistrationSettings(ServiceAddress("trimtab", "vpa-webhook"))
+LIVES = Lives()
+SETTINGS = UpkeepSettings(REGISTRATION)
+NAME = REGISTRATION.name
+SECRET = ("trimtab", "keys")
+
+
+class Scene:
+    """A cluster in which copies of the webhook run."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        world = World(clock=self.clock, random=Random(1))
+        self.host = SimulatedWebhookHost(world, Admitting(world))
+        self.copies: list[RunningCopy] = []
+
+    async def start(
+        self, settings: UpkeepSettings = SETTINGS, files: FileKeys | None = None
+    ) -> "RunningCopy":
+        keys = files or SecretKeys(self.host, *SECRET)
+        upkeep = WebhookUpkeep(self.host, keys, settings, clock=self.clock)
+        copy = RunningCopy(upkeep, self)
+        self.copies.append(copy)
+        await copy.upkeep.load_first(copy.context)
+        copy.begin()
+        return copy
+
+    async def registration(self) -> Registration:
+        found = await self.host.fetch_registration(NAME)
+        assert found
+        return found
+
+    async def bundle(self) -> str:
+        webhook = (await self.registration()).find(MAIN)
+        assert webhook
+        return webhook.bundle
+
+    async def keyring(self) -> Keyring:
+        secret = await self.host.fetch_secret(*SECRET)
+        assert secret
+        return decode_keyring(secret.data)
+
+    async def pass_time(self, span: timedelta, every: timedelta = timedelta(days=5)) -> None:
+        """Let time pass, and see every now and then that all copies are believed."""
+        ends_at = self.clock.now() + span
+        while self.clock.now() < ends_at:
+            await self.clock.sleep(min(every, ends_at - self.clock.now()))
+            bundle = await self.bundle()
+            for copy in self.copies:
+                assert is_believed(copy.context, bundle, HOST)
+
+
+@dataclass
+class RunningCopy:
+    upkeep: WebhookUpkeep
+    scene: Scene
+
+    def __post_init__(self) -> None:
+        self.context = make_context(TlsVersion.V1_2)
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self.upkeep.keep_fresh(self.context))
+
+    async def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self.scene.copies.remove(self)
+
+
+def play(story: Callable[[Scene], Coroutine[None, None, None]]) -> None:
+    async def run() -> None:
+        scene = Scene()
+        await story(scene)
+        for copy in list(scene.copies):
+            await copy.end()
+
+    run_virtually(run())
+
+
+A_WHILE = timedelta(minutes=2)
+
+
+def test_a_first_copy_shows_a_certificate_before_it_is_registered() -> None:
+    async def story(scene: Scene) -> None:
+        copy = await scene.start()
+        before = await scene.host.fetch_registration(NAME)
+        await scene.pass_time(A_WHILE, timedelta(seconds=5))
+
+        assert before is None
+        assert is_believed(copy.context, await scene.bundle(), HOST)
+        assert not is_believed(copy.context, await scene.bundle(), "other.trimtab.svc")
+        assert not is_believed(copy.context, an_authority().certificate, HOST)
+
+    play(story)
+
+
+def test_copies_that_start_at_once_agree_on_one_keyring() -> None:
+    async def story(scene: Scene) -> None:
+        await asyncio.gather(*(scene.start() for _ in range(3)))
+        await scene.pass_time(A_WHILE, timedelta(seconds=5))
+        keyring = await scene.keyring()
+
+        assert len(keyring.authorities) == 1
+        assert set(split_bundle(await scene.bundle())) == {keyring.newest.name}
+
+    play(story)
+
+
+def test_f39_certificates_and_authorities_change_for_two_years_and_all_is_believed() -> None:
+    async def story(scene: Scene) -> None:
+        seldom = replace(SETTINGS, interval=timedelta(days=1))
+        await scene.start(seldom)
+        await scene.start(seldom)
+        first = await scene.keyring()
+        await scene.clock.sleep(A_WHILE)
+        await scene.pass_time(timedelta(days=730))
+        last = await scene.keyring()
+
+        assert first.newest.name not in {each.name for each in last.authorities}
+        assert len(last.authorities) <= 2
+        assert scene.clock.now() < last.shown.ends_at
+        assert set(split_bundle(await scene.bundle())) == {
+            each.name for each in last.trusted(scene.clock.now())
+        }
+
+    play(story)
+
+
+def test_f39_a_lost_secret_is_made_anew_while_the_old_certificate_is_still_believed() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.start()
+        await scene.start()
+        await scene.clock.sleep(A_WHILE)
+        before = await scene.keyring()
+        found = await scene.host.fetch_secret(*SECRET)
+        assert found
+        await scene.host.write_secret(replace(found, data={"keyring.json": b"spoilt"}))
+        await scene.pass_time(A_WHILE, timedelta(seconds=1))
+        after = await scene.keyring()
+
+        assert after.newest.name != before.newest.name
+        assert before.newest.name in split_bundle(await scene.bundle())
+
+    play(story)
+
+
+def test_a_registration_that_somebody_deletes_or_changes_comes_back() -> None:
+    async def story(scene: Scene) -> None:
+        copy = await scene.start()
+        await scene.clock.sleep(A_WHILE)
+        await scene.host.delete_registration(NAME)
+        await scene.clock.sleep(A_WHILE)
+        remade = await scene.registration()
+        await scene.host.write_registration(remade, with_bundle(remade, ""))
+        await scene.clock.sleep(A_WHILE)
+
+        assert is_believed(copy.context, await scene.bundle(), HOST)
+
+    play(story)
+
+
+def test_nothing_is_written_while_nothing_changes() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.start()
+        await scene.clock.sleep(A_WHILE)
+        before = await scene.registration(), await scene.host.fetch_secret(*SECRET)
+        await scene.clock.sleep(timedelta(hours=1))
+
+        assert (await scene.registration(), await scene.host.fetch_secret(*SECRET)) == before
+
+    play(story)
+
+
+def test_without_registering_only_the_bundle_is_kept() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.start(replace(SETTINGS, registers=False))
+        await scene.clock.sleep(A_WHILE)
+        nothing = await scene.host.fetch_registration(NAME)
+        chart = replace(plan_registration(None, REGISTRATION, ""), annotations={"by": "chart"})
+        await scene.host.write_registration(None, chart)
+        await scene.pass_time(A_WHILE, timedelta(seconds=30))
+        found = await scene.registration()
+
+        assert nothing is None
+        assert found.annotations == {"by": "chart"}
+
+    play(story)
+
+
+def test_where_cert_manager_keeps_the_bundle_it_is_left_alone() -> None:
+    async def story(scene: Scene) -> None:
+        injected = replace(REGISTRATION, injected_from="trimtab/webhook")
+        await scene.start(replace(SETTINGS, registration=injected))
+        await scene.clock.sleep(A_WHILE)
+        found = await scene.registration()
+
+        assert found.annotations["cert-manager.io/inject-ca-from"] == "trimtab/webhook"
+        assert await scene.bundle() == ""
+
+    play(story)
+
+
+def test_keys_that_somebody_else_made_are_neither_used_nor_overwritten() -> None:
+    async def story(scene: Scene) -> None:
+        theirs = Secret(*SECRET, {"serverKey.pem": b"theirs"})
+        await scene.host.write_secret(theirs)
+        keys = SecretKeys(scene.host, *SECRET)
+        upkeep = WebhookUpkeep(scene.host, keys, SETTINGS, clock=scene.clock)
+        await upkeep.settle(make_context(TlsVersion.V1_2))
+        found = await scene.host.fetch_secret(*SECRET)
+
+        assert "did not make" in str(upkeep.problem)
+        assert found
+        assert found.data == theirs.data
+
+    play(story)
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFiles:
+    """A folder as kubelets mount a Secret: the files are links through one that is swapped."""
+
+    folder: Path
+
+    def put(self, authority: Pair, pair: Pair) -> None:
+        version = self.folder / f"..{len(list(self.folder.iterdir()))}"
+        version.mkdir()
+        contents = {"caCert": authority.certificate, "cert": pair.certificate, "key": pair.key}
+        for name, text in contents.items():
+            (version / name).write_text(text)
+        fresh = self.folder / "..fresh"
+        fresh.symlink_to(version.name)
+        fresh.replace(self.folder / "..data")
+        for name in contents:
+            with suppress(FileExistsError):
+                (self.folder / name).symlink_to(f"..data/{name}")
+
+    def keys(self, *, reloads: bool = True) -> FileKeys:
+        files = CertificateFiles(self.folder / "cert", self.folder / "key")
+        return FileKeys(files, self.folder / "caCert", reloads=reloads)
+
+
+BY_URL = replace(SETTINGS, registration=RegistrationSettings("https://127.0.0.1:8000"))
+
+
+async def believed_at_loopback(scene: Scene, copy: RunningCopy) -> bool:
+    return is_believed(copy.context, await scene.bundle(), "127.0.0.1")
+
+
+def test_f39_files_that_are_swapped_are_published_first_and_shown_then(tmp_path: Path) -> None:
+    files = MountedFiles(tmp_path)
+    old, new = an_authority(), an_authority()
+    files.put(old, a_pair(old, "old"))
+
+    async def story(scene: Scene) -> None:
+        copy = await scene.start(BY_URL, files.keys())
+        await scene.clock.sleep(A_WHILE)
+        files.put(new, a_pair(new, "new"))
+        seen: list[tuple[bool, bool]] = []
+        for _ in range(60):
+            await scene.clock.sleep(timedelta(seconds=1))
+            assert await believed_at_loopback(scene, copy)
+            authorities = split_bundle(await scene.bundle())
+            shows_new = is_believed(copy.context, new.certificate, "127.0.0.1")
+            seen.append((len(authorities) == 2, shows_new))
+        await scene.clock.sleep(LIVES.overlap)
+
+        assert (True, False) in seen
+        assert seen[-1] == (True, True)
+        assert set(split_bundle(await scene.bundle())) == set(split_bundle(new.certificate))
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("cert", a_pair(an_authority(), "other").certificate, id="of another key"),
+        pytest.param("cert", "nothing", id="no certificate"),
+        pytest.param("key", "nothing", id="no key"),
+    ],
+)
+def test_a_pair_that_does_not_fit_is_not_shown(tmp_path: Path, name: str, text: str) -> None:
+    files = MountedFiles(tmp_path)
+    authority = an_authority()
+    files.put(authority, a_pair(authority, "old"))
+
+    async def story(scene: Scene) -> None:
+        copy = await scene.start(BY_URL, files.keys())
+        await scene.clock.sleep(A_WHILE)
+        (tmp_path / name).resolve().write_text(text)
+        await scene.clock.sleep(A_WHILE)
+
+        assert is_believed(copy.context, authority.certificate, "127.0.0.1")
+
+    play(story)
+
+
+def test_files_are_not_loaded_again_unless_that_is_asked_for(tmp_path: Path) -> None:
+    files = MountedFiles(tmp_path)
+    old, new = an_authority(), an_authority()
+    files.put(old, a_pair(old, "old"))
+
+    async def story(scene: Scene) -> None:
+        copy = await scene.start(BY_URL, files.keys(reloads=False))
+        files.put(new, a_pair(new, "new"))
+        await scene.clock.sleep(A_WHILE)
+
+        assert await believed_at_loopback(scene, copy)
+        assert is_believed(copy.context, old.certificate, "127.0.0.1")
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        pytest.param(
+            ServiceAddress("ns", "web"), {"web.ns.svc", "web.ns.svc.cluster.local"}, id="a service"
+        ),
+        pytest.param("https://[::1]:8000", {"::1"}, id="an address"),
+        pytest.param("https://hook.example.com:8000", {"hook.example.com"}, id="a name"),
+    ],
+)
+def test_a_certificate_is_for_the_names_by_which_we_are_called(
+    address: ServiceAddress | str, hosts: set[str]
+) -> None:
+    assert list_hosts(address) == hosts
+
+
+def test_what_another_copy_has_written_meanwhile_is_not_overwritten() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.start()
+        await scene.clock.sleep(A_WHILE)
+        found = await scene.registration()
+        await scene.host.write_registration(found, with_bundle(found, "x"))
+
+        with pytest.raises(ConflictError):
+            await scene.host.write_registration(found, with_bundle(found, "y"))
+
+    play(story)

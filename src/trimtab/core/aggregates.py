@@ -157,10 +157,6 @@ class Aggregates:
         """A new, empty aggregate without a key."""
         return self._allocate(now)
 
-    def start(self, now: datetime) -> int:
-        """A new, empty aggregate without a key."""
-        return self._allocate(now)
-
     def restore(self, contents: Sequence[AggregateContent]) -> list[int]:
         """New aggregates without a key that hold what checkpoints say."""
         rows = [self._allocate(each.checkpoint.last_update_time) for each in contents]
@@ -193,6 +189,11 @@ class Aggregates:
 
     def absorb(self, row: int, other: int) -> None:
         """Add everything that another aggregate holds, which is then forgotten."""
+        self.include(row, other)
+        self.release(other)
+
+    def include(self, row: int, other: int) -> None:
+        """Add everything that another aggregate holds."""
         ours, theirs = self._rows.data[row], self._rows.data[other]
         self.cpu.merge(int(ours["cpu_row"]), theirs["cpu_row"])
         self.memory.merge(int(ours["memory_row"]), theirs["memory_row"])
@@ -201,7 +202,7 @@ class Aggregates:
         ours["last_memory"] = max(ours["last_memory"], theirs["last_memory"])
         ours["count"] += theirs["count"]
         ours["fed"] = True
-        self.release(other)
+        self.oom_ledger.put(row, self.oom_ledger.levels([other]))
 
     def override(self, row: int, policies: Iterable[ContainerPolicy]) -> None:
         """Let the first policy that sets one of them override the settings of an aggregate."""

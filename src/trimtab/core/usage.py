@@ -213,13 +213,6 @@ class Usage:
             self.aggregates.absorb(restored, row)
         self.links.put_restored(name, container_name, row if restored is None else restored)
 
-    def adopt(self, name: AutoscalerName, container_name: str, row: int) -> None:
-        """Let an autoscaler know what an aggregate without a key holds, as if it was restored."""
-        restored = self.links.learners[name].restored.get(container_name)
-        if restored is not None:
-            self.aggregates.absorb(restored, row)
-        self.links.put_restored(name, container_name, row if restored is None else restored)
-
     def drop_restored(self, name: AutoscalerName, container_name: str) -> None:
         """Forget what was restored of one container."""
         row = self.links.learners[name].restored.get(container_name)
@@ -235,6 +228,17 @@ class Usage:
         for name, row in list(tracked.containers.items()):
             if int(self.containers.aggregate[row]) in aggregates:
                 self._remove_container(pod, tracked, name)
+
+    def fold(self, row: int, now: datetime) -> None:
+        """Keep an aggregate that no container feeds with what was restored from checkpoints."""
+        container_name = self.aggregates.key(row).container_name
+        for name in sorted(self.links.learners_of(row)):
+            learner = self.links.learners[name]
+            if container_name not in learner.restored:
+                self.links.put_restored(name, container_name, self.aggregates.start(now))
+                self._override_restored(learner)
+            self.aggregates.include(learner.restored[container_name], row)
+        self.drop_aggregate(row)
 
     def drop_aggregate(self, row: int) -> None:
         """Forget an aggregate that no container feeds."""

@@ -14,6 +14,7 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock, Cluster, HistorySource, UsageSource
 from trimtab.core.containers import PodName
+from trimtab.core.folding import fold_idle
 from trimtab.core.garbage import collect_garbage
 from trimtab.core.pods import Pod
 from trimtab.recommender.acting import Writers
@@ -37,9 +38,9 @@ RecordT = TypeVar("RecordT")
 
 NOT_LISTED_YET: Final = timedelta(seconds=1)
 """How soon it is tried again while the cluster has not been seen as a whole."""
-LAST_WRITERS: Final = 50
 MOST_TOLD: Final = 20
 """So much is told of usage that could not be read in one tick; the rest is alike."""
+LAST_WRITERS: Final = 50
 """So many writes are under way at once when everything is saved before the end, at least."""
 WATCH_ANEW: Final = timedelta(seconds=10)
 """How soon it is listened again after changes ended (the original's span)."""
@@ -167,6 +168,8 @@ class Recommender:
         try:
             columns = await self._source.fetch()
             report += take_in_usage(self._knowledge.usage, columns, self._clock.now())
+            some = [Problem(Step.LOAD_USAGE, "some usage", one) for one in columns.problems]
+            report += TickReport(problems=tuple(some[:MOST_TOLD]))
         except ClusterError as error:
             report += TickReport(problems=(Problem(Step.LOAD_USAGE, "usage", error),))
         sightings = self._knowledge.oom_watch.drain()
@@ -180,8 +183,6 @@ class Recommender:
     async def _publish(self) -> TickReport:
         now = self._clock.now()
         writers = self._writers(now)
-            some = [Problem(Step.LOAD_USAGE, "some usage", one) for one in columns.problems]
-            report += TickReport(problems=tuple(some[:MOST_TOLD]))
         return await publish(self._knowledge, self._cluster, writers, self._settings, now)
 
     async def _maintain_checkpoints(self) -> TickReport:
@@ -201,7 +202,8 @@ class Recommender:
         self._garbage_collected_at = now
         usage, ended = self._knowledge.usage, frozenset(self._knowledge.pods.ended)
         garbage = collect_garbage(usage, now, ended=ended, abandoned=await self._abandoned(ended))
-        report = TickReport(aggregates_forgotten=garbage.aggregates)
+        folded = fold_idle(usage, now)
+        report = TickReport(aggregates_forgotten=garbage.aggregates, aggregates_folded=folded)
         return report + await self._checkpoints.delete(garbage.checkpoints, self._writers(now))
 
     async def _abandoned(self, ended: Iterable[PodName]) -> frozenset[PodName]:

@@ -46,8 +46,6 @@ class Accepted:
     is_oom_kill: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TickReport:
 class ResourceSource(StrEnum):
     """Where the resources of a container were read; the values are the original's."""
 
@@ -57,16 +55,18 @@ class ResourceSource(StrEnum):
     SIDECAR_SPEC = "Pod.Spec.InitContainers"
 
 
+@dataclass(frozen=True, slots=True)
+class TickReport:
     """What was done, by one step or by all of them: reports can be added."""
 
     autoscalers: int = 0
     """Those that we recommend for."""
     pods: int = 0
     """Those that are tracked."""
-    cpu: Intake = field(default_factory=Intake)
-    memory: Intake = field(default_factory=Intake)
     resource_reads: Counter[ResourceSource] = field(default_factory=Counter)
     """Containers of pods that are new or have changed, by where their resources were read."""
+    cpu: Intake = field(default_factory=Intake)
+    memory: Intake = field(default_factory=Intake)
     oom_kills: Intake = field(default_factory=Intake)
     past_cpu: Intake = field(default_factory=Intake)
     past_memory: Intake = field(default_factory=Intake)
@@ -86,6 +86,8 @@ class ResourceSource(StrEnum):
     """Checkpoints for which there was no time."""
     checkpoints_deleted: int = 0
     aggregates_forgotten: int = 0
+    aggregates_folded: int = 0
+    """Aggregates that are kept with what was restored from now on."""
     problems: tuple[Problem, ...] = ()
     accepted: tuple[Accepted, ...] = ()
     spans: tuple[tuple[Step, timedelta], ...] = ()

@@ -58,6 +58,7 @@ def events(text: str) -> list[dict[str, object]]:
         ),
         pytest.param("--leader-elect-renew-deadline=20s", "--leader-elect", id="too long to renew"),
         pytest.param("everything", "everything", id="no flag at all"),
+        pytest.param("--history-length=0s", "--history-length", id="no history at all"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_one_line_and_code_2(
@@ -136,7 +137,7 @@ def test_help_shows_defaults_as_one_would_type_them(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     "flag",
-    ["--storage=prometheus", "--use-external-metrics", "--min-checkpoints=3", "--humanize-memory"],
+    ["--storage=etcd", "--use-external-metrics", "--min-checkpoints=3", "--humanize-memory"],
 )
 def test_a_flag_that_does_not_do_what_one_may_expect_is_told(
     flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -80,6 +80,8 @@ OURS = {
     "--export-recommendations",
     "--log-format",
     "--status-patience",
+    "--prometheus-max-queries",
+    "--prometheus-max-response-bytes",
 }
 
 
@@ -136,6 +138,9 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("cpu_histogram_decay_half_life", SECONDS_7, "usage.cpu_half_life"),
     ("oom_bump_up_ratio", 7.0, "usage.oom_bump_up_ratio"),
     ("oom_min_bump_up_bytes", 7, "usage.oom_min_bump_up_bytes"),
+    ("history_length", SECONDS_7, "history.length"),
+    ("history_resolution", SECONDS_7, "history.resolution"),
+    ("prometheus_max_queries", 7, "history.workers"),
 ]
 
 

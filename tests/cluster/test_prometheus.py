@@ -53,8 +53,8 @@ async def a_source(
     seen: list[Exchange] = []
     given = QuerySettings(fake.address, **settings)  # type: ignore[arg-type]
     client = QueryClient(given, access or Access(), clock=StillClock(), note=seen.append)
-    async with client:
-        yield Prometheus(client, names or SeriesNames()), seen
+    async with Prometheus(client, names or SeriesNames()) as source:
+        yield source, seen
 
 
 def told(past: PastUsage) -> list[tuple[str, str, float, float]]:

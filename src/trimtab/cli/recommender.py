@@ -1,6 +1,8 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
+import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from functools import partial
 from random import SystemRandom
 from typing import Annotated, Final, TypeAlias
@@ -11,6 +13,7 @@ from prometheus_client import REGISTRY
 from trimtab.cli import component
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
+from trimtab.cli.history import PROMETHEUS, PastOrder, order_history
 from trimtab.cli.process import SAVING, Duty
 from trimtab.cli.recommender_flags import RecommenderFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
@@ -18,13 +21,14 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.external_usage import ExternalMetricsApi
 from trimtab.cluster.ports import UsageSource
+from trimtab.cluster.prometheus_client import Exchange
 from trimtab.cluster.usage import MetricsApi
 from trimtab.core.resources import Resource
 from trimtab.recommender import telling
 from trimtab.recommender.exporting import RecommendationExporter
 from trimtab.recommender.external_usage import ExternalUsage
 from trimtab.recommender.loop import Recommender
-from trimtab.recommender.metrics import Meter
+from trimtab.recommender.metrics import Meter, note_query
 from trimtab.recommender.reports import Turnout
 from trimtab.recommender.settings import RecommenderSettings
 
@@ -41,14 +45,15 @@ def recommend(
 ) -> int:
     """Run until told to end."""
     order = component.check(stray, common, flags, partial(to_settings, common.cluster, flags))
-    return component.run("recommender", order, partial(_build, order), _advice(flags))
+    past = order_history(flags, os.environ)
+    return component.run("recommender", order, partial(_build, order, past), _advice(flags))
 
 
 def _advice(flags: RecommenderFlags) -> list[str]:
-    """What is asked for and not there yet, or not for long any more."""
+    """What does not do what one may expect of it."""
     findings = {
-        "--storage=prometheus is not available yet: history comes from checkpoints": (
-            flags.loop.storage == "prometheus"
+        f"--storage={flags.loop.storage} is unknown: history comes from checkpoints": (
+            flags.loop.storage not in ("", "checkpoint", PROMETHEUS)
         ),
         "--use-external-metrics reads nothing without the name of a metric": (
             flags.learning.use_external_metrics and not _external_metrics(flags)
@@ -75,9 +80,12 @@ def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
 class _Process:
     """The recommender and what it needs around it."""
 
-    def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
+    def __init__(
+        self, order: _Order, past: PastOrder | None, client: Client, clock: RealClock
+    ) -> None:
         settings = order.settings
         self._client = client
+        self._history = None if past is None else past.source(clock, _note_query)
         scope = Scope(
             settings.namespace,
             pending_pods=False,
@@ -91,6 +99,7 @@ class _Process:
             self._choose_usage(order, clock),
             settings=settings,
             clock=clock,
+            history=self._history,
             tell=self._tell,
         )
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
@@ -114,7 +123,8 @@ class _Process:
 
     async def act(self) -> None:
         with self.heartbeat.expected():
-            await self._recommender.run()
+            async with self._history or nullcontext():
+                await self._recommender.run()
 
     async def save(self) -> None:
         # What is not saved now is lost; how much is under way at once is bounded all the same.
@@ -131,11 +141,19 @@ class _Process:
             self.heartbeat.beat()
         knowledge = self._recommender.knowledge
         telling.tell(turnout, knowledge)
+        if self._history is not None and turnout.report is not None and turnout.report.histories:
+            telling.tell_of_history(turnout.report.histories, self._history.conventions())
         self._meter.note(turnout, knowledge)
 
 
-def _build(order: _Order, client: Client, clock: RealClock) -> component.Component:
-    running = _Process(order, client, clock)
+def _note_query(exchange: Exchange) -> None:
+    note_query(exchange.status, exchange.method, exchange.span)
+
+
+def _build(
+    order: _Order, past: PastOrder | None, client: Client, clock: RealClock
+) -> component.Component:
+    running = _Process(order, past, client, clock)
     if order.flags.loop.export_recommendations:
         REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
     return component.Component(

@@ -23,7 +23,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import MIB, RecommendationSettings, ResourceSettings
 from trimtab.core.resources import Resource
-from trimtab.recommender.settings import RecommenderSettings
+from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 
 
 @Parameter(name="*", group=Group("Recommender", sort_key=1))
@@ -135,9 +135,13 @@ class HistoryFlags:
     prometheus_insecure: Switch = False
     """Do not check who Prometheus is."""
     prometheus_cadvisor_job_name: Named = "kubernetes-cadvisor"
-    """The job that scrapes usage."""
+    """The job that scrapes usage; if there is none of this name, any job."""
     prometheus_query_timeout: Span = timedelta(minutes=5)
     """How long a query may take."""
+    prometheus_max_queries: Whole = 4
+    """How many queries may be under way at once."""
+    prometheus_max_response_bytes: Whole = 32 * 2**20
+    """How large an answer may be; what would be larger is asked for in parts."""
     prometheus_bearer_token: Text = ""
     """The token for Prometheus."""
     prometheus_bearer_token_file: Text = ""
@@ -155,7 +159,7 @@ class HistoryFlags:
     history_memory_metric: Named = "container_memory_working_set_bytes"
     """The metric that is memory usage."""
     metric_for_pod_labels: Named = 'up{job="kubernetes-pods"}'
-    """The metric that has the labels of pods."""
+    """The metric that has the labels of pods; kube-state-metrics is found without it."""
     pod_label_prefix: Named = "pod_label_"
     """With what the labels of pods begin there."""
     pod_namespace_label: Named = "kubernetes_namespace"
@@ -167,7 +171,7 @@ class HistoryFlags:
     container_pod_name_label: Named = "pod_name"
     """The label that is a container's pod in usage."""
     container_name_label: Named = "name"
-    """The label that is a container's name in usage."""
+    """The label that is a container's name in usage; other usual ones are found without it."""
 
 
 @Parameter(name="*")
@@ -199,6 +203,11 @@ def to_settings(
         publishing=PublishingSettings(patience=loop.status_patience),
         usage=_usage_settings(flags.learning, gates),
         recommendations=_recommendation_settings(flags.estimates),
+        history=HistorySettings(
+            length=flags.history.history_length,
+            resolution=flags.history.history_resolution,
+            workers=flags.history.prometheus_max_queries,
+        ),
         gates=gates,
     )
 

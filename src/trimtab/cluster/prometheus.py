@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import numpy as np
 
@@ -64,13 +65,25 @@ class _Found:
 
 
 class Prometheus:
-    """A Prometheus as a source of history."""
+    """A Prometheus as a source of history; use it in `async with`, as often as you like."""
 
     def __init__(self, client: QueryClient, names: SeriesNames) -> None:
         self._client = client
         self._names = names
         self._probing = asyncio.Lock()
         self._found: _Found | None = None
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(kind, error, trace)
 
     async def fetch_usage(self, resource: Resource, shard: Shard) -> PastUsage:
         """The samples of all containers in a part of history."""

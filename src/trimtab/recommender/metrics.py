@@ -47,6 +47,20 @@ USAGE_RESPONSES: Final = PlainCounter(
     "How often usage was asked for, and whether that failed.",
     ["is_error", "client_name"],
 )
+HISTORY_QUERIES: Final = PlainCounter(
+    "vpa_recommender_prometheus_client_api_requests_count",
+    "Queries for history that Prometheus answered, by status.",
+    ["code", "method"],
+)
+HISTORY_LATENCY: Final = Histogram(
+    "vpa_recommender_prometheus_client_api_requests_duration_seconds",
+    "The time until Prometheus answers a query for history.",
+    ["code", "method"],
+    buckets=(
+        *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+        *(1, 2, 5, 10, 20, 30, 60, 120, 300),
+    ),
+)
 RESOURCE_READS: Final = PlainCounter(
     "vpa_resources_get_resources_count",
     "Containers whose resources were read, by where.",
@@ -120,6 +134,13 @@ class Meter:
         self._told &= knowledge.subjects.keys()
 
 
+def note_query(status: int, method: str, span: timedelta) -> None:
+    """Count a query for history that was answered."""
+    labels = (str(status), method)
+    HISTORY_QUERIES.add(*labels)
+    HISTORY_LATENCY.labels(*labels).observe(span.total_seconds())
+
+
 def _count_report(report: TickReport) -> None:
     for step, span in report.spans:
         EXECUTION_LATENCY.labels(step).observe(span.total_seconds())
@@ -138,14 +159,14 @@ def _count_report(report: TickReport) -> None:
         SAMPLES.labels(kind, "accepted").inc(intake.accepted)
         SAMPLES.labels(kind, "outdated").inc(intake.outdated)
         SAMPLES.labels(kind, "absurd").inc(intake.absurd)
+    for source, count in report.resource_reads.items():
+        RESOURCE_READS.add(source, count=count)
     STATUSES.inc(report.published)
     CHECKPOINTS.labels("written").inc(report.checkpoints_written)
     CHECKPOINTS.labels("refused").inc(report.checkpoints_refused)
     CHECKPOINTS.labels("deleted").inc(report.checkpoints_deleted)
     for problem in report.problems:
         PROBLEMS.labels(problem.step).inc()
-    for source, count in report.resource_reads.items():
-        RESOURCE_READS.add(source, count=count)
 
 
 def _show_objects(kinds: Iterable[tuple[str, ...]]) -> None:

@@ -1,5 +1,6 @@
 """What the recommender tells of its ticks: an event for each decision, and one for the tick."""
 
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -38,6 +39,11 @@ def tell_of_saving(report: TickReport) -> None:
     if unsaved:
         _logger.warning("checkpoints unsaved", unsaved=unsaved)
     _logger.info("checkpoints saved", written=report.checkpoints_written, unsaved=unsaved)
+
+
+def tell_of_history(namespaces: int, conventions: Mapping[str, str]) -> None:
+    """Log that history was read, and how containers and pods are told there."""
+    _logger.info("history read", namespaces=namespaces, **conventions)
 
 
 def _tell_of_status(written: Written) -> None:

@@ -18,6 +18,7 @@ from trimtab.core.registration import (
     with_bundle,
 )
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.settings_errors import SettingsError
 
 SETTINGS = RegistrationSettings(ServiceAddress("trimtab", "vpa-webhook"), test_namespace="trimtab")
 NAMESPACE = "kubernetes.io/metadata.name"
@@ -156,6 +157,19 @@ def test_a_bundle_is_written_into_every_webhook_of_ours() -> None:
     written = with_bundle(found, "new")
 
     assert [each and each.bundle for each in written.webhooks] == [None, "new", "new"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"timeout_seconds": 0}, id="no time at all"),
+        pytest.param({"timeout_seconds": 31}, id="longer than any API server waits"),
+        pytest.param({"address": "127.0.0.1:8000"}, id="a url without its scheme"),
+    ],
+)
+def test_what_the_api_server_would_refuse_is_refused_at_once(fields: dict[str, int]) -> None:
+    with pytest.raises(SettingsError):
+        replace(SETTINGS, **fields)  # type: ignore[arg-type]
 
 
 def test_a_certificate_of_cert_manager_lets_it_keep_the_bundle() -> None:

@@ -6,9 +6,8 @@ import socket
 import ssl
 import time
 from functools import partial
-from pathlib import Path
 from random import SystemRandom
-from typing import Annotated, Final, NoReturn, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import structlog
 from cyclopts import Parameter
@@ -23,10 +22,16 @@ from trimtab.admission.reviewing import Reviewer
 from trimtab.admission.serving import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
-from trimtab.admission.tls import CertificateFiles, CertificateSource
-from trimtab.cli import component, listening
+from trimtab.admission.upkeep import UpkeepSettings
+from trimtab.cli import component, listening, starting
 from trimtab.cli.admission_flags import AdmissionFlags, TlsFlags, to_settings
-from trimtab.cli.failures import FailedError
+from trimtab.cli.admission_upkeep import (
+    Place,
+    Surroundings,
+    find_place,
+    surround,
+    to_upkeep_settings,
+)
 from trimtab.cli.flags import LeaderlessFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.process import GRACE, Duty
@@ -52,8 +57,13 @@ def admit(
     make = partial(to_settings, common.cluster, flags, os.environ)
     order = component.check(stray, common.common, flags, make)
     context = _make_context(flags.tls)
+    place = find_place(flags.tls, os.environ)
+    upkeep = starting.make_settings(
+        lambda: to_upkeep_settings(common.cluster, flags, place),
+        starting.list_changed(common.common, flags),
+    )
     with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
-        build = partial(_build, order, context, listener)
+        build = partial(_build, order, context, listener, (place, upkeep))
         return component.run("admission-controller", order, build)
 
 
@@ -67,24 +77,6 @@ def _make_context(flags: TlsFlags) -> ssl.SSLContext:
     return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
 
 
-class _Files:
-    """Certificates from files."""
-
-    def __init__(self, flags: TlsFlags) -> None:
-        self._files = CertificateFiles(Path(flags.tls_cert_file), Path(flags.tls_private_key))
-
-    async def load_first(self, context: ssl.SSLContext) -> None:
-        try:
-            tls.load_pair(context, self._files)
-        except OSError as error:
-            raise FailedError(f"no certificate: {self._files.certificate}: {error}") from error
-
-    async def keep_fresh(self, context: ssl.SSLContext) -> NoReturn:
-        del context
-        await asyncio.Event().wait()
-        raise AssertionError
-
-
 class _Process:
     """The admission controller and what it needs around it."""
 
@@ -93,16 +85,18 @@ class _Process:
         order: _Order,
         cluster: LiveCluster,
         clock: RealClock,
-        certificates: CertificateSource,
+        around: Surroundings,
     ) -> None:
         settings = order.settings
         self.cluster = cluster
-        self._certificates = certificates
+        self._around = around
         self._admission = Admission(cluster, settings)
         claims = Claims(cluster.autoscalers, self._admission.index, clock)
         self.tally = Tally(pods=self._admission.counts)
         self.answering = Answering(
-            Reviewer(self._admission, claims, settings), self.tally, time.perf_counter
+            Reviewer(self._admission, claims, settings, around.probe),
+            self.tally,
+            time.perf_counter,
         )
         self.server = WebhookServer(self.answering, time.perf_counter)
         REGISTRY.register(
@@ -111,14 +105,19 @@ class _Process:
 
     async def act(self, context: ssl.SSLContext, listener: socket.socket) -> None:
         """Answer whoever asks, as soon as there is anything to answer from."""
-        await self._certificates.load_first(context)
+        await self._around.certificates.load_first(context)
         await self.cluster.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._admission.run())
-            group.create_task(self._certificates.keep_fresh(context))
             group.create_task(self.server.sweep())
             await self.server.listen(listener, context)
             _logger.info("listening", port=listener.getsockname()[1])
+            group.create_task(self._around.certificates.keep_fresh(context))
+            group.create_task(self._around.lease.run())
+
+    def list_reasons(self) -> list[str]:
+        """Why nobody is answered."""
+        return [] if self.server.is_open else ["the webhook is not open"]
 
     async def drain(self) -> None:
         """Answer what has begun to come, and nothing more."""
@@ -133,15 +132,21 @@ def _build(
     order: _Order,
     context: ssl.SSLContext,
     listener: socket.socket,
+    registered: tuple[Place, UpkeepSettings],
     client: Client,
     clock: RealClock,
 ) -> component.Component:
     scope = Scope(order.settings.namespace, pods=False, checkpoints=False)
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-    running = _Process(order, cluster, clock, _Files(order.flags.tls))
+    place, upkeep = registered
+    around = surround(
+        order.flags, order.settings, upkeep, place, cluster=cluster, client=client, clock=clock
+    )
+    running = _Process(order, cluster, clock, around)
     return component.Component(
         cluster,
         Duty(partial(running.act, context, listener), running.finish, running.drain),
         Heartbeat(clock.elapsed, GRACE),
         elector=None,
+        list_reasons=running.list_reasons,
     )

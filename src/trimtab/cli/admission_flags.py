@@ -90,6 +90,12 @@ class CareFlags:
     """Warn of autoscalers that may select the same pods, instead of refusing the second one."""
     bind_address: Text = ""
     """The address that --port is on; all of this machine if not given."""
+    webhook_keys: Named = "trimtab-webhook-keys"
+    """The Secret of the keys that we make where there is no certificate file."""
+    webhook_inject_ca_from: Text = ""
+    """A certificate of cert-manager, as namespace/name, that the API server shall believe us by."""
+    self_test: Switch = True
+    """Renew the status lease only while a pod that is tried gets our patch."""
     workers: Whole = 1
     """How many processes answer; 0 for one per core. Each has a view of the cluster of its own."""
 

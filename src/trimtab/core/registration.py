@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.settings_errors import SettingsError
 
 MAIN: Final = "vpa.k8s.io"
 """The original's name of the one webhook."""
@@ -30,6 +31,8 @@ INJECTIONS: Final = (
 _NAMESPACE_LABEL: Final = "kubernetes.io/metadata.name"
 _ORIGINAL_TIMEOUT_SECONDS: Final = 30
 """The original's default: whoever comes from it has not chosen that."""
+_LONGEST_TIMEOUT_SECONDS: Final = 30
+"""No API server waits longer."""
 
 
 class FailurePolicy(StrEnum):
@@ -126,6 +129,14 @@ class RegistrationSettings:
     """The namespace and name of a certificate of cert-manager, which then keeps the bundle."""
     test_namespace: str = ""
     """Where our own test pods are tried; empty if there are none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the API server would refuse."""
+        if not 1 <= self.timeout_seconds <= _LONGEST_TIMEOUT_SECONDS:
+            problem = f"is not from 1 to {_LONGEST_TIMEOUT_SECONDS}"
+            raise SettingsError("webhook_timeout_seconds", self.timeout_seconds, problem)
+        if isinstance(self.address, str) and not self.address.startswith("https://"):
+            raise SettingsError("webhook_address", self.address, "does not begin with https://")
 
     @property
     def namespaces(self) -> Selector:

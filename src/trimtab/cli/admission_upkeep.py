@@ -1,0 +1,153 @@
+"""What surrounds the webhook server, as flags say: keys, registration, self-test, status lease."""
+
+import secrets
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from trimtab.admission.key_sources import FileKeys, Keys, SecretKeys
+from trimtab.admission.reviewing import Probe, no_probe
+from trimtab.admission.self_test import Result, SelfTest, make_probe
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.status_lease import StatusLease
+from trimtab.admission.tls import CertificateFiles
+from trimtab.admission.upkeep import UpkeepSettings, WebhookUpkeep
+from trimtab.admission.upkeep_metrics import SELF_TEST_PASSED, SELF_TESTS
+from trimtab.cli.admission_flags import AdmissionFlags, RegistrationFlags, TlsFlags
+from trimtab.cli.flag_types import split_names
+from trimtab.cli.flags import ClusterFlags
+from trimtab.cluster.adapter import LiveCluster
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.webhook_host import LiveWebhookHost
+from trimtab.core.registration import Address, FailurePolicy, RegistrationSettings, ServiceAddress
+
+_OWN_NAMESPACE: Final = "NAMESPACE"
+_USUAL_NAMESPACE: Final = "kube-system"
+_WORD_BYTES: Final = 8
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where we run, and whether our keys come from files."""
+
+    namespace: str
+    has_files: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """All that the server needs around it."""
+
+    certificates: WebhookUpkeep
+    probe: Probe
+    lease: StatusLease
+    list_problems: Callable[[], Iterable[Exception]]
+
+
+def find_place(tls: TlsFlags, environment: Mapping[str, str]) -> Place:
+    """Our namespace, and whether somebody has put a certificate where the flags say."""
+    namespace = environment.get(_OWN_NAMESPACE) or _USUAL_NAMESPACE
+    return Place(namespace, Path(tls.tls_cert_file).exists())
+
+
+def to_upkeep_settings(
+    cluster: ClusterFlags, flags: AdmissionFlags, place: Place
+) -> UpkeepSettings:
+    """The settings that the flags describe; a SettingsError where they make no sense."""
+    given = flags.registration
+    policy = FailurePolicy.FAIL if given.webhook_failure_policy_fail else FailurePolicy.IGNORE
+    registration = RegistrationSettings(
+        address=_address(given, place.namespace),
+        failure_policy=policy,
+        timeout_seconds=given.webhook_timeout_seconds,
+        labels=parse_labels(given.webhook_labels),
+        ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),
+        selected_namespace=cluster.vpa_object_namespace,
+        injected_from=flags.care.webhook_inject_ca_from,
+        test_namespace=place.namespace if flags.care.self_test else "",
+    )
+    # Whoever brings files and a registration of their own has put the right bundle there.
+    keeps_bundle = given.register_webhook or not place.has_files
+    return UpkeepSettings(registration, given.register_webhook, keeps_bundle)
+
+
+def surround(
+    flags: AdmissionFlags,
+    settings: AdmissionSettings,
+    upkeep: UpkeepSettings,
+    place: Place,
+    *,
+    cluster: LiveCluster,
+    client: Client,
+    clock: RealClock,
+) -> Surroundings:
+    """What stands around the server, not yet running."""
+    host = LiveWebhookHost(client)
+    has_test = flags.care.self_test
+    test = SelfTest(host, place.namespace, make_word=_make_word, tell=_SelfTestNews())
+    lease = StatusLease(
+        cluster,
+        settings,
+        holder=socket.gethostname(),
+        clock=clock,
+        passes_test=test if has_test else _pass,
+    )
+    return Surroundings(
+        WebhookUpkeep(host, _find_keys(flags, place, host), upkeep, clock=clock),
+        make_probe(place.namespace) if has_test else no_probe,
+        lease,
+        lambda: [error for act, error in host.problems().items() if act != "try pod"],
+    )
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """The labels in `k1:v1,k2:v2`; none at all, and an error in the log, if any is malformed."""
+    pairs = [part.partition(":") for part in text.strip(" \"'").split(",") if part.strip()]
+    if any(not key.strip() or not colon or ":" in value for key, colon, value in pairs):
+        _logger.error("labels of the webhook are not key:value,...", labels=text)
+        return {}
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _address(given: RegistrationFlags, namespace: str) -> Address:
+    if given.register_by_url:
+        return f"{given.webhook_address}:{given.webhook_port}"
+    return ServiceAddress(namespace, given.webhook_service)
+
+
+def _find_keys(flags: AdmissionFlags, place: Place, host: LiveWebhookHost) -> Keys:
+    if not place.has_files:
+        return SecretKeys(host, place.namespace, flags.care.webhook_keys)
+    tls = flags.tls
+    files = CertificateFiles(Path(tls.tls_cert_file), Path(tls.tls_private_key))
+    return FileKeys(files, Path(tls.client_ca_file), reloads=tls.reload_cert)
+
+
+class _SelfTestNews:
+    """Counts every self-test, and logs each outcome when it is news."""
+
+    def __init__(self) -> None:
+        self._last: Result | None = None
+
+    def __call__(self, result: Result) -> None:
+        SELF_TESTS.labels(result.outcome).inc()
+        SELF_TEST_PASSED.set(result.has_passed)
+        if self._last is None or self._last.outcome is not result.outcome:
+            tell = _logger.info if result.has_passed else _logger.warning
+            tell("self-test", outcome=result.outcome, detail=result.detail)
+        self._last = result
+
+
+def _make_word() -> str:
+    return secrets.token_hex(_WORD_BYTES)
+
+
+async def _pass() -> bool:
+    return True

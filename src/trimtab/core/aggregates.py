@@ -224,11 +224,18 @@ class Aggregates:
         self.memory.add(rows, peaks.value, MEMORY_WEIGHT, peaks.end)
         self._rows.data["fed"][owners[peaks.window]] = True
 
-    def book_window(self, row: int, memory: ContainerMemory) -> None:
-        """Add the peak of a remembered window."""
-        if memory.window_end is not None and memory.peak > 0:
-            self.book_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
-        self.note_memory(np.array([row]), np.array([memory.last_memory]))
+    def book_windows(self, windows: Sequence[tuple[int, ContainerMemory]]) -> None:
+        """Add the peaks of remembered windows to the aggregates beside them."""
+        rows = np.array([row for row, _ in windows], np.int64)
+        held = [
+            (place, memory.peak, memory.window_end)
+            for place, (_, memory) in enumerate(windows)
+            if memory.window_end is not None and memory.peak > 0
+        ]
+        if held:
+            places, peaks, ends = zip(*held, strict=True)
+            self.book_peaks(rows, Peaks(np.array(places), np.array(peaks), np.array(ends)))
+        self.note_memory(rows, np.array([memory.last_memory for _, memory in windows], np.float64))
 
     def take_back_window(self, row: int, memory: ContainerMemory) -> None:
         """Subtract the peak of a remembered window, which is booked elsewhere from now on."""

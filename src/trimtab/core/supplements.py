@@ -98,12 +98,14 @@ def restore_supplement(usage: Usage, key: CheckpointKey, supplement: Supplement)
 
 def settle_expected(usage: Usage, owners: Mapping[Place, CheckpointKey]) -> None:
     """Book the windows of containers that are gone into what their autoscalers restored."""
+    windows = []
     for place, memory in usage.drain_expected().items():
         name, container_name = owners[place]
         learner = usage.links.learners.get(name)
         row = None if learner is None else learner.restored.get(container_name)
         if row is not None:
-            usage.aggregates.book_window(row, memory)
+            windows.append((row, memory))
+    usage.aggregates.book_windows(windows)
 
 
 def _containers_by_aggregate(usage: Usage, aggregates: set[int]) -> dict[int, list[int]]:

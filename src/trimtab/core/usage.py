@@ -55,6 +55,8 @@ class Usage:
         self._pods: dict[PodName, _Tracked] = {}
         self._places: dict[Place, int] = {}
         self._expected: dict[Place, ContainerMemory] = {}
+        self._resumed: list[tuple[int, ContainerMemory]] = []
+        """Aggregates and what is still to be booked there, before anything looks at them."""
 
     # Pods
 
@@ -117,6 +119,7 @@ class Usage:
 
     def drain_expected(self) -> dict[Place, ContainerMemory]:
         """The containers that were expected and did not come."""
+        self._book_resumed()
         expected, self._expected = self._expected, {}
         return expected
 
@@ -274,7 +277,12 @@ class Usage:
         memory = self._expected.pop(place, None)
         if memory is not None:
             self.containers.resume(row, memory)
-            self.aggregates.book_window(int(self.containers.aggregate[row]), memory)
+            self._resumed.append((int(self.containers.aggregate[row]), memory))
+
+    def _book_resumed(self) -> None:
+        """Book what resumed containers have in their windows, many at once at a start."""
+        resumed, self._resumed = self._resumed, []
+        self.aggregates.book_windows(resumed)
 
     def _relabel(self, pod: PodName, tracked: _Tracked, now: datetime) -> None:
         for name, row in tracked.containers.items():

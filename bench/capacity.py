@@ -1,0 +1,184 @@
+"""One recommender for a hundred thousand containers: what it holds, and what a tick costs.
+
+    python -m bench.capacity
+
+Everything is the product's own but the network: an API server in this very process answers lists
+with pages that it makes on the spot, says nothing more, and takes every write. So this process
+holds what a real one would, and a little more. The original has no part in this.
+
+Writes `results/capacity.json`.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from bench import measuring, page, workloads
+from bench.usage_server import Answers
+from bench.workloads import CONTAINERS, PODS, Manifest, Workload
+from trimtab.api.checkpoints import encode_checkpoint
+from trimtab.cli import process
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.usage import MetricsApi
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.settings import RecommenderSettings
+
+RESULTS: Final = Path(__file__).parent / "results/capacity.json"
+SIZES: Final = (10_000, 100_000)
+LIMIT_BYTES: Final = 2 * 1024**3
+TICKS: Final = 5
+_KIB: Final = 1024
+_WORKLOADS_PER_PAGE: Final = 250
+
+
+class PlayedServer(Client):
+    """An API server with workloads, as a client sees it."""
+
+    def __init__(self, count: int) -> None:
+        self._workloads = [Workload(number) for number in range(count)]
+        # One answer only: what a real server has ready is not in the process that asks.
+        self._usage = Answers(self._workloads, count=1)
+        self._now = datetime.now(UTC)
+        self.writes = 0
+
+    async def fetch(
+        self, path: str, parameters: Mapping[str, str] | None = None, *, is_urgent: bool = False
+    ) -> bytes:
+        """A page of a list, or all usage."""
+        del is_urgent
+        if path.startswith("/apis/metrics.k8s.io/"):
+            return self._usage.tell(datetime.now(UTC))
+        start = int((parameters or {}).get("continue", "0"))
+        end = start + _WORKLOADS_PER_PAGE
+        return _page(self._objects(path, self._workloads[start:end]), end, len(self._workloads))
+
+    async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Nothing more."""
+        del path, parameters
+        return _silence()
+
+    async def patch(
+        self, path: str, body: bytes, content_type: str = "", *, is_exempt: bool = False
+    ) -> bytes:
+        """Whatever is written is taken."""
+        del path, body, content_type, is_exempt
+        self.writes += 1
+        return b"{}"
+
+    async def post(self, path: str, body: bytes, *, is_urgent: bool = False) -> bytes:
+        """Whatever is created is taken."""
+        del path, body, is_urgent
+        self.writes += 1
+        return b"{}"
+
+    def _objects(self, path: str, chosen: Iterable[Workload]) -> list[bytes]:
+        kind = path.rpartition("/")[2]
+        if kind == "verticalpodautoscalercheckpoints":
+            return [
+                encode_checkpoint(checkpoint)
+                for one in chosen
+                for checkpoint in workloads.checkpoints(one, self._now)
+            ]
+        return [json.dumps(each).encode() for one in chosen for each in self._manifests(kind, one)]
+
+    def _manifests(self, kind: str, workload: Workload) -> list[Manifest]:
+        match kind:
+            case "pods":
+                return self._pods(workload)
+            case "deployments":
+                return [workloads.deployment(workload)]
+            case "replicasets":
+                return [workloads.replica_set(workload)]
+            case "verticalpodautoscalers":
+                return [workloads.autoscaler(workload)]
+            case _:
+                return []
+
+    def _pods(self, workload: Workload) -> list[Manifest]:
+        status = workloads.running_status(self._now)
+        return [{**workloads.pod(workload, name), "status": status} for name in workload.pods]
+
+
+async def _silence() -> AsyncGenerator[bytes, None]:
+    await asyncio.Event().wait()
+    yield b""
+
+
+def _page(items: Iterable[bytes], end: int, count: int) -> bytes:
+    token = f',"continue":"{end}"' if end < count else ""
+    head = f'{{"metadata":{{"resourceVersion":"1"{token}}},"items":['.encode()
+    return head + b",".join(items) + b"]}"
+
+
+async def live(containers: int) -> dict[str, float]:
+    """A start and some ticks of a recommender with so many containers, in figures."""
+    server = PlayedServer(containers // (PODS * len(CONTAINERS)))
+    clock = RealClock()
+    scope = Scope(pending_pods=False, limit_ranges=False, memory_evictions=True)
+    cluster = LiveCluster(server, scope, clock=clock, random=Random(1))
+    settings = RecommenderSettings()
+    recommender = Recommender(cluster, MetricsApi(server), settings=settings, clock=clock)
+    feeding = asyncio.create_task(cluster.run())
+    await cluster.synced()
+    listed_at = time.process_time()
+    first = await recommender.tick()
+    begin = time.process_time()
+    for _ in range(TICKS):
+        await recommender.tick()
+    spent = (time.process_time() - begin) / TICKS
+    feeding.cancel()
+    return {
+        "containers": containers,
+        "autoscalers": first.autoscalers,
+        "restored_checkpoints": first.restored,
+        "cpu_seconds_to_list": round(listed_at, 2),
+        "cpu_seconds_of_first_tick": round(begin - listed_at, 2),
+        "cpu_seconds_per_tick": round(spent, 3),
+        "writes": server.writes,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB,
+        "resident_bytes": measuring.read_own().resident_bytes,
+    }
+
+
+def main() -> int:
+    """Measure, print and write down; 1 if it holds more than it may."""
+    parser = argparse.ArgumentParser(prog="python -m bench.capacity")
+    parser.add_argument("--containers", type=int, help="only so many, in this very process")
+    given = parser.parse_args()
+    if given.containers is not None:
+        return process.run(partial(_report, given.containers))
+    runs = [_measure_apart(size) for size in SIZES]
+    RESULTS.write_text(json.dumps({"runs": runs}, indent=1) + "\n", encoding="utf-8")
+    page.write()
+    most = max(run["peak_bytes"] for run in runs)
+    print(f"{most / 1024**2:.0f} MiB at most, of {LIMIT_BYTES / 1024**2:.0f}")
+    return 0 if most <= LIMIT_BYTES else 1
+
+
+async def _report(containers: int, _stop: asyncio.Event) -> None:
+    print(json.dumps(await live(containers)))
+
+
+def _measure_apart(containers: int) -> dict[str, float]:
+    """The figures of a fresh process, whose memory holds nothing of an earlier run."""
+    command = [sys.executable, "-m", "bench.capacity", f"--containers={containers}"]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    print(answer, end="", flush=True)
+    found: dict[str, float] = json.loads(answer.splitlines()[-1])
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,147 @@
+"""The two sides of a comparison as processes, and what their logs tell of their ticks.
+
+Logs are read from the file, so that asking costs a process nothing.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from time import time
+from typing import Final
+
+from bench import measuring
+from bench.measuring import Vitals
+from bench.scoring import Side
+from rig import controlplane, processes, programs
+from rig.controlplane import ControlPlane
+from rig.flags import LOOPBACK
+from rig.processes import Process
+
+TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
+_LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
+_CYCLE_TICKS: Final = 10
+"""In so many ticks ours has saved everything once, and told of every bound that crept."""
+_KLOG: Final = re.compile(r"^I(\d{4} \d\d:\d\d:\d\d\.\d+) .*?\] (.*)$", re.MULTILINE)
+
+
+class Limits(StrEnum):
+    """How many requests a second a side allows itself."""
+
+    LIFTED = "lifted"
+    """As many as it likes."""
+    DEFAULT = "default"
+    """50, as both have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A turn of a loop that has ended."""
+
+    end: float
+    """Seconds since the epoch."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A side that runs."""
+
+    process: Process
+    pid: int
+    started: float
+    """Seconds since the epoch."""
+    read_ticks: Callable[[str], list[Tick]]
+
+    def ticks(self) -> list[Tick]:
+        """The ticks that have ended."""
+        if self.process.popen.poll() is not None:
+            raise processes.ProcessError(f"ended by itself:\n{self.process.last_words()}")
+        return self.read_ticks(self.process.log.read_text(encoding="utf-8", errors="replace"))
+
+    def vitals(self) -> Vitals:
+        """What it costs."""
+        return measuring.read_vitals(self.pid)
+
+
+@contextmanager
+def recommending(
+    side: Side, limits: Limits, plane: ControlPlane, interval: timedelta
+) -> Iterator[Run]:
+    """A recommender of one side for as long as the block lasts."""
+    (port,) = controlplane.free_ports(1)
+    seconds = interval.total_seconds()
+    flags = [
+        f"--kubeconfig={plane.kubeconfig}",
+        f"--address={LOOPBACK}:{port}",
+        f"--recommender-interval={seconds:g}s",
+        *(_LIFTED if limits is Limits.LIFTED else ()),
+    ]
+    match side:
+        case Side.OURS:
+            cycle = f"{_CYCLE_TICKS * seconds:g}s"
+            own = ("recommender", f"--checkpoint-rotation={cycle}", f"--status-patience={cycle}")
+            started = _started(TRIMTAB, (*own, *flags), plane, read_own_ticks)
+        case Side.ORIGINAL:
+            program = programs.find("original-recommender")
+            started = _started(program, flags, plane, read_original_ticks)
+    with started as run:
+        yield run
+
+
+@contextmanager
+def _started(
+    program: Path,
+    flags: Sequence[str],
+    plane: ControlPlane,
+    read_ticks: Callable[[str], list[Tick]],
+) -> Iterator[Run]:
+    started = time()
+    with processes.running(program, flags, plane.directory, name="contestant") as process:
+        yield Run(process, _wait_for_pid(process), started, read_ticks)
+
+
+def _wait_for_pid(process: Process) -> int:
+    found: list[int] = []
+
+    def is_found() -> bool:
+        try:
+            found.append(measuring.pid_of(process))
+        except IndexError:
+            return False
+        return True
+
+    process.wait_until(is_found)
+    return found[0]
+
+
+def read_own_ticks(log: str) -> list[Tick]:
+    """The ticks of which our log tells."""
+    told = [json.loads(line) for line in log.splitlines() if '"tick done"' in line]
+    return [
+        Tick(datetime.fromisoformat(one["timestamp"]).timestamp(), one["seconds"]) for one in told
+    ]
+
+
+def read_original_ticks(log: str) -> list[Tick]:
+    """The ticks of which the original's log tells: what it says first and last in each."""
+    ticks, begin = [], 0.0
+    for stamp, text in _KLOG.findall(log):
+        if text.startswith('"Recommender Run"'):
+            begin = _parse_stamp(stamp)
+        elif text.startswith('"ClusterState is tracking" aggregateContainerStates='):
+            end = _parse_stamp(stamp)
+            ticks.append(Tick(end, end - begin))
+    return ticks
+
+
+def _parse_stamp(stamp: str) -> float:
+    # It tells no year, and the time of this machine.
+    now = datetime.now(UTC).astimezone()
+    text = f"{now.year}{stamp}{now:%z}"
+    return datetime.strptime(text, "%Y%m%d %H:%M:%S.%f%z").timestamp()

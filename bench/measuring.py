@@ -1,0 +1,122 @@
+"""What a process costs, and what it asks of its API server, as the kernel and the server tell it.
+
+Nothing here touches the process that is measured: CPU and memory are read from `/proc`, requests
+from the counters of the API server.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rig.controlplane import ControlPlane
+from rig.processes import Process
+
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_KIB: Final = 1024
+_READS: Final = frozenset(("GET", "LIST", "WATCH"))
+_REQUEST: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
+_WATCHED: Final = frozenset(
+    (
+        "cronjobs",
+        "daemonsets",
+        "deployments",
+        "events",
+        "jobs",
+        "limitranges",
+        "namespaces",
+        "nodes",
+        "pods",
+        "replicasets",
+        "replicationcontrollers",
+        "statefulsets",
+        "verticalpodautoscalercheckpoints",
+        "verticalpodautoscalers",
+    )
+)
+"""What an autoscaler reads or writes; all else is the business of the API server itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a process has used up to now, and holds now."""
+
+    cpu_seconds: float
+    resident_bytes: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How many requests an API server has answered up to now."""
+
+    reads: float = 0.0
+    writes: float = 0.0
+
+    def __sub__(self, earlier: "Requests") -> "Requests":
+        return Requests(self.reads - earlier.reads, self.writes - earlier.writes)
+
+
+def read_vitals(pid: int) -> Vitals:
+    """What a process costs."""
+    directory = Path("/proc", str(pid))
+    # The name of the program, in parentheses, may hold anything; behind it all is numbers.
+    fields = (directory / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    status = dict(
+        line.split(":", 1) for line in (directory / "status").read_text("utf-8").splitlines()
+    )
+    return Vitals(
+        cpu_seconds=sum(map(int, fields[11:13])) / _TICKS_PER_SECOND,
+        resident_bytes=int(status["VmRSS"].split()[0]) * _KIB,
+        peak_bytes=int(status["VmHWM"].split()[0]) * _KIB,
+    )
+
+
+def read_own() -> Vitals:
+    """What this process costs."""
+    return read_vitals(os.getpid())
+
+
+def pid_of(process: Process) -> int:
+    """The pid of a program of the rig, whose parent is its supervisor."""
+    parent = process.popen.pid
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
+    return int(children.split()[0])
+
+
+def server_cpu_seconds(plane: ControlPlane) -> float:
+    """What the API server and its store have used together."""
+    programs = (plane.processes["kube-apiserver"], plane.processes["etcd"])
+    return sum(read_vitals(pid_of(each)).cpu_seconds for each in programs)
+
+
+def count_requests(plane: ControlPlane) -> Requests:
+    """The requests for whatever autoscalers read and write, that were answered until now."""
+    _, body = plane.request("GET", "/metrics", timeout_seconds=60)
+    return sum_requests(parse_requests(body.decode()))
+
+
+def parse_requests(text: str) -> Counter[tuple[str, str]]:
+    """The counters of requests in the text of an API server's metrics, by verb and resource."""
+    found: Counter[tuple[str, str]] = Counter()
+    for labels, value in _REQUEST.findall(text):
+        named = dict(_LABEL.findall(labels))
+        found[named["verb"], named["resource"]] += int(float(value))
+    return found
+
+
+def sum_requests(counted: Counter[tuple[str, str]]) -> Requests:
+    """Reads and writes of what autoscalers are about."""
+    kept = {key: count for key, count in counted.items() if key[1] in _WATCHED}
+    return Requests(
+        reads=_sum(count for (verb, _), count in kept.items() if verb in _READS),
+        writes=_sum(count for (verb, _), count in kept.items() if verb not in _READS),
+    )
+
+
+def _sum(counts: Iterable[int]) -> float:
+    return float(sum(counts))

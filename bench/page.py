@@ -1,0 +1,145 @@
+"""The page of benchmarks, made of the results that are written down: never typed.
+
+python -m bench.page
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from bench import scoring
+from bench.scoring import Entry, Measure, Side, Unit
+from rig.fake_node import Json
+
+PAGE: Final = Path(__file__).parents[1] / "docs/benchmarks.md"
+RESULTS: Final = Path(__file__).parent / "results"
+RECOMMENDER: Final = (
+    Measure("settled_cpu", "CPU per tick", Unit.SECONDS),
+    Measure("settled_server_cpu", "CPU of the API server and etcd per tick", Unit.SECONDS),
+    Measure("settled_writes", "API writes per tick", Unit.COUNT),
+    Measure("settled_reads", "API reads per tick", Unit.COUNT),
+    Measure("settled_seconds", "A tick lasts", Unit.SECONDS, is_judged=False),
+    Measure("resident", "Resident memory", Unit.MEBIBYTES),
+    Measure("peak", "The most memory", Unit.MEBIBYTES),
+    Measure("young_cpu", "CPU per tick, histories minutes old", Unit.SECONDS),
+    Measure("young_writes", "API writes per tick, histories minutes old", Unit.COUNT),
+    Measure("first_seconds", "New cluster: all recommended after", Unit.SECONDS, is_judged=False),
+    Measure("first_cpu", "New cluster: CPU until then", Unit.SECONDS),
+    Measure("restart_seconds", "Restart: first tick done after", Unit.SECONDS, is_judged=False),
+    Measure("restart_cpu", "Restart: CPU until then", Unit.SECONDS),
+)
+_GROWTH: Final = ("settled_cpu", "settled_writes", "resident", "restart_cpu")
+_HEAD: Final = """\
+# Benchmarks
+
+Trimtab and the original, version 1.8.1, side by side. `make bench` measures both in one run, in
+turns, and writes this page from the files in `bench/results`. A ratio says **how many times more
+the original needs**; it is taken within a round, and told as the median of the rounds with the
+least and the most. CPU seconds, requests and bytes mean something on any machine; the time that
+passes depends on what else the machine does, and is not judged.
+"""
+_RECOMMENDER: Final = """
+## The recommender
+
+Both as processes on one real API server, with the same objects: autoscalers with two pods of two
+containers each. No controller and no kubelet runs, the pods are written as running, and usage comes
+from a small metrics API behind the API server, so that nothing but the two sides and the server
+uses the cores. Ticks come every 5 seconds instead of every minute; ours saves everything once in
+ten ticks, as it does by default, and all ten are measured. Limits are how many requests a second a
+side allows itself: *default* is 50 for both, *lifted* is as many as it likes. The original waits
+for a whole interval before its first tick; that wait is taken off its times. Histories are eight
+days old where nothing else is said.
+
+"""
+_GROWTH_HEAD: Final = """
+How costs grow with the number of autoscalers, as an exponent (1 is linear, 2 is quadratic), limits
+lifted:
+
+| | Trimtab | original |
+|---|--:|--:|
+"""
+_CAPACITY: Final = """
+## One recommender for many containers
+
+A recommender whose API server is played within its own process: lists are answered by pages made on
+the spot, writes are taken. All else is the product. It starts with full checkpoints; the original
+has no part in this.
+
+| Containers | Autoscalers | The most memory | CPU: until all is listed | first tick | each tick |
+|--:|--:|--:|--:|--:|--:|
+"""
+_STORE: Final = """
+## Stored pods
+
+A pod of {wire_bytes_per_pod} bytes on the wire takes {stored_bytes_per_pod} bytes in a store;
+{pods} of them are listed in {cpu_seconds_to_fill} s of CPU.
+"""
+_CORE: Final = """
+## One tick of the histograms
+
+CPU time of one sample and three percentiles for every container, in one process beside the
+original's own histograms, medians of {rounds} rounds in turn. Every percentile and the weight of
+every bucket is equal, bit for bit; see [the whole table](../bench/results/core.md).
+
+| Histograms | Trimtab | original | ratio | Bytes each, ratio |
+|---|--:|--:|--:|--:|
+"""
+
+
+def format_page(results: Path = RESULTS) -> str:
+    """The page that the results in a folder make."""
+    parts = [_HEAD, *_tell_of_recommender(scoring.read_entries(results / "recommender.json"))]
+    if (results / "capacity.json").exists():
+        parts += [_CAPACITY, *map(_format_capacity, _read(results / "capacity.json")["runs"])]
+    core = _read(results / "core.json")
+    parts += [_CORE.format(rounds=core["rounds"]), *map(_format_core, core["comparisons"])]
+    parts.append(_STORE.format(**_read(results / "store.json")))
+    return "".join(parts)
+
+
+def write() -> None:
+    """Write the page anew."""
+    PAGE.write_text(format_page(), encoding="utf-8")
+
+
+def _read(path: Path) -> Json:
+    found: Json = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
+    if not entries:
+        return
+    yield _RECOMMENDER
+    yield scoring.format_table(entries, RECOMMENDER)
+    sizes = {entry.size for entry in entries if entry.group == "lifted"}
+    if len(sizes) > 1:
+        yield _GROWTH_HEAD
+        for measure in RECOMMENDER:
+            if measure.name in _GROWTH:
+                slopes = [scoring.growth(entries, "lifted", side, measure.name) for side in Side]
+                yield f"| {measure.title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
+
+
+def _format_capacity(run: Json) -> str:
+    count = f"{run['containers']:,}".replace(",", " ")
+    return (
+        f"| {count} | {run['autoscalers']:.0f} | {Unit.MEBIBYTES.tell(run['peak_bytes'])} "
+        f"| {run['cpu_seconds_to_list']:.1f} s | {run['cpu_seconds_of_first_tick']:.1f} s "
+        f"| {run['cpu_seconds_per_tick']:.2f} s |\n"
+    )
+
+
+def _format_core(found: Json) -> str:
+    workload = found["workload"]
+    count = f"{workload['containers']:,}".replace(",", " ")
+    sides = " | ".join(f"{found[side]['total_ms']:.2f} ms" for side in ("ours", "original"))
+    return (
+        f"| {count} {workload['name']} | {sides} | **{found['cpu_ratio']:.1f}** "
+        f"| {found['memory_ratio']:.1f} |\n"
+    )
+
+
+if __name__ == "__main__":
+    write()

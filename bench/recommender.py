@@ -1,0 +1,211 @@
+"""The recommender beside the original's, as processes on one real API server, taking turns.
+
+    python -m bench.recommender --sizes 100 1000 --rounds 2
+
+In each round, for each size, each side is run twice on the same objects:
+
+1. *new*: no status, no checkpoint. How long until every autoscaler has a recommendation, and what
+   does a tick cost while histories are young and all bounds move?
+2. *settled*: eight days of history in the checkpoints. How long until the first tick has ended, and
+   what does a tick cost in the long run?
+
+Time runs twelve times as fast for both: a tick every five seconds instead of every minute, and ours
+saves everything in ten ticks, as it does by default. The original waits for one interval before it
+does anything; that wait is not counted against it.
+
+Writes `results/recommender.json` and the page of benchmarks; fails if a ratio got clearly worse.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import product
+from pathlib import Path
+from time import time
+from typing import Final
+
+from bench import contestants, fleet, measuring, page, scoring, usage_server
+from bench.contestants import Limits, Run
+from bench.fleet import Fleet
+from bench.scoring import Entry, Side
+from bench.usage_server import UsageServer
+from rig import building, controlplane, programs
+from rig.controlplane import ControlPlane
+
+RESULTS: Final = Path(__file__).parent / "results/recommender.json"
+SIZES: Final = (100, 1000, 3000)
+DEFAULT_LIMITS_UP_TO: Final = 1000
+"""Within its own limits a tick of the original takes minutes beyond that."""
+INTERVAL: Final = timedelta(seconds=5)
+PATIENCE_SECONDS: Final = 900
+"""How long is waited for anything at all."""
+_POLL_SECONDS: Final = 0.25
+_TICKS: Final = {Side.OURS: 10, Side.ORIGINAL: 1}
+"""So many ticks are measured when a side has settled: ours saves a tenth in each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is measured at a time."""
+
+    size: int
+    limits: Limits
+    round: int
+    side: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What is needed for a measurement."""
+
+    plane: ControlPlane
+    fleet: Fleet
+    usage: UsageServer
+
+    async def measure(self, case: Case) -> Entry:
+        """One side in one round."""
+        say(f"{case.size} autoscalers, limits {case.limits}, round {case.round}: {case.side}")
+        values = {**await self._start_anew(case), **await self._start_again(case)}
+        entry = Entry(case.limits, case.size, case.round, case.side, values)
+        say(json.dumps(asdict(entry)))
+        return entry
+
+    async def _start_anew(self, case: Case) -> dict[str, float]:
+        """A start where nobody has recommended anything yet, and a tick after it."""
+        await self.fleet.forget()
+        with self._recommending(case) as run:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self.fleet.wait_until_recommended()
+            values = {
+                "first_seconds": time() - run.started - _idle(case.side),
+                "first_cpu": run.vitals().cpu_seconds,
+            }
+            await _wait_for_tick(run, 1)
+            return values | await self._watch_ticks(run, "young", 1)
+
+    async def _start_again(self, case: Case) -> dict[str, float]:
+        """A start with full checkpoints, and ticks after it."""
+        await self.fleet.remember()
+        with self._recommending(case) as run:
+            end = await _wait_for_tick(run, 1)
+            values = {
+                "restart_seconds": end - run.started - _idle(case.side),
+                "restart_cpu": run.vitals().cpu_seconds,
+            }
+            values |= await self._watch_ticks(run, "settled", _TICKS[case.side])
+            vitals = run.vitals()
+            return values | {"resident": vitals.resident_bytes, "peak": vitals.peak_bytes}
+
+    def _recommending(self, case: Case) -> AbstractContextManager[Run]:
+        return contestants.recommending(case.side, case.limits, self.plane, INTERVAL)
+
+    async def _watch_ticks(self, run: Run, title: str, count: int) -> dict[str, float]:
+        """What a tick costs, on average over the next ones."""
+        done = len(run.ticks())
+        before = self._spent(run)
+        await _wait_for_tick(run, done + count)
+        after = self._spent(run)
+        costs = {name: (after[name] - value) / count for name, value in before.items()}
+        spans = [tick.seconds for tick in run.ticks()[done : done + count]]
+        costs["seconds"] = sum(spans) / count
+        return {f"{title}_{name}": value for name, value in costs.items()}
+
+    def _spent(self, run: Run) -> dict[str, float]:
+        cpu = run.vitals().cpu_seconds
+        requests = measuring.count_requests(self.plane)
+        return {
+            "cpu": cpu,
+            "server_cpu": measuring.server_cpu_seconds(self.plane),
+            "reads": requests.reads + self.usage.answered,
+            "writes": requests.writes,
+        }
+
+
+def _idle(side: Side) -> float:
+    return INTERVAL.total_seconds() if side is Side.ORIGINAL else 0.0
+
+
+async def _wait_for_tick(run: Run, number: int) -> float:
+    """When the tick of a number ended, as soon as it has."""
+    for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
+        ticks = run.ticks()
+        if len(ticks) >= number:
+            return ticks[number - 1].end
+        await asyncio.sleep(_POLL_SECONDS)
+    raise TimeoutError(f"tick {number} has not ended after {PATIENCE_SECONDS} s")
+
+
+def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Case]:
+    """What is measured, in its order: the sides take turns, and so does who is first."""
+    for size, chosen in product(sorted(sizes), limits):
+        if chosen is Limits.LIFTED or size <= DEFAULT_LIMITS_UP_TO:
+            for number in range(1, rounds + 1):
+                sides = list(Side)
+                for side in sides if number % 2 else reversed(sides):
+                    yield Case(size, chosen, number, side)
+
+
+async def measure_all(plane: ControlPlane, cases: Sequence[Case]) -> list[Entry]:
+    """Everything that is planned, on one control plane whose fleet grows."""
+    found = []
+    with usage_server.serving(plane) as usage:
+        async with fleet.manned(plane) as manned:
+            bench = Bench(plane, manned, usage)
+            for case in cases:
+                if manned.size < case.size:
+                    await manned.grow(case.size)
+                    usage.show(manned.workloads)
+                found.append(await bench.measure(case))
+    return found
+
+
+def say(text: str) -> None:
+    """Tell whoever waits."""
+    sys.stderr.write(f"bench: {text}\n")
+    sys.stderr.flush()
+
+
+def parse_arguments() -> argparse.Namespace:
+    """What the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m bench.recommender")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="autoscalers")
+    parser.add_argument("--rounds", type=int, default=2, help="of each side and size")
+    parser.add_argument(
+        "--limits", type=Limits, nargs="+", default=list(Limits), help="of requests"
+    )
+    parser.add_argument("--short", action="store_true", help="one round of 100, nothing written")
+    parser.add_argument("--accept", action="store_true", help="write down even what got worse")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print and write everything; 1 if a ratio got worse, 2 if a program is missing."""
+    given = parse_arguments()
+    try:
+        programs.find("original-recommender")
+    except building.BuildError as error:
+        sys.stderr.write(f"bench: {error}\n")
+        return 2
+    sizes, rounds = ((100,), 1) if given.short else (given.sizes, given.rounds)
+    cases = plan(sizes, rounds, given.limits)
+    with controlplane.running() as plane:
+        entries = asyncio.run(measure_all(plane, list(cases)))
+    print(scoring.format_table(entries, page.RECOMMENDER))
+    regresses = list(
+        scoring.find_regresses(entries, scoring.read_entries(RESULTS), page.RECOMMENDER)
+    )
+    for regress in regresses:
+        print(f"worse: {regress}")
+    if not given.short and (given.accept or not regresses):
+        scoring.write_entries(RESULTS, entries, scoring.machine_facts())
+        page.write()
+    return 1 if regresses else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

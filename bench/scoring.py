@@ -1,0 +1,183 @@
+"""Scores: what was measured of both sides in the same rounds, as ratios with their spread.
+
+A ratio says how many times more the original needs. It is taken within a round, so that what else
+the machine did then bears on both; what is told is the median of the rounds, with the least and the
+most.
+"""
+
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+TOLERANCE: Final = 0.1
+"""A ratio may be so much worse than the recorded one before that is a regress."""
+_MIB: Final = 1024 * 1024
+_MANY: Final = 10
+
+
+class Side(StrEnum):
+    """Who is measured."""
+
+    OURS = "Trimtab"
+    ORIGINAL = "original"
+
+
+class Unit(StrEnum):
+    """In what a measure is told."""
+
+    SECONDS = "s"
+    MEBIBYTES = "MiB"
+    COUNT = ""
+
+    def tell(self, value: float) -> str:
+        """A value as it stands in a table."""
+        match self:
+            case Unit.MEBIBYTES:
+                return f"{value / _MIB:.0f} MiB"
+            case Unit.COUNT:
+                return f"{value:.0f}" if value >= _MANY else f"{value:.2g}"
+            case Unit.SECONDS:
+                return f"{value:.1f} s" if value >= _MANY else f"{value:.2f} s"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Something that is measured of both sides; less is better."""
+
+    name: str
+    title: str
+    unit: Unit
+    is_judged: bool = True
+    """Whether a regress fails; what a busy machine makes longer does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was measured of one side in one round."""
+
+    group: str
+    """Under which conditions."""
+    size: int
+    round: int
+    side: Side
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Both sides by one measure: medians, and the ratios of the rounds."""
+
+    ours: float
+    original: float
+    ratios: Sequence[float]
+
+    @property
+    def ratio(self) -> float:
+        """The median."""
+        return statistics.median(self.ratios)
+
+
+def write_entries(path: Path, entries: Iterable[Entry], facts: Mapping[str, object]) -> None:
+    """Write down what was measured, and where."""
+    document = {**facts, "entries": [asdict(entry) for entry in entries]}
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def read_entries(path: Path) -> list[Entry]:
+    """What was written down; nothing if there is no such file."""
+    if not path.exists():
+        return []
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return [Entry(**{**one, "side": Side(one["side"])}) for one in document["entries"]]
+
+
+def machine_facts() -> dict[str, object]:
+    """On what was measured."""
+    return {"python": platform.python_version(), "cores": os.cpu_count()}
+
+
+def list_cases(entries: Iterable[Entry]) -> list[tuple[str, int]]:
+    """The conditions and sizes that were measured, in the order of the entries."""
+    return list(dict.fromkeys((entry.group, entry.size) for entry in entries))
+
+
+def score(entries: Iterable[Entry], case: tuple[str, int], name: str) -> Score:
+    """Both sides of a case by one measure."""
+    found = {
+        (entry.side, entry.round): entry.values[name]
+        for entry in entries
+        if (entry.group, entry.size) == case and name in entry.values
+    }
+    ours = {number: value for (side, number), value in found.items() if side is Side.OURS}
+    original = {number: value for (side, number), value in found.items() if side is Side.ORIGINAL}
+    both = sorted(ours.keys() & original.keys())
+    ratios = [original[number] / max(ours[number], 1e-9) for number in both]
+    return Score(statistics.median(ours.values()), statistics.median(original.values()), ratios)
+
+
+def growth(entries: Sequence[Entry], group: str, side: Side, name: str) -> float:
+    """The exponent of a cost over sizes: the slope of a line through its logarithms."""
+    sizes = sorted({entry.size for entry in entries if entry.group == group})
+    costs = [
+        statistics.median(
+            entry.values[name]
+            for entry in entries
+            if (entry.group, entry.size, entry.side) == (group, size, side)
+        )
+        for size in sizes
+    ]
+    points = [
+        (math.log(size), math.log(max(cost, 1e-9))) for size, cost in zip(sizes, costs, strict=True)
+    ]
+    return statistics.linear_regression(*zip(*points, strict=True)).slope
+
+
+def find_regresses(
+    entries: Sequence[Entry], recorded: Sequence[Entry], measures: Iterable[Measure]
+) -> Iterator[str]:
+    """What is clearly worse than what was recorded: even the best round of each measure is."""
+    known = set(list_cases(recorded))
+    judged = [measure for measure in measures if measure.is_judged]
+    for case in list_cases(entries):
+        for measure in judged if case in known else ():
+            before = score(recorded, case, measure.name).ratio
+            best = max(score(entries, case, measure.name).ratios)
+            if best < before * (1 - TOLERANCE):
+                group, size = case
+                yield f"{size}, {group}: {measure.title}: {best:.2f}, and it was {before:.2f}"
+
+
+def format_table(entries: Sequence[Entry], measures: Sequence[Measure]) -> str:
+    """A Markdown table: for each measure and case both sides, and the ratio with its spread."""
+    lines = [
+        "| | Autoscalers | Limits | Trimtab | original | original ÷ Trimtab |",
+        "|---|--:|---|--:|--:|--:|",
+    ]
+    for measure in measures:
+        title = measure.title
+        for group, size in list_cases(entries):
+            found = score(entries, (group, size), measure.name)
+            told = [measure.unit.tell(value) for value in (found.ours, found.original)]
+            ratio = format_ratios(found.ratios)
+            lines.append(f"| {title} | {size} | {group} | {' | '.join(told)} | {ratio} |")
+            title = ""
+    return "\n".join(lines) + "\n"
+
+
+def format_ratios(ratios: Sequence[float]) -> str:
+    """The median, and the least and the most where they are not the same."""
+    texts = [_format_ratio(number) for number in (min(ratios), max(ratios))]
+    spread = "" if texts[0] == texts[1] else f" ({texts[0]} to {texts[1]})"
+    return f"**{_format_ratio(statistics.median(ratios))}**{spread}"
+
+
+def _format_ratio(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= _MANY else f"{ratio:.2g}"

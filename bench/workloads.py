@@ -1,0 +1,222 @@
+"""The workloads that components are measured on, as objects: two pods of two containers each.
+
+Everything follows from a workload's number, so that each run and each side meets the same. No
+controller is needed: what one would have made is written down here.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from trimtab.api.checkpoints import Checkpoint
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.checkpoint import MAX_WEIGHT, AggregateCheckpoint, HistogramCheckpoint
+
+PODS: Final = 2
+CONTAINERS: Final = ("app", "proxy")
+PER_NAMESPACE: Final = 100
+CPU_SPREAD: Final = 0.15
+"""The standard deviation of the logarithm of a container's usage."""
+MEMORY_SPREAD: Final = 0.002
+"""Working sets are much steadier than that."""
+NODE: Final = "bench-node"
+_HASH: Final = "7d4b9c8f6d"
+_DAYS: Final = 8
+_HISTORY_BUCKETS: Final = range(-9, 10)
+_TICKS_PER_DAY: Final = 24 * 60
+_CPU_WEIGHT: Final = 0.1
+"""What one sample of a container weighs that asks for so many cores."""
+_DECAYED_DAYS: Final = 1.44
+"""What endless days weigh together that halve from each to the one before."""
+
+Manifest = dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Appetite:
+    """What a container uses on average."""
+
+    cpu_cores: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Deployment with its pods and its autoscaler."""
+
+    number: int
+
+    @property
+    def namespace(self) -> str:
+        """Where it is."""
+        return f"bench-{self.number // PER_NAMESPACE:03}"
+
+    @property
+    def name(self) -> str:
+        """The name of its Deployment and of its autoscaler."""
+        return f"web-{self.number:05}"
+
+    @property
+    def owner(self) -> str:
+        """The name of its ReplicaSet."""
+        return f"{self.name}-{_HASH}"
+
+    @property
+    def pods(self) -> list[str]:
+        """The names of its pods."""
+        return [f"{self.owner}-{index:05}" for index in range(PODS)]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What its pods have in common."""
+        return {"app": self.name, "team": self.namespace}
+
+    def appetites(self) -> Mapping[str, Appetite]:
+        """What each container of its pods uses."""
+        own = Random(self.number)
+        return {
+            name: Appetite(own.uniform(0.02, 0.5), own.uniform(50e6, 500e6)) for name in CONTAINERS
+        }
+
+
+def deployment(workload: Workload) -> Manifest:
+    """The Deployment."""
+    spec = {"replicas": PODS, "selector": {"matchLabels": workload.labels}}
+    return _object(
+        workload, "apps/v1", "Deployment", spec={**spec, "template": _template(workload)}
+    )
+
+
+def replica_set(workload: Workload) -> Manifest:
+    """The ReplicaSet, as a Deployment would have made it."""
+    labels = {**workload.labels, "pod-template-hash": _HASH}
+    template = _template(workload)
+    template["metadata"] = {"labels": labels}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {
+            **_metadata(workload, workload.owner),
+            "labels": labels,
+            "ownerReferences": [_controller("Deployment", workload.name)],
+        },
+        "spec": {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def pod(workload: Workload, name: str) -> Manifest:
+    """A pod, as a ReplicaSet would have made it and a scheduler would have placed it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            **_metadata(workload, name),
+            "labels": {**workload.labels, "pod-template-hash": _HASH},
+            "ownerReferences": [_controller("ReplicaSet", workload.owner)],
+        },
+        "spec": {**_pod_spec(), "nodeName": NODE},
+    }
+
+
+def running_status(now: datetime) -> Manifest:
+    """What a kubelet would say of a pod that runs."""
+    moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    return {
+        "phase": "Running",
+        "startTime": moment,
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": moment} for kind in kinds
+        ],
+        "containerStatuses": [
+            {
+                "name": name,
+                "image": "none",
+                "imageID": "none",
+                "ready": True,
+                "started": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": moment}},
+            }
+            for name in CONTAINERS
+        ],
+    }
+
+
+def autoscaler(workload: Workload) -> Manifest:
+    """The autoscaler of a workload; it only recommends."""
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": workload.name}
+    spec: Manifest = {"targetRef": target, "updatePolicy": {"updateMode": "Off"}}
+    return _object(workload, "autoscaling.k8s.io/v1", "VerticalPodAutoscaler", spec=spec)
+
+
+def checkpoints(workload: Workload, now: datetime) -> Iterator[Checkpoint]:
+    """Eight days of history of each container, around what it uses."""
+    samples = PODS * _TICKS_PER_DAY
+    # Both sides move references by whole half-lives only.
+    reference = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    for name, appetite in workload.appetites().items():
+        aggregate = AggregateCheckpoint(
+            cpu_histogram=HistogramCheckpoint(
+                reference,
+                _spread(CPU_BUCKETS, appetite.cpu_cores, CPU_SPREAD),
+                samples * _CPU_WEIGHT * _DECAYED_DAYS,
+            ),
+            memory_histogram=HistogramCheckpoint(
+                reference,
+                _spread(MEMORY_BUCKETS, appetite.memory_bytes, MEMORY_SPREAD),
+                PODS * _DECAYED_DAYS,
+            ),
+            first_sample_start=now - timedelta(days=_DAYS),
+            last_sample_start=now - timedelta(minutes=1),
+            total_samples_count=samples * _DAYS,
+            last_update_time=now,
+        )
+        yield Checkpoint(workload.namespace, workload.name, name, aggregate)
+
+
+def _spread(scheme: BucketScheme, mean: float, spread: float) -> dict[int, int]:
+    """The weights of buckets around a mean."""
+    middle = int(scheme.find(np.array([mean]))[0])
+    step = math.log(scheme.ratio) / spread
+    weights = {
+        middle + place: round(MAX_WEIGHT * math.exp(-((place * step) ** 2) / 2))
+        for place in _HISTORY_BUCKETS
+    }
+    return {bucket: weight for bucket, weight in weights.items() if bucket >= 0 and weight}
+
+
+def _object(workload: Workload, version: str, kind: str, *, spec: Manifest) -> Manifest:
+    metadata = _metadata(workload, workload.name)
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _metadata(workload: Workload, name: str) -> Manifest:
+    return {"name": name, "namespace": workload.namespace}
+
+
+def _controller(kind: str, name: str) -> Manifest:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "name": name,
+        "uid": "00000000-0000-4000-8000-000000000000",
+        "controller": True,
+    }
+
+
+def _template(workload: Workload) -> Manifest:
+    return {"metadata": {"labels": workload.labels}, "spec": _pod_spec()}
+
+
+def _pod_spec() -> Manifest:
+    requests = {"cpu": "100m", "memory": "128Mi"}
+    containers = [
+        {"name": name, "image": "none", "resources": {"requests": requests}} for name in CONTAINERS
+    ]
+    return {"containers": containers, "automountServiceAccountToken": False}

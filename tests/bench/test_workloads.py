@@ -1,0 +1,64 @@
+import json
+from datetime import UTC, datetime
+
+from bench import workloads
+from bench.usage_server import Answers
+from bench.workloads import CONTAINERS, PODS, Workload
+from trimtab.api.autoscalers import decode_autoscaler
+from trimtab.api.checkpoints import decode_checkpoint, encode_checkpoint
+from trimtab.api.metrics import decode_pod_metrics
+from trimtab.api.pods import decode_pod
+from trimtab.api.workloads import decode_workload
+from trimtab.core.checkpoint import decode_aggregate
+from trimtab.core.pods import PodPhase
+
+NOW = datetime(2026, 11, 16, 7, tzinfo=UTC)
+IT = Workload(1234)
+
+
+def encoded(manifest: object) -> bytes:
+    return json.dumps(manifest).encode()
+
+
+def test_the_pods_of_a_workload_run_and_are_those_that_its_deployment_selects() -> None:
+    manifest = workloads.pod(IT, IT.pods[0]) | {"status": workloads.running_status(NOW)}
+    pod = decode_pod(encoded(manifest))
+    deployment = decode_workload("Deployment", encoded(workloads.deployment(IT)))
+
+    assert pod.phase is PodPhase.RUNNING
+    assert deployment.selector is not None
+    assert deployment.selector.matches(pod.labels)
+    assert pod.owner is not None
+    assert pod.owner.name == IT.owner
+
+
+def test_the_autoscaler_is_for_the_deployment_in_its_namespace() -> None:
+    found = decode_autoscaler(encoded(workloads.autoscaler(IT)))
+
+    assert found.target is not None
+    assert (found.namespace, found.target.name) == (IT.namespace, IT.name)
+
+
+def test_every_history_can_be_loaded() -> None:
+    for number in range(200):
+        stored = list(workloads.checkpoints(Workload(number), NOW))
+        for checkpoint in stored:
+            again = decode_checkpoint(encode_checkpoint(checkpoint))
+            content = decode_aggregate(again.aggregate)
+
+            assert content.cpu.total_weight > 100
+            assert content.memory.total_weight > 1
+        assert [one.container_name for one in stored] == list(CONTAINERS)
+
+
+def test_usage_is_told_of_every_container_and_differs_from_answer_to_answer() -> None:
+    answers = Answers([IT, Workload(7)], count=2)
+    told = [decode_pod_metrics(answers.tell(NOW)) for _ in range(3)]
+    columns = [columns for columns, _ in told]
+
+    assert len(columns[0].pods) == 2 * PODS * len(CONTAINERS)
+    assert set(columns[0].pods[:4]) == set(IT.pods)
+    assert set(columns[0].times) == {NOW.timestamp()}
+    assert columns[0].cpu_millicores != columns[1].cpu_millicores
+    assert columns[0] == columns[2]
+    assert not any(unreadable for _, unreadable in told)

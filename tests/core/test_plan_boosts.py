@@ -217,6 +217,15 @@ def test_d9_a_failed_unboost_waits_and_never_evicts() -> None:
     assert told(outcomes) == ["UnboostDelayed"]
 
 
+def test_a_boost_that_was_ended_is_not_ended_again_while_the_view_still_shows_it() -> None:
+    pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
+    memory = {(pod.uid, autoscaler.identity): PodMemory(unboosted=frozenset({"app"}))}
+
+    outcomes = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
+
+    assert told(outcomes) == ["ResizeInProgress"]
+
+
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [

@@ -5,9 +5,11 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.outcomes import Unboost
 from trimtab.core.pods import Allocation, Pod, ResizeState
 from trimtab.core.remembering import (
     Recollection,
+    after_failed_unboost,
     after_protection,
     after_refusal,
     after_resize,
@@ -100,13 +102,14 @@ def test_a_resize_that_is_accepted_ends_what_was_refused() -> None:
 
 
 def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> None:
-    once = after_unboost(FRESH, POD, NOW, is_done=False)
-    twice = after_unboost(once, POD, NOW, is_done=False)
-    done = after_unboost(twice, POD, NOW, is_done=True)
+    once = after_failed_unboost(FRESH, NOW)
+    twice = after_failed_unboost(once, NOW)
+    done = after_unboost(twice, Unboost(POD, ONE, ("app",), {}), NOW)
 
     assert once.memory.unboost.not_before == NOW + timedelta(seconds=10)
     assert twice.memory.unboost.not_before == NOW + timedelta(seconds=20)
     assert done.memory.unboost.is_due(NOW)
+    assert done.memory.unboosted == {"app"}
 
 
 def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:

@@ -247,7 +247,7 @@ def _unboost_hold(end: _BoostEnd, context: Context, spent: _Spent) -> HoldReason
     pod = end.pod
     if pod.phase is PodPhase.PENDING:
         return HoldReason.POD_PENDING
-    if _waits_for_resize(end, context.now):
+    if end.memory.unboosted.issuperset(end.containers) or _waits_for_resize(end, context.now):
         return HoldReason.RESIZE_IN_PROGRESS
     if not end.memory.unboost.is_due(context.now):
         return HoldReason.UNBOOST_DELAYED

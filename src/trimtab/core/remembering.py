@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.outcomes import Wanted
+from trimtab.core.outcomes import Unboost, Wanted
 from trimtab.core.pods import Container, Pod, ResizeState
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
@@ -71,11 +71,15 @@ def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recoll
     return replace(before, memory=replace(before.memory, resize=resize))
 
 
-def after_unboost(before: Recollection, pod: Pod, now: datetime, *, is_done: bool) -> Recollection:
-    """After an attempt to end a boost: a resize like others, or repeated ever later (D9)."""
-    if is_done:
-        resized = after_resize(before, pod, now)
-        return replace(resized, memory=replace(resized.memory, unboost=Retry()))
+def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
+    """After a boost was ended: a resize like others, and never again of these containers."""
+    resized = after_resize(before, act.pod, now)
+    unboosted = resized.memory.unboosted.union(act.containers)
+    return replace(resized, memory=replace(resized.memory, unboost=Retry(), unboosted=unboosted))
+
+
+def after_failed_unboost(before: Recollection, now: datetime) -> Recollection:
+    """After an attempt to end a boost failed: it is repeated ever later (D9)."""
     retry = before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY)
     return replace(before, memory=replace(before.memory, unboost=retry))
 

@@ -58,6 +58,8 @@ class PodMemory:
     governed_since: datetime | None = None
     """When this autoscaler took it over from another; None if it always had it."""
     unboost: Retry = field(default_factory=Retry)
+    unboosted: frozenset[str] = frozenset()
+    """The containers whose boost was ended, whatever the view still shows."""
     eviction: Retry = field(default_factory=Retry)
     """Of evictions that a PodDisruptionBudget did not allow."""
 

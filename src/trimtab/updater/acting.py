@@ -215,10 +215,12 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
                 refused = partial(remembering.after_refusal, wanted=act.wanted, now=now)
                 memory.amend(act.pod, act.autoscaler, refused)
         case Unboost():
-            if result is not ActResult.OUTDATED:
-                is_done = result is ActResult.DONE
-                ended = partial(remembering.after_unboost, pod=act.pod, now=now, is_done=is_done)
+            if result is ActResult.DONE:
+                ended = partial(remembering.after_unboost, act=act, now=now)
                 memory.amend(act.pod, act.autoscaler, ended)
+            elif result is not ActResult.OUTDATED:
+                failed = partial(remembering.after_failed_unboost, now=now)
+                memory.amend(act.pod, act.autoscaler, failed)
 
 
 def _expect(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:

@@ -173,6 +173,18 @@ def test_what_a_checkpoint_covers_is_not_learned_again() -> None:
     assert known.last_sample_start == moment(130)
 
 
+def test_a_checkpoint_of_memory_alone_covers_everything_before_it() -> None:
+    world = World(now=moment(3 * DAY))
+    world.pod()
+    world.memory([100 * MIB], [100])
+    again = world.restarted(2 * DAY)
+    replay = a_replay(again, GONE)
+    several = past([300 * MIB, 300 * MIB], [200, 2 * DAY + 1], pod="web-9")
+    intake = replay.add(Resource.MEMORY, several, world.now)
+
+    assert intake == Intake(accepted=1, outdated=1)
+
+
 def test_what_was_read_live_is_not_learned_again() -> None:
     world = World(now=moment(300))
     world.pod()

@@ -10,14 +10,14 @@ as its live ones do, and a window that is open at the seam goes on with the peak
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 import numpy as np
 
 from trimtab.core.aggregates import to_seconds
 from trimtab.core.autoscalers import AutoscalerName, policy_for
-from trimtab.core.buckets import Floats, Ints
+from trimtab.core.buckets import Ints
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.past_usage import PastUsage, PodContainer
@@ -30,17 +30,10 @@ _Seat = tuple[AutoscalerName, PodContainer]
 """A container of the past as one autoscaler learns from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What is known of a container of an autoscaler without history; times are seconds."""
-
-    first_saved: float
-    last_saved: float
-    live_from: float
-
-    def covers(self, times: Floats) -> Booleans:
-        saved = (times >= self.first_saved) & (times <= self.last_saved)
-        return saved | (times >= self.live_from)
+_Known = tuple[float, float, float]
+"""What is known without history: the first and last sample saved, the first one read live."""
+_EVERYTHING: Final[_Known] = (-np.inf, np.inf, -np.inf)
+_NOTHING: Final[_Known] = (np.inf, -np.inf, np.inf)
 
 
 class Replay:
@@ -67,12 +60,12 @@ class Replay:
         take_in = self._usage.add_cpu if resource is Resource.CPU else self._usage.add_memory
         total = Intake()
         for seats in self._seat(past.containers):
-            known = self._uncovered(seats, past)
-            rows = self._rows(seats, past, known, now)
-            samples = Samples(rows[past.owners[known]], past.values[known], past.times[known])
+            is_new = self._uncovered(seats, past)
+            rows = self._rows(seats, past, is_new, now)
+            samples = Samples(rows[past.owners[is_new]], past.values[is_new], past.times[is_new])
             total += take_in(samples, to_seconds(now, missing=0.0))
             seated = np.array([seat is not None for seat in seats], np.bool_)[past.owners]
-            total += Intake(outdated=int((seated & ~known).sum()))
+            total += Intake(outdated=int((seated & ~is_new).sum()))
         return total
 
     def finish(self, now: datetime) -> set[AutoscalerName]:
@@ -130,16 +123,13 @@ class Replay:
 
     def _uncovered(self, seats: list[_Seat | None], past: PastUsage) -> Booleans:
         """Which samples are somebody's, and not known already."""
-        chosen = np.zeros(len(past), np.bool_)
-        starts = np.searchsorted(past.owners, np.arange(len(seats) + 1))
-        known: dict[CheckpointKey, _Known] = {}
-        for place, seat in enumerate(seats):
-            if seat is not None:
-                key = (seat[0], seat[1][1])
-                known[key] = known.get(key) or self._known(key)
-                mine = slice(starts[place], starts[place + 1])
-                chosen[mine] = ~known[key].covers(past.times[mine])
-        return chosen
+        keys = [None if seat is None else (seat[0], seat[1][1]) for seat in seats]
+        known = {key: self._known(key) for key in set(keys) if key is not None}
+        spans = [_EVERYTHING if key is None else known[key] for key in keys]
+        first_saved, last_saved, live_from = np.array(spans).reshape(-1, 3).T
+        times, owners = past.times, past.owners
+        is_saved = (times >= first_saved[owners]) & (times <= last_saved[owners])
+        return np.asarray(~(is_saved | (times >= live_from[owners])))
 
     def _known(self, key: CheckpointKey) -> _Known:
         name, container_name = key
@@ -149,9 +139,12 @@ class Replay:
         live_from = self._live_from(np.array(live, np.int64))
         saved = learner.restored.get(container_name)
         if saved is None:
-            return _Known(np.inf, -np.inf, live_from)
+            return (*_NOTHING[:2], live_from)
         begin, end = aggregates.floats("first")[saved], aggregates.floats("last")[saved]
-        return _Known(float(begin), float(end), live_from)
+        if not np.isfinite(begin) and aggregates.holds_anything(saved):
+            # It knows of memory alone, and does not say since when.
+            begin, end = -np.inf, aggregates.floats("created")[saved]
+        return float(begin), float(end), live_from
 
     def _live_from(self, rows: Ints) -> float:
         """When the first live sample was taken; where only memory is read that is not known."""
@@ -166,13 +159,13 @@ class Replay:
     ) -> Ints:
         """The rows of containers that have samples to be added; -1 for all others."""
         rows = np.full(len(seats), -1, np.int64)
+        starts = np.searchsorted(past.owners, np.arange(len(seats)))
         for place in np.unique(past.owners[chosen]).tolist():
             seat = seats[place]
             assert seat is not None
             if seat not in self._containers:
                 self._containers[seat] = self._open(seat, now)
-                begin = float(past.times[past.owners == place].min())
-                self._align(self._containers[seat], seat[1], begin)
+                self._align(self._containers[seat], seat[1], float(past.times[starts[place]]))
             rows[place] = self._containers[seat]
         return rows
 

@@ -5,6 +5,7 @@ Whatever is finer than a microsecond is cut off, since that is all a datetime ho
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 from trimtab.api.decoding import DecodeError
@@ -31,12 +32,15 @@ _LONGEST: Final = 2**63 - 1
 _MILLISECOND: Final = 1_000
 _SECOND: Final = 1_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
+_KEPT: Final = 4096
+"""So many texts are remembered: of thousands of objects most name the same few moments."""
 
 
 class TimeError(ValueError):
     """Text that is neither an RFC 3339 time nor, where one is wanted, a Go duration."""
 
 
+@lru_cache(maxsize=_KEPT)
 def parse_time(text: str) -> datetime:
     """The moment in UTC that an RFC 3339 text names."""
     if not _RFC3339.fullmatch(text):
@@ -95,6 +99,7 @@ def format_duration(span: timedelta) -> str:
     return sign + _format_positive(abs(microseconds))
 
 
+@lru_cache(maxsize=_KEPT)
 def _format(moment: datetime, precision: str) -> str:
     return moment.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 

@@ -1,11 +1,13 @@
 """Paths of the REST API; every part is checked, since users name things freely."""
 
+from functools import lru_cache
 from urllib.parse import quote
 
 from trimtab.api.statuses import Status
 from trimtab.cluster.errors import NotFoundError
 
 
+@lru_cache(maxsize=4096)
 def collection(api_version: str, resource: str, namespace: str = "") -> str:
     """The path of all objects of a resource, in one namespace or in all."""
     group, _, version = api_version.rpartition("/")

@@ -75,7 +75,7 @@ class Webhook:
     ) -> None:
         settings = settings or AdmissionSettings()
         self.admission = Admission(cluster, settings)
-        claims = Claims(cluster.autoscalers, self.admission.index, cluster.clock)
+        claims = Claims(self.admission.index, cluster.clock)
         reviewer = Reviewer(self.admission, claims, settings, probe)
         self.tally = Tally(pods=self.admission.counts)
         self.answering = Answering(reviewer, self.tally, timer)

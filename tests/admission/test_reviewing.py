@@ -25,6 +25,7 @@ from virtual_time import run_virtually
 from trimtab.admission.admitting import Admitted
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
+from trimtab.core.autoscalers import TargetReference
 from trimtab.core.gates import FeatureGates
 from trimtab.core.operations import Add
 from trimtab.core.selectors import Selector, equality
@@ -365,6 +366,17 @@ def test_of_two_that_are_created_at_once_only_one_passes() -> None:
         assert first["allowed"] is True
         assert second["allowed"] is False
         assert '"first"' in second["status"]["message"]
+
+    in_cluster(scene)
+
+
+def test_one_that_is_stored_and_not_yet_indexed_stands_in_the_way_too() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        webhook.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
+        cluster.autoscale(UP, name="first", target=TargetReference("Deployment", "api"))
+
+        assert not webhook.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))["allowed"]
 
     in_cluster(scene)
 

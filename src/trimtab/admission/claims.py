@@ -15,7 +15,7 @@ from trimtab.admission.index import TargetIndex
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api.label_selectors import Expression, LabelSelector
 from trimtab.api.metadata import NO_METADATA, Metadata
-from trimtab.cluster.ports import Clock, Store
+from trimtab.cluster.ports import Clock
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.pods import WorkloadName
 from trimtab.core.selectors import Selector
@@ -35,8 +35,7 @@ class _Claim:
 class Claims:
     """Which autoscalers are for a workload, or are about to be."""
 
-    def __init__(self, autoscalers: Store[Autoscaler], index: TargetIndex, clock: Clock) -> None:
-        self._autoscalers = autoscalers
+    def __init__(self, index: TargetIndex, clock: Clock) -> None:
         self._index = index
         self._clock = clock
         self._fresh: dict[AutoscalerName, _Claim] = {}
@@ -58,13 +57,21 @@ class Claims:
             self._fresh[name] = _Claim(new, self._now())
 
     def _forget(self) -> None:
-        """Leave out what is too old, or can be seen in the store."""
+        """Leave out what is too old, or is found by the index.
+
+        The store may show it a moment earlier, but it is the index that is asked.
+        """
         oldest = self._now() - _LIFETIME.total_seconds()
         self._fresh = {
             name: claim
             for name, claim in self._fresh.items()
-            if claim.made_at > oldest and self._autoscalers.find(*name) is None
+            if claim.made_at > oldest and not self._is_found(claim.autoscaler)
         }
+
+    def _is_found(self, autoscaler: wire.VerticalPodAutoscaler) -> bool:
+        workload, name = _workload(autoscaler), _name(autoscaler)
+        found = self._index.find(workload) if workload else ()
+        return any(each.identity == name for each in found)
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

@@ -92,6 +92,11 @@ class WebhookServer:
         """How many connections are open."""
         return len(self._connections)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether whoever connects is answered."""
+        return bool(self._listeners) and not self.is_draining
+
     async def listen(self, listener: socket, context: ssl.SSLContext | None) -> None:
         """Answer whoever connects to the socket, which is bound already."""
         server = await self.loop.create_server(

@@ -91,7 +91,7 @@ class _Process:
         self.cluster = cluster
         self._around = around
         self._admission = Admission(cluster, settings)
-        claims = Claims(cluster.autoscalers, self._admission.index, clock)
+        claims = Claims(self._admission.index, clock)
         self.tally = Tally(pods=self._admission.counts)
         self.answering = Answering(
             Reviewer(self._admission, claims, settings, around.probe),
@@ -136,7 +136,8 @@ def _build(
     client: Client,
     clock: RealClock,
 ) -> component.Component:
-    scope = Scope(order.settings.namespace, pods=False, checkpoints=False)
+    settings = order.settings
+    scope = Scope(settings.namespace, pods=False, checkpoints=False, nodes=settings.caps_to_nodes)
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
     place, upkeep = registered
     around = surround(

@@ -57,6 +57,8 @@ class Component:
     elector: Elector | None
     list_problems: Callable[[], Iterable[Exception]] = tuple
     """What keeps it from its work, beyond what its cluster and its elector say."""
+    list_reasons: Callable[[], Iterable[str]] = tuple
+    """The same, in words."""
     pages: Mapping[str, Page] = field(default_factory=dict)
     """What it shows besides metrics and health, by path."""
 
@@ -65,7 +67,7 @@ class Component:
         others = list(self.list_problems())
         if self.elector is not None and self.elector.problem is not None:
             others.append(self.elector.problem)
-        return list_obstacles(self.cluster, others)
+        return [*list_obstacles(self.cluster, others), *self.list_reasons()]
 
     def shortcomings(self) -> list[str]:
         """What it works without, and would better know."""

@@ -1,7 +1,5 @@
 """What tallies come to."""
 
-from random import Random
-
 import numpy as np
 import pytest
 
@@ -58,7 +56,7 @@ def test_nobody_scores_nothing_rather_than_failing() -> None:
 
 
 def test_drawing_other_workloads_tells_how_sure_a_score_is() -> None:
-    intervals = bootstrap(_tally(), Random(1))
+    intervals = bootstrap(_tally(), 1)
 
     assert (intervals["oom_kills"].lowest, intervals["oom_kills"].highest) == (0.0, 6.0)
     assert intervals["cpu_slack"].lowest <= 0.5 <= intervals["cpu_slack"].highest

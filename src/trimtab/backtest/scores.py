@@ -1,7 +1,6 @@
 """Scores: what a tally comes to, for one workload or for many, and how sure that is."""
 
 from dataclasses import dataclass
-from random import Random
 from typing import Final
 
 import numpy as np
@@ -77,16 +76,13 @@ def score(tally: Tally, workloads: Ints | None = None) -> Scores:
     )
 
 
-def bootstrap(tally: Tally, dice: Random) -> dict[str, Interval]:
+def bootstrap(tally: Tally, seed: int) -> dict[str, Interval]:
     """By score the interval that it lies in, from drawing workloads again and again."""
-    draws = [_draw(tally.workloads, dice) for _ in range(_DRAWS)]
+    dice = np.random.default_rng(seed)
+    draws = dice.integers(tally.workloads, size=(_DRAWS, tally.workloads))
     drawn = [score(tally, workloads) for workloads in draws]
     names = Scores.__slots__
     return {name: _interval(np.array([getattr(each, name) for each in drawn])) for name in names}
-
-
-def _draw(count: int, dice: Random) -> Ints:
-    return np.array([dice.randrange(count) for _ in range(count)], np.int64)
 
 
 def _interval(values: Floats) -> Interval:

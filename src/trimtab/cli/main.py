@@ -109,6 +109,17 @@ app.command(
     """,
 )
 app.command(
+    "trimtab.cli.backtest:backtest",
+    name="backtest",
+    usage="Usage: trimtab backtest --trace FILE [OPTIONS]",
+    help="""Replay recorded usage under policies, and tell what they would have done.
+
+    The real decisions of the recommender and the updater, beside what is requested today, what the
+    original would do, and what somebody could do who knows what comes. All figures are told for
+    one workload.
+    """,
+)
+app.command(
     "trimtab.cli.simulate:simulate",
     name="simulate",
     help="""Give the components bad days in a simulated cluster, and watch what they do.

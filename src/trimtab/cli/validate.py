@@ -1,29 +1,16 @@
 """`trimtab validate`: manifests checked as the API server and the webhook would, offline."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated
 
-import yaml
 from cyclopts import Parameter
 
-from trimtab.api.crd_schema import JSON
 from trimtab.api.field_errors import quote
-from trimtab.api.manifests import Judgement, autoscaler_manifests, judge
+from trimtab.api.manifests import Judgement, judge
+from trimtab.cli.manifest_files import read_autoscalers
 from trimtab.cli.usage import UsageError
 from trimtab.core import gates
-
-
-class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: what looks like a time stays text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in listed if not tag.endswith(":timestamp")]
-    for first, listed in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def validate_files(
@@ -43,7 +30,7 @@ def validate_files(
         raise UsageError("validate needs at least one file")
     switched, notes = _parse_gates(feature_gates)
     sys.stderr.writelines(f"trimtab: {note}\n" for note in notes)
-    found = [(name, manifest) for name in files for manifest in _read(name)]
+    found = [(name, manifest) for name in files for manifest in read_autoscalers(name)]
     judgements = judge(
         [manifest for _, manifest in found],
         gates=switched,
@@ -60,26 +47,6 @@ def _parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
         return gates.parse(text)
     except gates.GateError as error:
         raise UsageError(f"--feature-gates: {error}") from error
-
-
-def _read(name: str) -> list[dict[str, JSON]]:
-    try:
-        text = Path(name).read_text(encoding="utf-8")
-        documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        flaw = str(error).replace(' in "<unicode string>",', "")
-        raise UsageError(f"{name} is not valid YAML or JSON: {flaw}") from error
-    if not all(isinstance(document, dict | None) for document in documents):
-        raise UsageError(f"{name} holds something that is not a Kubernetes object")
-    return [manifest for document in documents for manifest in autoscaler_manifests(document)]
-
-
-def _plain(document: object) -> JSON:
-    # There and back: what JSON cannot hold (sets, not-a-number) is an error, keys become text.
-    plain: JSON = json.loads(json.dumps(document, allow_nan=False))
-    return plain
 
 
 def _lines(file: str, judgement: Judgement) -> Iterator[str]:

@@ -17,6 +17,7 @@ from trimtab.simulation.loads import Trace
 from trimtab.simulation.virtual_time import START
 
 _UNITS: Final = {"cpu_millicores": 1.0, "memory_mib": 1024.0 * 1024.0}
+_COLUMNS: Final = frozenset({"workload", "resource", "start_unix", "step_seconds", "values"})
 _LONGEST_FIELD: Final = 2**30
 _WEEK: Final = timedelta(weeks=1)
 
@@ -62,7 +63,10 @@ def parse_recordings(lines: Iterable[str]) -> list[Recording]:
     workloads: dict[str, dict[str, _Series]] = {}
     before = csv.field_size_limit(_LONGEST_FIELD)
     try:
-        for row in csv.DictReader(lines):
+        rows = csv.DictReader(lines)
+        for missing in sorted(_COLUMNS - set(rows.fieldnames or ())):
+            raise TraceError(f"there is no column {missing!r}")
+        for row in rows:
             series = workloads.setdefault(row["workload"], {})
             series[row["resource"]] = _parse_series(row)
     finally:

@@ -1,0 +1,110 @@
+"""Tables: scores as rows of text, for people and for programs."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Final
+
+from trimtab.backtest.scores import Interval, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one policy came to in one scenario, for one workload or for all."""
+
+    scenario: str
+    policy: str
+    scores: Scores
+    intervals: dict[str, Interval]
+    """By score, where there are enough workloads to tell."""
+    workload: str = ""
+    """Empty for all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """How a score is shown to people."""
+
+    title: str
+    scale: float = 1.0
+    digits: int = 1
+
+
+COLUMNS: Final = {
+    "cpu_slack": _Column("CPU slack %", 100.0),
+    "cpu_slack_core_hours": _Column("core-h a day", digits=2),
+    "cpu_short_time": _Column("CPU short %", 100.0, 2),
+    "cpu_short_area": _Column("CPU missing %", 100.0, 2),
+    "memory_slack": _Column("memory slack %", 100.0),
+    "memory_slack_gib_hours": _Column("GiB-h a day"),
+    "oom_episodes": _Column("OOM episodes a month", digits=2),
+    "oom_kills": _Column("OOM kills a month", digits=2),
+    "workloads_killed": _Column("workloads killed %", 100.0),
+    "restarts": _Column("restarts a month"),
+    "resizes": _Column("resizes a month"),
+    "good_after": _Column("good after h"),
+}
+"""By score, in the order in which they are shown."""
+
+
+def header() -> list[str]:
+    """What stands above the cells."""
+    return ["scenario", "policy", *(column.title for column in COLUMNS.values())]
+
+
+def cells(row: Row) -> list[str]:
+    """One row for people."""
+    names = [row.scenario, f"{row.policy} {row.workload}".rstrip()]
+    return [*names, *(_cell(row.scores, name) for name in COLUMNS)]
+
+
+def to_markdown(rows: Sequence[Row]) -> str:
+    """A table of Markdown."""
+    titles = header()
+    lines = [titles, ["---", "---", *("---:" for _ in titles[2:])], *map(cells, rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Whole numbers and fractions, a line for each row."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in fields(Scores)]
+    writer.writerow(["scenario", "policy", "workload", *names])
+    for row in rows:
+        values = [_plain(getattr(row.scores, name)) for name in names]
+        writer.writerow([row.scenario, row.policy, row.workload, *values])
+    return text.getvalue()
+
+
+def to_json(rows: Sequence[Row]) -> str:
+    """The same with the intervals of confidence."""
+    return json.dumps([dict(_pairs(row)) for row in rows], indent=2) + "\n"
+
+
+def _pairs(row: Row) -> Iterator[tuple[str, object]]:
+    yield from (("scenario", row.scenario), ("policy", row.policy))
+    yield "workload", row.workload or None
+    for field in fields(Scores):
+        yield field.name, _plain(getattr(row.scores, field.name))
+    if row.intervals:
+        yield (
+            "confidence_95",
+            {
+                name: [_plain(interval.lowest), _plain(interval.highest)]
+                for name, interval in row.intervals.items()
+            },
+        )
+
+
+def _cell(scores: Scores, name: str) -> str:
+    column, value = COLUMNS[name], getattr(scores, name)
+    return f"{value * column.scale:.{column.digits}f}" if math.isfinite(value) else "never"
+
+
+def _plain(value: float) -> float | None:
+    # JSON knows no infinity; what never came is nothing.
+    return value if math.isfinite(value) else None

@@ -1,0 +1,41 @@
+"""Manifest files: the autoscalers in YAML or JSON that somebody has written."""
+
+import json
+from pathlib import Path
+
+import yaml
+
+from trimtab.api.crd_schema import JSON
+from trimtab.api.manifests import autoscaler_manifests
+from trimtab.cli.usage import UsageError
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as Kubernetes reads it: what looks like a time stays text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in listed if not tag.endswith(":timestamp")]
+    for first, listed in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_autoscalers(name: str) -> list[dict[str, JSON]]:
+    """The autoscalers that a file holds; objects of other kinds are skipped."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+        documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        flaw = str(error).replace(' in "<unicode string>",', "")
+        raise UsageError(f"{name} is not valid YAML or JSON: {flaw}") from error
+    if not all(isinstance(document, dict | None) for document in documents):
+        raise UsageError(f"{name} holds something that is not a Kubernetes object")
+    return [manifest for document in documents for manifest in autoscaler_manifests(document)]
+
+
+def _plain(document: object) -> JSON:
+    # There and back: what JSON cannot hold (sets, not-a-number) is an error, keys become text.
+    plain: JSON = json.loads(json.dumps(document, allow_nan=False))
+    return plain

@@ -196,13 +196,13 @@ def main() -> int:
     with controlplane.running() as plane:
         entries = asyncio.run(measure_all(plane, list(cases)))
     print(scoring.format_table(entries, page.RECOMMENDER))
-    regresses = list(
-        scoring.find_regresses(entries, scoring.read_entries(RESULTS), page.RECOMMENDER)
-    )
+    recorded = scoring.read_entries(RESULTS)
+    regresses = list(scoring.find_regresses(entries, recorded, page.RECOMMENDER))
     for regress in regresses:
         print(f"worse: {regress}")
     if not given.short and (given.accept or not regresses):
-        scoring.write_entries(RESULTS, entries, scoring.machine_facts())
+        facts = scoring.machine_facts()
+        scoring.write_entries(RESULTS, scoring.renew(recorded, entries), facts)
         page.write()
     return 1 if regresses else 0
 

@@ -109,6 +109,13 @@ def list_cases(entries: Iterable[Entry]) -> list[tuple[str, int]]:
     return list(dict.fromkeys((entry.group, entry.size) for entry in entries))
 
 
+def renew(recorded: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
+    """What was recorded, with the cases that were measured now in place of what they were."""
+    measured = set(list_cases(entries))
+    kept = [entry for entry in recorded if (entry.group, entry.size) not in measured]
+    return sorted([*kept, *entries], key=lambda entry: (entry.group, entry.size))
+
+
 def score(entries: Iterable[Entry], case: tuple[str, int], name: str) -> Score:
     """Both sides of a case by one measure."""
     found = {

@@ -101,3 +101,10 @@ def test_the_table_names_a_measure_once_and_has_a_line_for_each_case() -> None:
         "| CPU per tick | 100 | lifted | 0.50 s | 5.00 s | **10** |",
         "|  | 1000 | lifted | 2.00 s | 40.0 s | **20** |",
     ]
+
+
+def test_cases_that_are_measured_anew_replace_only_themselves() -> None:
+    recorded = rounds((1, 10)) + rounds((2, 40), size=1000)
+    renewed = scoring.renew(recorded, rounds((1, 20), (1, 30)))
+
+    assert renewed == rounds((1, 20), (1, 30)) + rounds((2, 40), size=1000)

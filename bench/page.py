@@ -45,9 +45,9 @@ _RECOMMENDER: Final = """
 Both as processes on one real API server, with the same objects: autoscalers with two pods of two
 containers each. No controller and no kubelet runs, the pods are written as running, and usage comes
 from a small metrics API behind the API server, so that nothing but the two sides and the server
-uses the cores. Ticks come every 5 seconds instead of every minute; ours saves everything once in
-ten ticks, as it does by default, and all ten are measured. Limits are how many requests a second a
-side allows itself: *default* is 50 for both, *lifted* is as many as it likes. The original waits
+uses the cores. Ticks come every 5 to 30 seconds instead of every minute; ours saves everything once
+in ten ticks, as it does by default, and all ten are measured. Limits are how many requests a second
+a side allows itself: *default* is 50 for both, *lifted* is as many as it likes. The original waits
 for a whole interval before its first tick; that wait is taken off its times. Histories are eight
 days old where nothing else is said.
 

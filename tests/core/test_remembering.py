@@ -172,6 +172,13 @@ SHOWN = replace(POD, resource_version="2")
             False,
             id="a successor that never will be",
         ),
+        pytest.param(
+            after_succession(FRESH, NOW),
+            replace(POD, ready_since=None, created_at=NOW + minutes(20)),
+            minutes(21),
+            True,
+            id="a successor that came late",
+        ),
     ],
 )
 def test_a_pod_settles_until_what_was_done_to_it_is_over(

@@ -102,7 +102,11 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
     A successor is one pod less until it is ready: to the eyes of its users it is still down.
     """
     updated = recollection.memory.last_updated_at
-    if updated is None or now - updated > SETTLING_FOR:
+    if updated is None:
+        return False
+    # A successor may come late, and needs its time then.
+    begun = max(updated, pod.created_at or updated) if recollection.is_successor else updated
+    if now - begun > SETTLING_FOR:
         return False
     if not recollection.resized_version:
         return recollection.is_successor and pod.ready_since is None

@@ -18,6 +18,7 @@ from trimtab.cluster.adapter import LiveCluster
 from trimtab.cluster.client import JSON, Client
 from trimtab.cluster.errors import ApiError
 from trimtab.cluster.usage import MetricsApi
+from trimtab.cluster.webhook_host import LiveWebhookHost
 
 _EVENTS = paths.collection("v1", "events", "default")
 _LEVELS = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
@@ -38,6 +39,7 @@ class RealLink:
     relay: Relay
     cluster: LiveCluster
     usage: MetricsApi
+    webhooks: LiveWebhookHost
 
     async def cut(self) -> None:
         self.relay.cut()

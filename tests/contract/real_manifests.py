@@ -15,7 +15,7 @@ Json = dict[str, Any]
 RESOURCES = {"requests": {"cpu": "100m", "memory": "100Mi"}}
 
 RIGHTS: Sequence[tuple[str, str, str]] = (
-    ("", "pods", "list watch patch"),
+    ("", "pods", "list watch patch create"),
     ("", "pods/eviction", "create"),
     ("", "pods/resize", "patch"),
     ("", "events", "list watch create patch"),
@@ -23,6 +23,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
     ("", "namespaces", "list watch"),
     ("", "nodes", "list watch"),
     ("", "resourcequotas", "list watch"),
+    ("", "secrets", "get create patch"),
     ("", "replicationcontrollers", "list watch"),
     ("apps", "daemonsets", "list watch"),
     ("apps", "deployments", "list watch"),
@@ -38,6 +39,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
         "get list watch create patch delete",
     ),
     ("coordination.k8s.io", "leases", "get create update"),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get create patch"),
     ("metrics.k8s.io", "pods", "list"),
     ("example.com", "rollouts/scale", "get"),
 )

@@ -37,6 +37,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.errors import NotFoundError, Right
 from trimtab.cluster.sharing import decode_thrifty_pod
 from trimtab.cluster.usage import MetricsApi
+from trimtab.cluster.webhook_host import LiveWebhookHost
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
@@ -44,6 +45,7 @@ from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.resources import Resources
 
 _CRDS = Path(__file__).parents[2] / "deploy/crds.yaml"
+_REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -112,7 +114,16 @@ class RealWorld:
             if without is None:
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     await cluster.synced()
-            yield RealLink(self._plane, self._administrator, user, client, relay, cluster, usage)
+            yield RealLink(
+                self._plane,
+                self._administrator,
+                user,
+                client,
+                relay,
+                cluster,
+                usage,
+                LiveWebhookHost(client),
+            )
 
     async def _let_in(self, stack: AsyncExitStack, user: str, without: Right | None) -> None:
         lacking = (without.group, without.resource, without.verb) if without else None
@@ -186,6 +197,9 @@ class RealWorld:
 
     async def delete_autoscaler(self, name: str) -> None:
         await self._administrator.delete(self._path("Autoscaler", name))
+
+    async def delete_registration(self, name: str) -> None:
+        await self._administrator.delete(paths.item(_REGISTRATIONS, name))
 
     async def create_disruption_budget(self, app: str, *, min_available: int) -> None:
         path = paths.collection("policy/v1", "poddisruptionbudgets", self.namespace)

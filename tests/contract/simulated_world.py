@@ -42,6 +42,7 @@ from trimtab.simulation.objects import (
 )
 from trimtab.simulation.requests import WRITES
 from trimtab.simulation.virtual_time import run_virtually
+from trimtab.simulation.webhook_host import SimulatedWebhookHost
 
 API_VERSIONS = {"CronJob": "batch/v1", "Job": "batch/v1", CUSTOM_KIND[1]: CUSTOM_KIND[0]}
 SHORT = timedelta(milliseconds=100)
@@ -54,6 +55,7 @@ class SimulatedLink:
     line: Line
     cluster: SimulatedCluster
     usage: UsageSource
+    webhooks: SimulatedWebhookHost
 
     async def cut(self) -> None:
         self.line.breaks += 1
@@ -93,6 +95,7 @@ class SimulatedWorld:
         self._simulation = simulation
         self._world = simulation.world
         self._lines: list[Line] = []
+        self._webhooks = SimulatedWebhookHost(simulation.world, simulation.admitting)
         self.namespace = "contract"
         self.clock: Clock = simulation.clock
 
@@ -107,7 +110,7 @@ class SimulatedWorld:
         cluster = SimulatedCluster(self._world, simulation.serving, line, clock=simulation.clock)
         if without is None:
             await cluster.synced()
-        yield SimulatedLink(line, cluster, simulation.metrics.source(line))
+        yield SimulatedLink(line, cluster, simulation.metrics.source(line), self._webhooks)
         line.is_dead = True
 
     async def restart(self) -> None:
@@ -167,6 +170,9 @@ class SimulatedWorld:
 
     async def delete_autoscaler(self, name: str) -> None:
         self._world.autoscalers.delete(self.namespace, name)
+
+    async def delete_registration(self, name: str) -> None:
+        await self._webhooks.delete_registration(name)
 
     async def create_disruption_budget(self, app: str, *, min_available: int) -> None:
         selector = Selector((equality("app", app),))

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.errors import Right
-from trimtab.cluster.ports import Clock, Cluster, UsageSource
+from trimtab.cluster.ports import Clock, Cluster, UsageSource, WebhookHost
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
@@ -31,6 +31,9 @@ class Link(Protocol):
 
     @property
     def usage(self) -> UsageSource: ...
+
+    @property
+    def webhooks(self) -> WebhookHost: ...
 
     async def cut(self) -> None:
         """Break every watch and connection; new ones can be made at once."""
@@ -94,6 +97,9 @@ class World(Protocol):
     async def create_autoscaler(self, name: str, target: WorkloadName) -> None: ...
 
     async def delete_autoscaler(self, name: str) -> None: ...
+
+    async def delete_registration(self, name: str) -> None:
+        """Delete a webhook's registration, which is in no namespace."""
 
     async def create_disruption_budget(self, app: str, *, min_available: int) -> None:
         """A PodDisruptionBudget of the pods labelled `app=<app>`, which holds on return."""

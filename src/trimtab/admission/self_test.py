@@ -131,7 +131,8 @@ def make_probe(namespace: str) -> Callable[[AdmissionRequest], Patch | None]:
         data = request.object
         if not request.is_dry_run or request.namespace != namespace or data is None:
             return None
-        if mark not in data:
+        # Until it is decoded, the object is a view of the review.
+        if mark not in bytes(data):
             return None
         try:
             return answer_trial(decode_pod(data))

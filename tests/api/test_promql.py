@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from trimtab.api import promql
-from trimtab.core.conventions import PodLabels, UsageConvention, UsageLabels
+from trimtab.core.conventions import OwnerLabels, PodLabels, UsageConvention, UsageLabels
 from trimtab.core.resources import Resource
 
 LABELS = UsageLabels("namespace", "pod", "container")
@@ -63,6 +63,18 @@ def test_labels_of_pods_are_asked_for_by_namespace_where_that_is_possible(
     metric: str, expected: str
 ) -> None:
     assert promql.past_pods(PodLabels(metric, "label_", "ns", "pod"), "a", HOUR) == expected
+
+
+def test_owners_are_asked_for_where_kube_state_metrics_tells_them() -> None:
+    labels = OwnerLabels("ns", "pod")
+    asked = [promql.past_workload_owners(kind, labels, "a", HOUR) for kind in promql.OWNED]
+
+    assert promql.count_owners(labels) == 'count(kube_pod_owner{ns!="", pod!=""})'
+    assert [promql.past_pod_owners(labels, "a", HOUR), *asked] == [
+        'max_over_time(kube_pod_owner{ns="a"}[3600000ms])',
+        'max_over_time(kube_replicaset_owner{ns="a"}[3600000ms])',
+        'max_over_time(kube_job_owner{ns="a"}[3600000ms])',
+    ]
 
 
 def test_text_in_a_query_cannot_end_it() -> None:

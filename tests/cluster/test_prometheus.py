@@ -192,6 +192,23 @@ async def test_labels_of_past_pods_are_found(labels: PodLabels, names: SeriesNam
     assert found[0].until < found[1].until
 
 
+@pytest.mark.parametrize("prefix", ["", "exported_"])
+async def test_owners_of_past_pods_stand_in_for_labels_that_nobody_tells(prefix: str) -> None:
+    async with serving(FakePrometheus()) as fake, a_source(fake) as (source, _):
+        tell_usage(fake)
+        place = {f"{prefix}namespace": "a", f"{prefix}pod": "web-1-x"}
+        fake.tell("kube_pod_labels", place, {END: 1.0})
+        by_set = {"owner_kind": "ReplicaSet", "owner_name": "web-1"}
+        fake.tell("kube_pod_owner", {**place, **by_set}, {END: 1.0})
+        of_set = {f"{prefix}namespace": "a", "replicaset": "web-1"}
+        by_deployment = {"owner_kind": "Deployment", "owner_name": "web"}
+        fake.tell("kube_replicaset_owner", {**of_set, **by_deployment}, {END: 1.0})
+        (found,) = await source.fetch_pods(SHARD)
+
+    assert found.pod == "web-1-x"
+    assert found.owners == (("ReplicaSet", "web-1"), ("Deployment", "web"))
+
+
 async def test_nobody_has_to_tell_labels_of_pods() -> None:
     async with serving(FakePrometheus()) as fake, a_source(fake) as (source, _):
         tell_usage(fake)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.core.past_pods import PodTrace, restore_labels
+from trimtab.core.past_pods import PastPod, PodTrace, list_owners, restore_pods
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from trimtab.core.past_pods import PodTrace, restore_labels
 def test_labels_come_back_under_the_names_that_are_known(
     told: dict[str, str], known: list[str], expected: dict[str, str]
 ) -> None:
-    assert restore_labels([PodTrace("web-0", told, 0)], known) == {"web-0": expected}
+    assert restore_pods([PodTrace("web-0", told, 0)], known) == {"web-0": PastPod(expected)}
 
 
 def test_of_labels_that_changed_the_newest_count() -> None:
@@ -49,4 +49,19 @@ def test_of_labels_that_changed_the_newest_count() -> None:
         PodTrace("web-1", {}, 2),
     ]
 
-    assert restore_labels(traces, []) == {"web-0": {"app": "new"}, "web-1": {}}
+    assert restore_pods(traces, []) == {"web-0": PastPod({"app": "new"}), "web-1": PastPod()}
+
+
+def test_owners_are_followed_to_the_last_and_not_in_circles() -> None:
+    above = {
+        ("ReplicaSet", "web-1"): ("Deployment", "web"),
+        ("Job", "a"): ("Job", "b"),
+        ("Job", "b"): ("Job", "a"),
+    }
+
+    assert list_owners(("ReplicaSet", "web-1"), above) == (
+        ("ReplicaSet", "web-1"),
+        ("Deployment", "web"),
+    )
+    assert list_owners(("DaemonSet", "log"), above) == (("DaemonSet", "log"),)
+    assert list_owners(("Job", "a"), above) == (("Job", "a"), ("Job", "b"))

@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from usage_makers import BEGIN, DAY, WEB, World, a_selector, moment
 
-from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.autoscalers import ContainerPolicy, TargetReference
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.intake import Intake
+from trimtab.core.past_pods import PastPod
 from trimtab.core.past_usage import PastUsage, Series, gather
 from trimtab.core.replay import Replay
 from trimtab.core.resources import Resource
 
 MIB = 2**20
-GONE = {"web-9": WEB}
+GONE = {"web-9": PastPod(WEB)}
 
 
 def past(
@@ -32,16 +33,16 @@ def past(
     return gather([Series((pod, name), times, np.asarray(values, np.float64))])
 
 
-def a_replay(world: World, labels: Mapping[str, Mapping[str, str]] | None = None) -> Replay:
+def a_replay(world: World, pods: Mapping[str, PastPod] | None = None) -> Replay:
     identity = world.autoscaler.identity
-    return Replay(world.usage, identity.namespace, [identity], labels or {})
+    return Replay(world.usage, identity.namespace, [identity], pods or {})
 
 
 def remember(
-    world: World, cpu: PastUsage, minute: float, labels: Mapping[str, Mapping[str, str]] = GONE
+    world: World, cpu: PastUsage, minute: float, pods: Mapping[str, PastPod] = GONE
 ) -> Intake:
     """The whole history of a namespace is read."""
-    replay = a_replay(world, labels)
+    replay = a_replay(world, pods)
     intake = replay.add(Resource.CPU, cpu, moment(minute))
     replay.finish(moment(minute))
     return intake
@@ -210,7 +211,7 @@ def test_pods_that_are_gone_are_told_by_the_labels_that_they_had() -> None:
     world = World(now=moment(300))
     world.pod()
     series = [past([700], [10], pod=pod) for pod in ("web-9", "other-9", "unknown-9")]
-    replay = a_replay(world, {"web-9": WEB, "other-9": {"app": "other"}})
+    replay = a_replay(world, {"web-9": PastPod(WEB), "other-9": PastPod({"app": "other"})})
     accepted = [replay.add(Resource.CPU, one, world.now).accepted for one in series]
     replay.finish(world.now)
 
@@ -218,10 +219,42 @@ def test_pods_that_are_gone_are_told_by_the_labels_that_they_had() -> None:
     assert world.history().total_samples_count == 1
 
 
+OWNERS = (("ReplicaSet", "web-1"), ("Deployment", "web"))
+
+
+@pytest.mark.parametrize(
+    ("pod", "changes", "accepted"),
+    [
+        pytest.param(PastPod(owners=OWNERS), {}, 1, id="its target owned the pod"),
+        pytest.param(
+            PastPod(owners=(("Deployment", "other"),)), {}, 0, id="another one owned the pod"
+        ),
+        pytest.param(
+            PastPod({"app": "other"}, OWNERS), {}, 0, id="labels are believed before owners"
+        ),
+        pytest.param(
+            PastPod(owners=OWNERS),
+            {"selector": a_selector(track="beta")},
+            0,
+            id="an owner does not tell which of its pods it was",
+        ),
+    ],
+)
+def test_pods_without_labels_are_told_by_their_owners(
+    pod: PastPod, changes: dict[str, object], accepted: int
+) -> None:
+    world = World(now=moment(300))
+    world.say(target=TargetReference("Deployment", "web", "apps/v1"), **changes)
+    world.pod()
+    intake = remember(world, past([700], [10], pod="web-9"), 300, {"web-9": pod})
+
+    assert intake.accepted == accepted
+
+
 def test_the_labels_of_a_pod_that_runs_are_those_that_it_has_now() -> None:
     world = World(now=moment(300))
     world.pod()
-    remember(world, past([700], [10]), 300, {"web-0": {"app": "other"}})
+    remember(world, past([700], [10]), 300, {"web-0": PastPod({"app": "other"})})
 
     assert world.history().total_samples_count == 1
 

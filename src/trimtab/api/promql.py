@@ -1,15 +1,33 @@
 """Queries to Prometheus, as text: what is asked, by the labels that were found to be used."""
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from trimtab.core.conventions import PodLabels, UsageConvention, UsageLabels
+from trimtab.core.conventions import OwnerLabels, PodLabels, UsageConvention, UsageLabels
 from trimtab.core.resources import Resource
 
 _PLAIN_METRIC: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<matchers>.*)\})?")
+_POD_OWNERS: Final = "kube_pod_owner"
 _PAUSE: Final = "POD"
 """What old kubelets call the container that holds a pod together."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A kind of workloads that others own, and where kube-state-metrics tells by whom."""
+
+    kind: str
+    metric: str
+    label: str
+    """The label that is the workload's name."""
+
+
+OWNED: Final = (
+    WorkloadKind("ReplicaSet", "kube_replicaset_owner", "replicaset"),
+    WorkloadKind("Job", "kube_job_owner", "job_name"),
+)
 
 
 def count_by_job(metric: str, labels: UsageLabels) -> str:
@@ -49,6 +67,28 @@ def past_pods(labels: PodLabels, namespace: str, window: timedelta) -> str:
         return f"max_over_time(({labels.metric})[{span}:])"
     matchers = [f"{labels.namespace}={quote(namespace)}", f'{labels.pod}!=""']
     return f"max_over_time({_with_matchers(labels.metric, matchers)}[{span}])"
+
+
+def count_owners(labels: OwnerLabels) -> str:
+    """How many series tell the owners of pods in that way."""
+    return f'count({_POD_OWNERS}{{{labels.namespace}!="", {labels.pod}!=""}})'
+
+
+def past_pod_owners(labels: OwnerLabels, namespace: str, window: timedelta) -> str:
+    """Who owned the pods of a namespace that there were in the time before each moment."""
+    return _past_owners(_POD_OWNERS, labels, namespace, window)
+
+
+def past_workload_owners(
+    kind: WorkloadKind, labels: OwnerLabels, namespace: str, window: timedelta
+) -> str:
+    """Who owned the workloads of one kind in the same time."""
+    return _past_owners(kind.metric, labels, namespace, window)
+
+
+def _past_owners(metric: str, labels: OwnerLabels, namespace: str, window: timedelta) -> str:
+    matcher = f"{labels.namespace}={quote(namespace)}"
+    return f"max_over_time({metric}{{{matcher}}}[{format_span(window)}])"
 
 
 def format_span(span: timedelta) -> str:

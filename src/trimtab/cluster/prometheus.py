@@ -19,9 +19,11 @@ from trimtab.api.prometheus import LabelledSeries
 from trimtab.cluster.errors import HistoryError
 from trimtab.cluster.prometheus_client import QueryClient
 from trimtab.core.conventions import (
+    KNOWN_OWNER_LABELS,
     ORIGINAL,
     ORIGINAL_POD_LABELS,
     Census,
+    OwnerLabels,
     PodLabels,
     UsageConvention,
     UsageLabels,
@@ -30,7 +32,7 @@ from trimtab.core.conventions import (
     list_usage_labels,
     rate_window,
 )
-from trimtab.core.past_pods import PodTrace
+from trimtab.core.past_pods import Owner, PodTrace, list_owners
 from trimtab.core.past_usage import PastUsage, Series, Shard, gather
 from trimtab.core.resources import Resource
 
@@ -60,6 +62,8 @@ class _Found:
     usage: UsageConvention
     pods: PodLabels | None
     """None if nobody tells the labels of pods."""
+    owners: OwnerLabels | None
+    """None if nobody tells the owners of pods."""
     samples: float
     """How many samples of a series there are in the time of the probe."""
 
@@ -107,32 +111,53 @@ class Prometheus:
         )
 
     async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
-        """The labels of the pods that there were in that time; none if nobody tells them."""
-        labels = (await self._find()).pods
-        if labels is None:
-            return ()
+        """The labels of the pods that there were in that time, or else their owners."""
+        found = await self._find()
         step = max((shard.end - shard.begin) / _POD_PROBES, shard.step)
-        query = promql.past_pods(labels, shard.namespace, step)
         coarse = Shard(shard.namespace, shard.begin, shard.end, step)
+        traces: Sequence[PodTrace] = ()
+        if found.pods is not None:
+            traces = await self._fetch_labels(found.pods, coarse)
+        # kube-state-metrics tells no labels unless it is told to, but owners always.
+        if found.owners is not None and not any(trace.labels for trace in traces):
+            traces = await self._fetch_owners(found.owners, coarse)
+        return traces
+
+    async def _fetch_labels(self, labels: PodLabels, shard: Shard) -> Sequence[PodTrace]:
+        query = promql.past_pods(labels, shard.namespace, shard.step)
         return [
             PodTrace(pod, _strip(one.labels, labels.prefix), float(one.times[-1]))
-            for one in await self._query_range(query, coarse)
+            for one in await self._query_range(query, shard)
             if (pod := one.labels.get(labels.pod))
             and len(one.times)
             # A query that is not ours may tell of other namespaces too.
             and one.labels.get(labels.namespace) == shard.namespace
         ]
 
+    async def _fetch_owners(self, labels: OwnerLabels, shard: Shard) -> Sequence[PodTrace]:
+        above: dict[Owner, Owner] = {}
+        for kind in promql.OWNED:
+            query = promql.past_workload_owners(kind, labels, shard.namespace, shard.step)
+            for one in await self._query_range(query, shard):
+                above[kind.kind, one.labels.get(kind.label, "")] = _owner(one)
+        query = promql.past_pod_owners(labels, shard.namespace, shard.step)
+        return [
+            PodTrace(pod, {}, float(one.times[-1]), list_owners(_owner(one), above))
+            for one in await self._query_range(query, shard)
+            if (pod := one.labels.get(labels.pod)) and len(one.times)
+        ]
+
     def conventions(self) -> Mapping[str, str]:
         """How containers and pods are told, as far as that was found out."""
         if self._found is None:
             return {}
-        usage, pods = self._found.usage, self._found.pods
+        usage, pods, owners = self._found.usage, self._found.pods, self._found.owners
         labels = usage.labels
         return {
             "job": usage.job or "(any)",
             "containers": f"{labels.namespace}/{labels.pod}/{labels.container}",
             "pod_labels": "(none)" if pods is None else f"{pods.metric} {pods.prefix}",
+            "pod_owners": "(none)" if owners is None else f"{owners.namespace}/{owners.pod}",
         }
 
     async def _find(self) -> _Found:
@@ -141,7 +166,12 @@ class Prometheus:
                 usage = await self._find_usage()
                 metric = self._names.memory_metric
                 probe = promql.count_samples(metric, usage, _RATE_PROBE)
-                self._found = _Found(usage, await self._find_pods(), await self._count(probe))
+                self._found = _Found(
+                    usage,
+                    await self._find_pods(),
+                    await self._find_owners(),
+                    await self._count(probe),
+                )
             return self._found
 
     async def _find_usage(self) -> UsageConvention:
@@ -161,6 +191,12 @@ class Prometheus:
     async def _find_pods(self) -> PodLabels | None:
         for labels in list_pod_labels(self._names.pod_labels):
             if await self._count(promql.count_pods(labels)):
+                return labels
+        return None
+
+    async def _find_owners(self) -> OwnerLabels | None:
+        for labels in KNOWN_OWNER_LABELS:
+            if await self._count(promql.count_owners(labels)):
                 return labels
         return None
 
@@ -186,6 +222,10 @@ class Prometheus:
 def _newest(series: LabelledSeries) -> float:
     """The last number of a series; 0 if that is none."""
     return float(np.nan_to_num(series.values[-1:], nan=0.0, posinf=0.0, neginf=0.0).sum())
+
+
+def _owner(series: LabelledSeries) -> Owner:
+    return series.labels.get("owner_kind", ""), series.labels.get("owner_name", "")
 
 
 def _strip(labels: Mapping[str, str], prefix: str) -> dict[str, str]:

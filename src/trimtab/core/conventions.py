@@ -34,6 +34,14 @@ class PodLabels:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerLabels:
+    """The labels by which kube-state-metrics names the pods whose owners it tells."""
+
+    namespace: str
+    pod: str
+
+
+@dataclass(frozen=True, slots=True)
 class Census:
     """How many series follow some labels, by the job that scrapes them."""
 
@@ -82,6 +90,11 @@ KNOWN_POD_LABELS: Final = (
     PodLabels("kube_pod_labels", "label_", "exported_namespace", "exported_pod"),
     PodLabels("kube_pod_labels", "label_", "namespace", "pod"),
     ORIGINAL_POD_LABELS,
+)
+
+KNOWN_OWNER_LABELS: Final = (
+    OwnerLabels("exported_namespace", "exported_pod"),
+    OwnerLabels("namespace", "pod"),
 )
 
 _LONG_ENOUGH: Final = timedelta(minutes=10)

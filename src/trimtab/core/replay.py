@@ -20,6 +20,7 @@ from trimtab.core.autoscalers import AutoscalerName, policy_for
 from trimtab.core.buckets import Ints
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Intake, Samples
+from trimtab.core.past_pods import Owner, PastPod
 from trimtab.core.past_usage import PastUsage, PodContainer
 from trimtab.core.peaks import Booleans, Peaks, Windows
 from trimtab.core.resources import Resource
@@ -44,13 +45,14 @@ class Replay:
         usage: Usage,
         namespace: str,
         autoscalers: Iterable[AutoscalerName],
-        labels: Mapping[str, Mapping[str, str]],
+        pods: Mapping[str, PastPod],
     ) -> None:
-        """A replay for autoscalers that learn already; the labels are those of past pods."""
+        """A replay for autoscalers that learn already; the pods are those of the past, by name."""
         self._usage = usage
         self._namespace = namespace
         self._selectors = {name: usage.links.learners[name].selector for name in autoscalers}
-        self._labels = labels
+        self._pods = pods
+        self._by_target = self._index_targets()
         self._learners: dict[str, list[AutoscalerName]] = {}
         self._aggregates: dict[CheckpointKey, int] = {}
         self._containers: dict[_Seat, int] = {}
@@ -108,13 +110,29 @@ class Replay:
     def _learners_of(self, container: PodContainer) -> list[AutoscalerName]:
         pod, container_name = container
         if pod not in self._learners:
-            matching = self._usage.links.matching_learners(self._namespace, self._labels_of(pod))
+            matching = self._match(pod)
             self._learners[pod] = [name for name in matching if name in self._selectors]
         return [name for name in self._learners[pod] if self._is_of_use(name, container_name)]
 
-    def _labels_of(self, pod: str) -> tuple[tuple[str, str], ...]:
-        live = self._usage.labels_of(PodName(self._namespace, pod))
-        return tuple(sorted(self._labels.get(pod, {}).items())) if live is None else live
+    def _match(self, pod: str) -> list[AutoscalerName]:
+        """Who learns from a pod: by its labels, or by its owners where nobody tells its labels."""
+        known = self._pods.get(pod, PastPod())
+        labels = self._usage.labels_of(PodName(self._namespace, pod))
+        if labels is None and known.labels:
+            labels = tuple(sorted(known.labels.items()))
+        if labels is None:
+            return [name for owner in known.owners for name in self._by_target.get(owner, ())]
+        return self._usage.links.matching_learners(self._namespace, labels)
+
+    def _index_targets(self) -> dict[Owner, list[AutoscalerName]]:
+        """The autoscalers that are for all pods of their target, by target."""
+        found: dict[Owner, list[AutoscalerName]] = {}
+        for name in sorted(self._selectors):
+            autoscaler = self._usage.links.learners[name].autoscaler
+            if autoscaler.target is not None and autoscaler.selector is None:
+                owner = (autoscaler.target.kind, autoscaler.target.name)
+                found.setdefault(owner, []).append(name)
+        return found
 
     def _is_of_use(self, name: AutoscalerName, container_name: str) -> bool:
         """Whether the pods of an autoscaler still have such a container; if it has any pods."""

@@ -14,7 +14,7 @@ from typing import Final
 from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
 from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.past_pods import restore_labels
+from trimtab.core.past_pods import restore_pods
 from trimtab.core.past_usage import Shard, halve, plan_shards
 from trimtab.core.replay import Replay
 from trimtab.core.resources import Resource
@@ -165,8 +165,8 @@ class HistoryKeeper:
         usage = reading.knowledge.usage
         learners = usage.links.learners
         names = [name for name in reading.names if name in learners]
-        labels = restore_labels(traces, _known_names(reading.knowledge, reading.namespace, names))
-        return Replay(usage, reading.namespace, names, labels)
+        pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
+        return Replay(usage, reading.namespace, names, pods)
 
     async def _read_part(self, reading: _Reading) -> None:
         shard, replay = reading.shards[0], reading.replay

@@ -103,7 +103,13 @@ def evicted(mode: UpdateMode | None, recommendation: object = LARGER) -> Scene:
 
 
 def evicted_at_once(
-    count: int, *, of: int, successor: str = "", min_replicas: int | None = None, **pod: object
+    count: int,
+    *,
+    of: int,
+    successor: str = "",
+    later: int = 0,
+    min_replicas: int | None = None,
+    **pod: object,
 ) -> Scene:
     """Some pods of a group are evicted, perhaps with a successor after the first eviction."""
 
@@ -114,7 +120,9 @@ def evicted_at_once(
         await stage.wait(timedelta(minutes=1))
         if successor:
             ready_since = stage.world.now() if successor == "ready" else None
-            stage.put_pod("successor", ready_since=ready_since)
+            phase = PodPhase.PENDING if successor == "pending" else PodPhase.RUNNING
+            stage.put_pod("successor", ready_since=ready_since, phase=phase)
+            await stage.wait(timedelta(minutes=later))
             await stage.play(EvictEverything(most=1))
 
     return scene
@@ -253,8 +261,13 @@ def two_terms(*, first_acts_until: int) -> Scene:
     return scene
 
 
-def restless(*, targets: tuple[int, ...], quiet_after: int, evictions: int = 0) -> Scene:
-    """A recommender publishes one target after the other, and an updater acts on the last."""
+def restless(
+    *, targets: tuple[int, ...], quiet_after: int, evictions: int = 0, falls: bool = False
+) -> Scene:
+    """A recommender publishes one target after the other, and an updater acts on the last.
+
+    If targets fall, another one is published after each eviction.
+    """
 
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(LARGER)
@@ -263,9 +276,12 @@ def restless(*, targets: tuple[int, ...], quiet_after: int, evictions: int = 0) 
             if number == quiet_after:
                 stage.inspector.expect_quiet()
             await stage.play(PublishTo((a_recommendation(target=amounts(target)),)))
-        for _ in range(evictions):
+        for number in range(evictions):
             stage.put_pods(1)
             await stage.play(EvictEverything())
+            if falls:
+                lower = a_recommendation(target=amounts(targets[-1] - 1 - number))
+                await stage.play(PublishTo((lower,)))
 
     return scene
 
@@ -403,6 +419,18 @@ SINS = [
     ),
     pytest.param(
         Disruption,
+        evicted_at_once(2, of=2, successor="starting", later=4),
+        evicted_at_once(2, of=2, successor="starting", later=6),
+        id="before the successor had time to be ready",
+    ),
+    pytest.param(
+        Disruption,
+        evicted_at_once(2, of=2, successor="pending", later=60),
+        evicted_at_once(2, of=2, successor="ready", later=60),
+        id="long before the successor runs at all",
+    ),
+    pytest.param(
+        Disruption,
         evicted_at_once(1, of=1),
         evicted_at_once(1, of=1, min_replicas=1),
         id="the only replica",
@@ -526,9 +554,15 @@ SINS = [
     ),
     pytest.param(
         Quiet,
-        restless(targets=(100, 100), quiet_after=1, evictions=3),
         restless(targets=(100, 100), quiet_after=1, evictions=2),
-        id="evictions that never end",
+        restless(targets=(100, 100), quiet_after=1, evictions=1),
+        id="a second eviction for the same target",
+    ),
+    pytest.param(
+        Quiet,
+        restless(targets=(100, 100), quiet_after=1, evictions=2),
+        restless(targets=(100, 100), quiet_after=1, evictions=2, falls=True),
+        id="a second eviction though the target has not fallen",
     ),
 ]
 

@@ -23,12 +23,16 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns
+from trimtab.api.supplements import SUPPLEMENT, encode_supplement
 from trimtab.core.aggregates import CPU_WEIGHT
 from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.containers import ContainerMemory
 from trimtab.core.histogram import HistogramBank
+from trimtab.core.oom_ledger import OomLevel
 from trimtab.core.resources import Resources
+from trimtab.core.supplements import Remembered, Supplement
 from trimtab.simulation.check_counting import SamplesCountedOnce
 from trimtab.simulation.check_histories import Histories, KeptCheckpoints
 from trimtab.simulation.check_kills import KillsCountedOnce
@@ -63,6 +67,7 @@ WHOLE = AggregateCheckpoint(
     first_sample_start=START,
     last_sample_start=START + DAY,
     total_samples_count=100,
+    last_update_time=START,
 )
 
 
@@ -82,9 +87,19 @@ def saved(*aggregates: AggregateCheckpoint) -> Scene:
     return scene
 
 
-def saved_late(*aggregates: AggregateCheckpoint, wait: timedelta) -> Scene:
+def saved_late(
+    *aggregates: AggregateCheckpoint, wait: timedelta, told: int = 10, is_killed: bool = False
+) -> Scene:
+    """So many readings are told early, or a kill shows; what is saved later may be less."""
+
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler()
+        pod = stage.put_pods(1)[0]
+        for minute in range(told):
+            usage = reading(START + timedelta(minutes=minute))
+            stage.tell(UsageTold(stage.world.now(), "recommender", usage))
+        if is_killed:
+            stage.tell(ContainerKilled(stage.world.now(), pod, "app", 300 * MIB, 200 * MIB))
         for aggregate in aggregates:
             await stage.play(SaveCheckpoints((aggregate,)))
             await stage.wait(wait)
@@ -218,19 +233,29 @@ def published(
 def said_after_a_start(
     *entries: ContainerRecommendation,
     max_millicores: int | None = None,
-    known: bool = True,
-    damaged: bool = False,
+    aggregate: AggregateCheckpoint | None = WHOLE,
+    supplement: Supplement | None = None,
+    told: int = 0,
 ) -> Scene:
-    """A recommender starts, with a target of 230m and a checkpoint that explains it."""
+    """A recommender starts, with a target of 240m and a checkpoint that explains it.
+
+    Of what was told it has heard so many readings since then, one a second.
+    """
 
     async def scene(stage: Stage) -> None:
         policies = (ContainerPolicy("*", max_allowed=amounts(max_millicores)),)
-        said = a_recommendation(target=amounts(230, 800 * MIB))
+        said = a_recommendation(target=amounts(240, 800 * MIB))
         stage.put_autoscaler(said, policies=policies)
-        bad = replace(WHOLE.cpu_histogram, bucket_weights={-1: 1})
-        saved = replace(WHOLE, cpu_histogram=bad) if damaged else WHOLE
-        if known:
-            stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=saved, name="web-app"))
+        stage.put_pods(1)
+        if aggregate is not None:
+            beside = (
+                {} if supplement is None else {SUPPLEMENT: encode_supplement(supplement, START)}
+            )
+            saved = replace(CHECKPOINT, aggregate=aggregate, annotations=beside, name="web-app")
+            stage.world.checkpoints.put(saved)
+        for second in range(told):
+            usage = reading(START + DAY + timedelta(seconds=1 + second))
+            stage.tell(UsageTold(stage.world.now(), "recommender", usage))
         await stage.play(PublishTo(entries), "recommender")
 
     return scene
@@ -257,6 +282,11 @@ UNSAMPLED = replace(WHOLE, first_sample_start=None, last_sample_start=None)
 UNDATED = AggregateCheckpoint(memory_histogram=WHOLE.memory_histogram)
 AGED = AggregateCheckpoint(memory_histogram=replace(WHOLE.memory_histogram, total_weight=0.98))
 EMPTY = AggregateCheckpoint(total_samples_count=100)
+DAMAGED = replace(WHOLE, cpu_histogram=replace(WHOLE.cpu_histogram, bucket_weights={-1: 1}))
+OPEN_WINDOW = ContainerMemory(
+    last_memory=START.timestamp(), window_end=(START + DAY).timestamp(), usage_peak=300.0 * MIB
+)
+KILLED = Supplement((OomLevel(300 * MIB, START.timestamp()),))
 
 SINS = [
     pytest.param(
@@ -304,14 +334,32 @@ SINS = [
     pytest.param(
         Histories,
         saved_late(UNDATED, AGED, wait=DAY * 7),
-        saved_late(UNDATED, AGED, wait=DAY * 8),
+        saved_late(UNDATED, AGED, wait=DAY * 8 + timedelta(minutes=10)),
         id="memory weight lost that is not old enough to be forgotten",
     ),
     pytest.param(
         Histories,
+        saved_late(UNDATED, AGED, wait=DAY * 9, told=0),
+        saved_late(UNDATED, AGED, wait=DAY * 9, told=0, is_killed=True),
+        id="memory weight lost that nobody has told long ago",
+    ),
+    pytest.param(
+        Histories,
+        saved_late(WHOLE, replace(WHOLE, cpu_histogram=histogram(weight=8.9)), wait=DAY * 9),
+        saved_late(WHOLE, replace(WHOLE, cpu_histogram=histogram(weight=9.1)), wait=DAY * 9),
+        id="more CPU weight lost than was told long ago",
+    ),
+    pytest.param(
+        Histories,
         saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 7),
-        saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 8),
+        saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 9),
         id="samples lost that are not old enough to be forgotten",
+    ),
+    pytest.param(
+        Histories,
+        saved_late(WHOLE, replace(WHOLE, total_samples_count=89), wait=DAY * 9),
+        saved_late(WHOLE, replace(WHOLE, total_samples_count=90), wait=DAY * 9),
+        id="more samples lost than were told long ago",
     ),
     pytest.param(
         KeptCheckpoints,
@@ -374,15 +422,41 @@ SINS = [
     ),
     pytest.param(
         SteadyRestarts,
-        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
-        said_after_a_start(a_recommendation(target=amounts(225, 400 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(239, 400 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(240, 400 * MIB))),
         id="f1 CPU falls after a start",
     ),
     pytest.param(
         SteadyRestarts,
-        said_after_a_start(a_recommendation(target=amounts(230, 50 * MIB))),
-        said_after_a_start(a_recommendation(target=amounts(230, 115 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(239, 400 * MIB)), told=100),
+        said_after_a_start(a_recommendation(target=amounts(239, 400 * MIB)), told=500),
+        id="f2 CPU falls though little is new",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(240, 120 * MIB))),
+        said_after_a_start(a_recommendation(target=amounts(240, 121 * MIB))),
         id="memory falls below what was saved",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(
+            a_recommendation(target=amounts(240, 130 * MIB)),
+            supplement=Supplement(containers={"web-1-0": Remembered(OPEN_WINDOW)}),
+        ),
+        said_after_a_start(
+            a_recommendation(target=amounts(240, 130 * MIB)),
+            supplement=Supplement(
+                containers={"web-1-0": Remembered(replace(OPEN_WINDOW, is_saved=True))}
+            ),
+        ),
+        id="memory falls below the peak of a window that was open",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_a_start(a_recommendation(target=amounts(240, 360 * MIB)), supplement=KILLED),
+        said_after_a_start(a_recommendation(target=amounts(240, 363 * MIB)), supplement=KILLED),
+        id="memory falls below what a kill has shown to be needed",
     ),
     pytest.param(
         SteadyRestarts,
@@ -393,19 +467,19 @@ SINS = [
     pytest.param(
         SteadyRestarts,
         said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB))),
-        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB)), damaged=True),
+        said_after_a_start(a_recommendation(target=amounts(100, 400 * MIB)), aggregate=DAMAGED),
         id="f4 CPU falls though the checkpoint can be read",
     ),
     pytest.param(
         SteadyRestarts,
         said_by_a_new_leader(100),
-        said_by_a_new_leader(225),
+        said_by_a_new_leader(230),
         id="f41 CPU falls when another one leads",
     ),
     pytest.param(
         SteadyRestarts,
         said_after_a_start(),
-        said_after_a_start(known=False),
+        said_after_a_start(aggregate=None),
         id="nothing is recommended though a history was saved",
     ),
 ]

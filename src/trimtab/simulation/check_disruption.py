@@ -6,13 +6,14 @@ an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import ReplicaGroup, count_groups, owner_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.remembering import SETTLING_FOR
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
 from trimtab.simulation.hindsight import Hindsight, Timeline
 from trimtab.simulation.rules import Checker, Rules
@@ -21,10 +22,6 @@ from trimtab.simulation.world import World
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _PUT_OFF: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.ERROR)
-_RESTART_TAKES: Final = timedelta(minutes=5)
-"""A restart that takes longer than this is no longer held against the resize."""
-_SUCCESSION_TAKES: Final = timedelta(minutes=10)
-"""A successor that is not ready by then suffers from something else than the eviction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +36,11 @@ class _Disruption:
 class Disruption(Checker):
     """Of one owner's pods never are more down by what components did than its budget allows.
 
-    A pod that is evicted is down until a pod that was made later is ready in its place, or should
-    be. A group below its minimum of replicas is left alone, and so is a pod that nobody owns.
+    A pod that is evicted is down until a pod that was made later is ready in its place, and one
+    that is made to restart until it is ready again, however long that takes. But a successor that
+    has run for a while and is not ready counts as there: who waited for it could never help it to
+    another size. A group below its minimum of replicas is left alone, and so is a pod that nobody
+    owns.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -93,18 +93,20 @@ class Disruption(Checker):
         return len(still) - evicted + min(evicted, self._count_missing(owner))
 
     def _count_missing(self, owner: WorkloadName) -> int:
-        ready = sum(each.ready_since is not None for each in self._live(owner))
-        return max(0, (self._count(owner).configured or 0) - ready)
+        there = sum(self._is_there(each) for each in self._live(owner))
+        return max(0, (self._count(owner).configured or 0) - there)
+
+    def _is_there(self, pod: Pod) -> bool:
+        now, made_at = self.world.now(), pod.created_at
+        if pod.ready_since is not None or pod.phase is PodPhase.PENDING or made_at is None:
+            return pod.ready_since is not None
+        return now - made_at > SETTLING_FOR - self.clock_doubt(now)
 
     def _is_down(self, disruption: _Disruption) -> bool:
         if disruption.is_eviction:
-            return self.world.now() - disruption.at <= _SUCCESSION_TAKES
+            return True
         found = [pod for pod in self.world.pods if pod.uid == disruption.uid]
-        if not found or self.world.now() - disruption.at > _RESTART_TAKES:
-            return False
-        pod = found[0]
-        is_back = pod.ready_since is not None and pod.ready_since > disruption.at
-        return not is_back and pod.resize not in _PUT_OFF
+        return bool(found) and found[0].resize not in _PUT_OFF and not _is_as_asked(found[0])
 
     def _follow(self, change: Change[Pod]) -> None:
         pod = change.after or change.before
@@ -118,8 +120,9 @@ class Disruption(Checker):
             self._replace(owner, change.after)
 
     def _replace(self, owner: WorkloadName, successor: Pod) -> None:
-        """Let a pod that became ready take the place of the first one that it can."""
+        """Let a pod that became ready be back, or take the place of the first one that it can."""
         waiting = self._open.get(owner, [])
+        waiting[:] = [each for each in waiting if each.uid != successor.uid]
         if waiting and not self._count_missing(owner):
             # Whoever took whose place, all of them are back.
             waiting[:] = [each for each in waiting if not each.is_eviction]
@@ -157,6 +160,13 @@ def _most(group: ReplicaGroup, rules: Rules) -> int:
 def _restarts(before: Pod, after: Pod) -> bool:
     pairs = zip(before.containers, after.containers, strict=True)
     return any(old.restarts_on_resize and old.spec != new.spec for old, new in pairs)
+
+
+def _is_as_asked(pod: Pod) -> bool:
+    """Whether the pod serves, with what it was asked to have."""
+    statuses = [(each.spec.requests, each.status) for each in pod.containers]
+    has_all = all(status is not None and status.requests == asked for asked, status in statuses)
+    return pod.ready_since is not None and pod.resize is None and has_all
 
 
 def _shape(pod: Pod | None) -> tuple[object, ...] | None:

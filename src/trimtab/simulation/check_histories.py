@@ -12,6 +12,8 @@ from trimtab.core.saving import is_about_pods_of
 from trimtab.simulation.facts import CheckpointDeleted, CheckpointSaved, Fact
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.told import Told
+from trimtab.simulation.virtual_time import START
 from trimtab.simulation.world import World
 
 _Subject: TypeAlias = tuple[object, ...]
@@ -19,29 +21,29 @@ _Subject: TypeAlias = tuple[object, ...]
 
 _ROUNDING: Final = 1e-6
 """By which part sums of floats may differ that were added in another order."""
-_AGED_OUT: Final = 0.05
-"""Which part may go at once with pods of long ago: histories are kept for eight half-lives."""
 
 
 class Histories(Checker):
-    """The weight of a saved histogram falls only by decay, and its counts only by old age.
+    """The weight of a saved histogram falls only by decay and by old age, and so do its counts.
 
-    A checkpoint is written without the peaks of windows that are still open. They come in when they
-    close, so its weight only grows; where a pod's labels changed while its window was open, or the
-    clock was set back, memory is not judged. When an autoscaler means other pods than before, or
-    was made anew, its history is another one.
+    What nobody has added to for as long as histories are kept may be forgotten at once, all of it:
+    so much as was told before that may go, and no more. A checkpoint is written without the peaks
+    of windows that are still open. They come in when they close, so its weight only grows; where a
+    pod's labels changed while its window was open, or the clock was set back, windows that were
+    closed may be open again, and memory is not judged. When an autoscaler means other pods than
+    before, or was made anew, its history is another one.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._subjects: dict[ObjectName, _Subject] = {}
-        self._saved_since = dict[ObjectName, datetime]()
+        self._told = Told(past, rules.usage)
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """What was lost."""
+        self._told.note(fact)
         match fact:
-            case CheckpointSaved(at=at, actor=actor, before=before, after=after):
-                self._saved_since.setdefault(_name(after), at)
+            case CheckpointSaved(actor=actor, before=before, after=after):
                 subject = self._subject(after)
                 known = self._subjects.get(_name(after), subject)
                 self._subjects[_name(after)] = subject
@@ -56,25 +58,25 @@ class Histories(Checker):
         last = old.last_sample_start
         if last and (new.last_sample_start is None or new.last_sample_start < last):
             yield f"its last sample at {new.last_sample_start}, before {last}"
-        is_old = self._may_be_forgotten(before)
-        if not is_old:
-            yield from _find_lost_counts(old, new)
-        allowed = _AGED_OUT if is_old else _ROUNDING
-        lost = _lost_part(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
-        if lost > allowed:
-            yield f"{lost:.4%} of its CPU weight lost"
-        lost = _lost_part(old.memory_histogram, new.memory_histogram, usage.memory_half_life)
-        if lost > allowed and self._is_memory_clear(after):
-            yield f"{lost:.4%} of its memory weight lost"
+        target = self.past.target_of(after.namespace, after.autoscaler_name)
+        if target is None:
+            return
+        kind, forgotten = (target, after.container_name), self._forgotten_until()
+        yield from _find_lost_counts(old, new, self._told.count(kind, until=forgotten))
+        lost = _lost_weight(old.cpu_histogram, new.cpu_histogram, usage.cpu_half_life)
+        if lost > self._told.cpu_before(kind, forgotten, seen_from=_reference(old.cpu_histogram)):
+            yield f"{lost / old.cpu_histogram.total_weight:.4%} of its CPU weight lost"
+        lost = _lost_weight(old.memory_histogram, new.memory_histogram, usage.memory_half_life)
+        reference = _reference(old.memory_histogram)
+        aged = self._told.memory_before(kind, forgotten, seen_from=reference)
+        if lost > aged and self._is_memory_clear(after):
+            yield f"{lost / old.memory_histogram.total_weight:.4%} of its memory weight lost"
 
-    def _may_be_forgotten(self, checkpoint: Checkpoint) -> bool:
-        """Whether a part of it is so old that nobody has to know it any more."""
-        usage = self.rules.usage
+    def _forgotten_until(self) -> datetime:
+        """What is as old as this nobody has to know any more."""
+        usage, now = self.rules.usage, self.world.now()
         lifetime = usage.memory_interval * usage.memory_interval_count
-        # Only samples of CPU are dated; a kill may be a little older than the checkpoint itself.
-        first = self._saved_since[_name(checkpoint)] - self.rules.staleness
-        sampled = checkpoint.aggregate.first_sample_start or first
-        return self.world.now() - min(first, sampled) >= lifetime
+        return now - lifetime + self.clock_doubt(now)
 
     def _is_memory_clear(self, checkpoint: Checkpoint) -> bool:
         """Whether no window that was closed, or lay elsewhere, may be open again."""
@@ -124,11 +126,17 @@ class KeptCheckpoints(Checker):
         return last is not None and fact.at - last > kept
 
 
-def _find_lost_counts(old: AggregateCheckpoint, new: AggregateCheckpoint) -> Iterator[str]:
-    if new.total_samples_count < old.total_samples_count:
+def _find_lost_counts(
+    old: AggregateCheckpoint, new: AggregateCheckpoint, forgotten: int
+) -> Iterator[str]:
+    if new.total_samples_count < old.total_samples_count - forgotten:
         yield f"{new.total_samples_count} samples instead of {old.total_samples_count}"
     first = old.first_sample_start
-    if first and (new.first_sample_start is None or new.first_sample_start > first):
+    if (
+        not forgotten
+        and first
+        and (new.first_sample_start is None or new.first_sample_start > first)
+    ):
         yield f"its first sample at {new.first_sample_start}, after {first}"
 
 
@@ -136,17 +144,22 @@ def _name(checkpoint: Checkpoint) -> ObjectName:
     return ObjectName(checkpoint.namespace, checkpoint.written_name)
 
 
-def _lost_part(
+def _lost_weight(
     before: HistogramCheckpoint, after: HistogramCheckpoint, half_life: timedelta
 ) -> float:
-    """Which part of the weight is gone, decay apart; less than nothing if it has grown.
+    """What is gone, decay and rounding apart; less than nothing if there is more.
 
     A sample weighs the less the later the reference is; as seen from one reference, what is there
     stays as heavy as it is.
     """
     if before.reference_time is None or before.total_weight <= 0:
         return 0.0
+    least = before.total_weight * (1 - _ROUNDING)
     if after.reference_time is None:
-        return 1.0
+        return least
     shift: float = (after.reference_time - before.reference_time) / half_life
-    return 1.0 - after.total_weight * math.exp2(shift) / before.total_weight
+    return least - after.total_weight * math.exp2(shift)
+
+
+def _reference(histogram: HistogramCheckpoint) -> datetime:
+    return histogram.reference_time or START

@@ -1,11 +1,12 @@
 """Checks that a cluster which has come to rest stays there."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import owner_of
+from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
@@ -14,20 +15,28 @@ from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
 
 
+@dataclass(slots=True)
+class _Changes:
+    """How many pods of an owner were changed for the same targets."""
+
+    targets: Mapping[str, Resources]
+    count: int = 0
+
+
 class Quiet(Checker):
-    """Once it has to be quiet no target rises, and no pod is changed more than twice.
+    """Once it has to be quiet no target rises, and no pod is changed twice for the same target.
 
     It has to be from `begin` on, or from the moment that the rules name: all faults have ended, all
-    loads are steady and there was time to settle. Bounds grow narrower with every day, so a pod may
-    still fall outside of them; it is then brought to its target. A successor that admission could
-    not place yet is evicted once more, and that is the end of it. Targets may fall for as long as
-    anything is left to be forgotten.
+    loads are steady and there was time to settle. What still moves then is the past, which weighs
+    less with every day: a target may fall for as long as anything larger is being forgotten, and
+    bounds grow narrower with every day that is known, so that a pod which always lay inside of them
+    may come to lie outside. It is brought to its target then, once, and that is the end of it.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._begins = rules.quiet_from
-        self._changes: Counter[WorkloadName | None] = Counter()
+        self._changes: dict[WorkloadName | None, _Changes] = {}
 
     def begin(self) -> None:
         """Let it have to be quiet from now on."""
@@ -44,23 +53,27 @@ class Quiet(Checker):
                 # Jobs go on to be made; that the boost of a new pod ends is no unrest.
                 yield from self._count(pod, f"{actor} resized")
             case StatusPublished(actor=actor, before=before, after=after):
-                if _targets(before) != _targets(after):
-                    # Whoever has another target may have to be changed once more.
-                    self._changes.clear()
                 for risen in self._risen_targets(before, after):
                     yield f"{actor} raised the target of {after.namespace}/{after.name} {risen}"
             case _:
                 return
 
     def _count(self, pod: Pod, what: str) -> Iterator[str]:
-        owner = owner_of(pod)
-        self._changes[owner] += 1
+        owner, targets = owner_of(pod), self._targets_of(pod)
+        changes = self._changes.get(owner)
+        if changes is None or changes.targets != targets:
+            changes = self._changes[owner] = _Changes(targets)
+        changes.count += 1
         workload = None if owner is None else self.world.find_workload(owner)
         wanted = 0 if workload is None else workload.replicas or 0
         # While one of them is made anew there are fewer than there should be.
         siblings = sum(owner_of(each) == owner for each in self.world.pods)
-        if self._changes[owner] > 2 * max(wanted, siblings):
-            yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings twice before"
+        if changes.count > max(wanted, siblings):
+            yield f"{what} {pod.namespace}/{pod.name}, and each of its siblings before"
+
+    def _targets_of(self, pod: Pod) -> Mapping[str, Resources]:
+        governors = self.past.governors(pod, acts_on_running_pods)
+        return _targets(governors[-1]) if governors else {}
 
     def _risen_targets(self, before: Autoscaler, after: Autoscaler) -> Iterator[str]:
         known = _targets(before)
@@ -72,5 +85,5 @@ class Quiet(Checker):
                     yield f"{entry.container_name}: {resource} from {old} to {new}"
 
 
-def _targets(autoscaler: Autoscaler) -> dict[str, Resources]:
+def _targets(autoscaler: Autoscaler) -> Mapping[str, Resources]:
     return {entry.container_name: entry.target for entry in autoscaler.recommendation or ()}

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import numpy as np
+
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.watch_events import ObjectName
+from trimtab.core.aggregates import MEMORY_WEIGHT, from_seconds
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
 from trimtab.core.checkpoint import CheckpointError
@@ -14,23 +17,14 @@ from trimtab.core.estimates import CORE
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.limits import amount_of
 from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.simulation.facts import (
-    Fact,
-    FaultBegan,
-    FaultEnded,
-    LeaseWritten,
-    ProcessStarted,
-    StatusPublished,
-)
-from trimtab.simulation.faults import FaultKind
+from trimtab.simulation.facts import Fact, LeaseWritten, ProcessStarted, StatusPublished
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.told import ContainerKind, Told
 from trimtab.simulation.world import World
 
-_WORTH_KEEPING: Final = 60
-"""Fewer samples than this soon weigh less than what comes in after a start."""
-_DILUTED: Final = {Resource.CPU: 0.1, Resource.MEMORY: 0.5}
-"""How much of the weight may be new a moment later: a window of memory has half of it all."""
+_ROUNDING: Final = 0.005
+"""Which part of the weight may be on the other side of a percentile: checkpoints are coarse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +38,24 @@ class _Beginning:
 
 
 class SteadyRestarts(Checker):
-    """After a start no target falls below what was published before, but for what decay explains.
+    """After a start no target falls below what was published before and what was saved explains.
 
-    What the checkpoint holds at that moment is what can be known (F1, F2, F3): a peak of memory in
-    a window that was still open is not in it, and is not asked for. Who begins to lead is held to
-    the same (F41).
+    What the checkpoint and its supplement hold at that moment is what can be known (F1, F2, F3):
+    the histograms, the open windows, and the needs of OOM kills. All that was told since may have
+    been less, so the percentile is taken as if it were nothing at all; then it falls by no bucket.
+    Who begins to lead is held to the same (F41).
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
+        self._told = Told(past, rules.usage)
         self._beginnings = dict[str, _Beginning]()
         self._holders: dict[tuple[str, str], str] = {}
-        self._absurd_at: datetime | None = None
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """A target that fell."""
+        self._told.note(fact)
         match fact:
-            case FaultBegan(at=at, fault=fault) | FaultEnded(at=at, fault=fault):
-                if fault.startswith(FaultKind.METRICS_ABSURD):
-                    self._absurd_at = at
             case ProcessStarted(actor=actor):
                 self._begin(actor)
             case LeaseWritten(actor=actor, lease=lease) if lease.holder:
@@ -73,16 +66,10 @@ class SteadyRestarts(Checker):
             case StatusPublished(at=at, actor=actor, before=before, after=after):
                 beginning = self._beginnings.get(actor)
                 is_new = before.recommendation != after.recommendation
-                is_near = beginning and at - beginning.at <= self.rules.restart_span
-                if is_new and beginning and is_near and not self._is_absurd(at):
+                if is_new and beginning and at - beginning.at <= self.rules.restart_span:
                     yield from self._compare(actor, beginning, after)
             case _:
                 return
-
-    def _is_absurd(self, now: datetime) -> bool:
-        """Whether what is published may still come from readings that were no readings."""
-        kept = self.rules.usage.memory_interval * self.rules.usage.memory_interval_count
-        return self._absurd_at is not None and now - self._absurd_at < kept
 
     def _begin(self, actor: str) -> None:
         self._beginnings[actor] = _Beginning(
@@ -94,37 +81,82 @@ class SteadyRestarts(Checker):
     def _compare(self, actor: str, beginning: _Beginning, after: Autoscaler) -> Iterator[str]:
         said = _targets(after)
         for container_name, targets in beginning.said.get(after.identity, {}).items():
-            name = ObjectName(after.namespace, f"{after.name}-{container_name}")
+            saved = beginning.saved.get(
+                ObjectName(after.namespace, f"{after.name}-{container_name}")
+            )
             for resource in BOTH:
                 new = said.get(container_name, {}).get(resource, 0)
-                tolerable = 1 - self.rules.largest_fall
-                if new >= int(amount_of(targets, resource) * tolerable):
+                old = amount_of(targets, resource)
+                if saved is None or new >= old:
                     continue
-                least = int(self._explained(beginning.saved.get(name), resource) * tolerable)
+                least = min(old, self._explained(saved, resource))
                 if new < least and not self._is_capped(after, container_name, resource, new):
                     where = f"{after.namespace}/{after.name} {container_name}"
                     yield f"{actor} let {resource} of {where} fall below {least} to {new}"
 
-    def _explained(self, saved: Checkpoint | None, resource: Resource) -> int:
-        """The least target that follows from what is saved; 0 if that is next to nothing."""
-        if saved is None or saved.aggregate.total_samples_count < _WORTH_KEEPING:
+    def _explained(self, saved: Checkpoint, resource: Resource) -> int:
+        """The least target that follows from what is saved; 0 if nothing does."""
+        workload = self.past.target_of(saved.namespace, saved.autoscaler_name)
+        if workload is None:
             return 0
-        usage, aggregate = self.rules.usage, saved.aggregate
-        if resource is Resource.CPU:
-            scheme, half_life, unit = CPU_BUCKETS, usage.cpu_half_life, CORE
-            stored = aggregate.cpu_histogram
-        else:
-            scheme, half_life, unit = MEMORY_BUCKETS, usage.memory_half_life, 1
-            stored = aggregate.memory_histogram
-        bank = HistogramBank(scheme, half_life, (self.rules.target_percentile,))
-        row = int(bank.allocate(1)[0])
+        kind = (workload, saved.container_name)
         try:
-            bank.decode(row, stored)
+            if resource is Resource.CPU:
+                estimate = self._explained_cores(saved, kind) * CORE
+            else:
+                estimate = self._explained_bytes(saved, kind)
         except CheckpointError:
             return 0
-        # What came in since then may be less, and dilute a peak that was just large enough.
-        estimate = bank.percentile(row, self.rules.target_percentile - _DILUTED[resource]) * unit
-        return int(estimate * (1 + self.rules.safety_margin))
+        # One less, for what is cut off where numbers become whole.
+        return int(estimate * (1 + self.rules.safety_margin)) - 1
+
+    def _explained_cores(self, saved: Checkpoint, kind: ContainerKind) -> float:
+        stored, last = saved.aggregate.cpu_histogram, saved.aggregate.last_sample_start
+        if stored.reference_time is None or last is None:
+            return 0.0
+        bank = HistogramBank(
+            CPU_BUCKETS, self.rules.usage.cpu_half_life, (self.rules.target_percentile,)
+        )
+        row = int(bank.allocate(1)[0])
+        bank.decode(row, stored)
+        new = self._told.cpu_after(kind, last, seen_from=stored.reference_time)
+        return self._diluted_percentile(bank, row, new)
+
+    def _explained_bytes(self, saved: Checkpoint, kind: ContainerKind) -> float:
+        stored, at = saved.aggregate.memory_histogram, saved.aggregate.last_update_time
+        if at is None:
+            return 0.0
+        remembered = saved.supplement.containers if saved.supplement else {}
+        known = {pod: one.memory for pod, one in remembered.items()}
+        bank = HistogramBank(
+            MEMORY_BUCKETS, self.rules.usage.memory_half_life, (self.rules.target_percentile,)
+        )
+        row = int(bank.allocate(1)[0])
+        bank.decode(row, stored)
+        for memory in known.values():
+            if memory.window_end is not None and memory.peak > 0 and not memory.is_saved:
+                bank.add([row], [memory.peak], MEMORY_WEIGHT, memory.window_end)
+        reference = from_seconds(float(bank.references[row])) or at
+        new = self._told.memory_after(kind, at, known=known, seen_from=reference)
+        return max(self._diluted_percentile(bank, row, new), self._needed_bytes(saved))
+
+    def _needed_bytes(self, saved: Checkpoint) -> float:
+        """What OOM kills that are not too old ask for, as buckets show it."""
+        usage, now = self.rules.usage, self.world.now()
+        lifetime = usage.memory_interval * usage.memory_interval_count
+        oldest = (now - lifetime + self.clock_doubt(now)).timestamp()
+        levels = saved.supplement.oom_levels if saved.supplement else ()
+        needs = [float(level.needed_bytes) for level in levels if level.seconds > oldest]
+        ends = MEMORY_BUCKETS.ends[MEMORY_BUCKETS.find(np.array(needs))]
+        return float(ends.max(initial=0.0))
+
+    def _diluted_percentile(self, bank: HistogramBank, row: int, new: float) -> float:
+        """The percentile of what is saved and of something new that weighs so much, all of it 0."""
+        total, fraction = float(bank.weights.totals[row]), self.rules.target_percentile
+        if total <= 0:
+            return 0.0
+        diluted = fraction - (1 - fraction) * new / total - _ROUNDING
+        return bank.percentile(row, diluted) if diluted > 0 else 0.0
 
     def _is_capped(
         self, autoscaler: Autoscaler, container_name: str, resource: Resource, amount: int

@@ -42,8 +42,6 @@ class Rules:
     usage: UsageSettings = field(default_factory=UsageSettings)
     target_percentile: float = 0.9
     safety_margin: float = 0.15
-    largest_fall: float = 0.16
-    """By which part a target may fall in the time after a restart: one bucket of the first (F2)."""
     restart_span: timedelta = timedelta(minutes=10)
     """How long after a start a recommender is held to what it said before."""
     max_boost: timedelta = MAX_BOOST_DURATION

@@ -15,7 +15,7 @@ from trimtab.core.autoscalers import (
     CpuBoost,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resources
 
@@ -105,7 +105,7 @@ autoscaler = st.builds(
 limit_ranges = st.lists(
     st.builds(
         LimitRangeItem,
-        st.sampled_from(LimitRangeType),
+        st.sampled_from(OF_LIMIT_RANGES),
         maybe_signed,
         maybe_signed,
         maybe_signed,

@@ -13,8 +13,10 @@ from virtual_time import run_virtually
 
 from trimtab.admission.admitting import Admission, Admitted
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
 from trimtab.core.gates import FeatureGates
+from trimtab.core.nodes import Node
 from trimtab.core.operations import Add
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.resources import Resource, Resources
@@ -283,5 +285,29 @@ def test_admitting_an_admitted_pod_again_changes_nothing() -> None:
 
         assert apply_patch(admitted, again).containers == admitted.containers
         assert all(isinstance(each, Add) for each in again)
+
+    run_virtually(scene())
+
+
+def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        admission = Admission(cluster, AdmissionSettings())
+        unbounded = Admission(cluster, AdmissionSettings(caps_to_nodes=False))
+        running = asyncio.create_task(admission.run())
+        await asyncio.sleep(1)
+        before = requests_after(a_new_pod(), admission)
+        node = Node("small", amounts(300, 4096 * MIB))
+        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        await asyncio.sleep(1)
+        after = requests_after(a_new_pod(), admission)
+        cluster.node_writer.drop(ObjectName("", node.name))
+        admission.prepare()
+        later = requests_after(a_new_pod(), admission)
+        running.cancel()
+
+        assert before == later == amounts(500, 500 * MIB)
+        assert after == amounts(300, 500 * MIB)
+        assert requests_after(a_new_pod(), unbounded) == amounts(500, 500 * MIB)
 
     run_virtually(scene())

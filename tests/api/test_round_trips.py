@@ -23,7 +23,7 @@ from trimtab.core.autoscalers import (
     TargetReference,
     UpdateMode,
 )
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -306,7 +306,7 @@ def test_any_autoscaler_on_the_wire_is_decoded_to_itself(autoscaler: Autoscaler)
 
 
 ITEMS = st.builds(
-    LimitRangeItem, st.sampled_from(LimitRangeType), AMOUNTS, AMOUNTS, st.none() | AMOUNTS
+    LimitRangeItem, st.sampled_from(OF_LIMIT_RANGES), AMOUNTS, AMOUNTS, st.none() | AMOUNTS
 )
 
 

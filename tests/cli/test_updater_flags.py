@@ -86,6 +86,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("infeasible_retry_after", SECONDS_7, "plan.infeasible_retry_after"),
     ("grow_only_under_requirements", True, "plan.grow_only_under_requirements"),
     ("ignore_eviction_annotations", True, "plan.evicts_unwillingly"),
+    ("cap_to_largest_node", False, "caps_to_nodes"),
     ("update_worker_count", 7, "concurrency"),
 ]
 NOT_SETTINGS = {"address", "leader_elect_resource_name"}

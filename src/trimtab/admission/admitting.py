@@ -16,6 +16,7 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
+from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
@@ -23,6 +24,7 @@ from trimtab.core.matching import (
     index_by_workload,
     match_autoscalers,
 )
+from trimtab.core.node_room import largest_nodes
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing, size_pod
 from trimtab.core.pods import Pod, WorkloadName
@@ -56,6 +58,8 @@ class Admission:
         self._settings = settings
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
+        self._nodes: tuple[LimitRangeItem, ...] | None = None
+        """The room on the largest nodes, as far as it was looked at."""
         self.counts: Counter[Admitted] = Counter()
 
     async def run(self) -> None:
@@ -63,12 +67,14 @@ class Admission:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.index.follow())
             group.create_task(self._owners.find_out())
+            group.create_task(self._follow_nodes())
 
     def prepare(self) -> bool:
         """Find out what pods of all targets will need; whether that was all known once.
 
         To be called again and again: until then nobody should be told that new pods get their size.
         """
+        self._nodes = None
         named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
         return self._owners.prepare((name, version) for name, version in named if name is not None)
 
@@ -105,10 +111,21 @@ class Admission:
             pod,
             autoscaler,
             gates=self._settings.gates,
-            limit_ranges=self._cluster.limit_ranges(pod.namespace),
+            limit_ranges=(*self._cluster.limit_ranges(pod.namespace), *self._room()),
             max_boost_millicores=self._settings.max_boost_millicores,
         )
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
+
+    def _room(self) -> tuple[LimitRangeItem, ...]:
+        if not self._settings.caps_to_nodes:
+            return ()
+        if self._nodes is None:
+            self._nodes = largest_nodes(self._cluster.nodes)
+        return self._nodes
+
+    async def _follow_nodes(self) -> None:
+        async for _ in self._cluster.nodes.changes():
+            self._nodes = None
 
     def _governor(self, pod: Pod, workload: WorkloadName) -> Autoscaler | None:
         """The autoscaler that gives the pod its size."""

@@ -4,7 +4,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.gates import FeatureGates
-from trimtab.core.settings_errors import require_at_least, require_interval
+from trimtab.core.settings_errors import (
+    require_at_least,
+    require_interval,
+    require_one_scope,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,8 @@ class AdmissionSettings:
     """`--feature-gates`."""
     max_boost_millicores: int | None = None
     """`--max-allowed-cpu-boost`; None for no limit."""
+    caps_to_nodes: bool = True
+    """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
     namespace: str = ""
     """`--vpa-object-namespace`; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
@@ -32,3 +38,4 @@ class AdmissionSettings:
         """Refuse what makes no sense."""
         require_interval("status_lease_interval", self.status_lease_interval)
         require_at_least("max_boost_millicores", self.max_boost_millicores or 0, 0)
+        require_one_scope(self.namespace, self.ignored_namespaces)

@@ -6,7 +6,7 @@ import msgspec
 
 from trimtab.api.amounts import Amounts, decode_amounts
 from trimtab.api.decoding import Wire, decode
-from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 
 
 class _Item(Wire, frozen=True, kw_only=True):
@@ -25,7 +25,6 @@ class _LimitRange(Wire, frozen=True, kw_only=True):
 
 
 _DECODER: Final = msgspec.json.Decoder(_LimitRange)
-_TYPES: Final = tuple(LimitRangeType)
 
 
 def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
@@ -35,7 +34,7 @@ def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
     return tuple(
         _convert_item(item, f"spec.limits[{index}]")
         for index, item in enumerate(limits)
-        if item.type in _TYPES
+        if item.type in OF_LIMIT_RANGES
     )
 
 

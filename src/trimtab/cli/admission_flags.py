@@ -88,6 +88,8 @@ class CareFlags:
 
     allow_overlapping_autoscalers: Switch = False
     """Warn of autoscalers that may select the same pods, instead of refusing the second one."""
+    cap_to_largest_node: Switch = True
+    """Let no pod become larger than the largest node; off where larger nodes come when needed."""
     bind_address: Text = ""
     """The address that --port is on; all of this machine if not given."""
     webhook_keys: Named = "trimtab-webhook-keys"
@@ -123,6 +125,7 @@ def to_settings(
     return AdmissionSettings(
         gates=gates,
         max_boost_millicores=serving.max_allowed_cpu_boost,
+        caps_to_nodes=flags.care.cap_to_largest_node,
         namespace=cluster.vpa_object_namespace,
         ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),
         allows_overlapping=flags.care.allow_overlapping_autoscalers,

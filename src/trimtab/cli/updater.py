@@ -46,7 +46,9 @@ class _Process:
 
     def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
         settings = self._settings = order.settings
-        scope = Scope(settings.namespace, checkpoints=False, quotas=True, namespaces=True)
+        scope = Scope(
+            settings.namespace, checkpoints=False, nodes=True, quotas=True, namespaces=True
+        )
         self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         self.elector = order.elector(self.cluster, clock)
         self.updater = Updater(

@@ -101,6 +101,8 @@ class CareFlags:
     """Under requirements that only ask for growth, let resizes shrink nothing."""
     ignore_eviction_annotations: Switch = False
     """Evict pods although safe-to-evict or do-not-disrupt asks everybody not to."""
+    cap_to_largest_node: Switch = True
+    """Let no pod become larger than the largest node; off where larger nodes come when needed."""
     update_worker_count: Whole = 16
     """How many requests may be under way at once."""
 
@@ -140,6 +142,7 @@ def to_settings(
         admission_lease_name=loop.admission_controller_status_lease_name,
         admission_lease_namespace=place or usual.admission_lease_namespace,
         admission_lease_timeout=loop.admission_controller_status_lease_timeout,
+        caps_to_nodes=flags.care.cap_to_largest_node,
         concurrency=flags.care.update_worker_count,
     )
 

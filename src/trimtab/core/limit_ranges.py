@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from trimtab.core.resources import BOTH, Resources
 
@@ -12,6 +13,12 @@ class LimitRangeType(StrEnum):
 
     CONTAINER = "Container"
     POD = "Pod"
+    NODE = "Node"
+    """No LimitRange says this: it is the room on one of the largest nodes (`node_room.py`)."""
+
+
+OF_LIMIT_RANGES: Final = (LimitRangeType.CONTAINER, LimitRangeType.POD)
+"""The types that LimitRanges have."""
 
 
 @dataclass(frozen=True, slots=True)

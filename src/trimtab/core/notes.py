@@ -20,6 +20,7 @@ class NoteKind(StrEnum):
     CONTAINER_LIMIT = "ContainerLimit"
     LIMIT_RANGE_MIN = "LimitRangeMin"
     LIMIT_RANGE_MAX = "LimitRangeMax"
+    NODE_SIZE = "NodeSize"
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -49,6 +50,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.CONTAINER_LIMIT: " capped to container limit",
     NoteKind.LIMIT_RANGE_MIN: " capped to fit Min in container LimitRange",
     NoteKind.LIMIT_RANGE_MAX: " capped to fit Max in container LimitRange",
+    NoteKind.NODE_SIZE: " capped to fit the largest node",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",

@@ -1,9 +1,9 @@
 """Resource policies and limit ranges: a recommendation, capped for one pod.
 
-Two steps. First the whole pod is made to fit the pod-type limit range (`pod_limit_range.py`). Then
-each container is made to fit the container-type limit range, the autoscaler's policy and, where
-only requests are controlled, its own limit; the later rule wins. Limits follow their requests in
-proportion, so a bound on limits is a bound on requests.
+First the whole pod is made to fit the pod-type limit range (`pod_limit_range.py`). Then each
+container is made to fit the container-type limit range, the autoscaler's policy and, where only
+requests are controlled, its own limit; the later rule wins. Limits follow their requests in
+proportion, so a bound on limits is a bound on requests. In the end the pod must fit some node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of, request_for_limit, without_negatives
+from trimtab.core.node_room import fit_node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
 from trimtab.core.pods import Allocation, Pod
@@ -50,7 +51,7 @@ def cap_for_pod(
     container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     containers = {container.name: container for container in reversed(pod.containers)}
     capped = []
-    notes = {}
+    notes: dict[str, tuple[Note, ...]] = {}
     sound = [_without_negatives(recommendation) for recommendation in recommendations]
     for recommendation in fit_pod(sound, pod, pod_item):
         container = containers.get(recommendation.container_name)
@@ -63,7 +64,10 @@ def cap_for_pod(
             capped.append(_cap_recommendation(recommendation, bounds))
             if found := _cap(recommendation.target, bounds)[1]:
                 notes[container.name] = found
-    return Capped(tuple(capped), notes)
+    fitting, found_on_nodes = fit_node(capped, pod, limit_ranges)
+    for name, further in found_on_nodes.items():
+        notes[name] = (*notes.get(name, ()), *further)
+    return Capped(tuple(fitting), notes)
 
 
 def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:

@@ -13,6 +13,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.node_room import largest_nodes
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
@@ -260,7 +261,8 @@ class Observer:
             )
 
     def _limit_ranges(self, namespaces: Iterable[str]) -> dict[str, Sequence[LimitRangeItem]]:
-        found = {name: self._cluster.limit_ranges(name) for name in namespaces}
+        nodes = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
+        found = {name: (*self._cluster.limit_ranges(name), *nodes) for name in namespaces}
         return {name: items for name, items in found.items() if items}
 
     def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:

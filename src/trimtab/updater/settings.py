@@ -38,6 +38,8 @@ class UpdaterSettings:
     """`--admission-controller-status-lease-timeout`."""
     resizes_in_place: bool = True
     """Whether pods are resized in place where the cluster can do that."""
+    caps_to_nodes: bool = True
+    """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
     namespace: str = ""
     """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()

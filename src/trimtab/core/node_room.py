@@ -1,0 +1,134 @@
+"""Room on nodes: no pod is to become larger than the largest node that could take it (F21).
+
+Nodes bound requests alone, and all of a pod's containers together. Which nodes a pod may go to by
+selectors and taints is not looked at: the largest of all counts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.limits import NO_AMOUNTS, amount_of, scale
+from trimtab.core.nodes import Node
+from trimtab.core.notes import Note, NoteKind
+from trimtab.core.pods import Pod
+from trimtab.core.resources import BOTH, Resource, Resources
+
+
+def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
+    """The room on the largest nodes, as bounds: none of them gives less of all than another."""
+    shapes = {tuple(amount_of(node.allocatable, kind) for kind in BOTH) for node in nodes}
+    told = sorted(shape for shape in shapes if all(shape))
+    largest = [
+        one for one in told if not any(other != one and _covers(other, one) for other in told)
+    ]
+    return tuple(
+        LimitRangeItem(LimitRangeType.NODE, max=dict(zip(BOTH, shape, strict=True)))
+        for shape in largest
+    )
+
+
+def fit_node(
+    recommendations: Sequence[ContainerRecommendation],
+    pod: Pod,
+    limit_ranges: Iterable[LimitRangeItem],
+) -> tuple[Sequence[ContainerRecommendation], Mapping[str, tuple[Note, ...]]]:
+    """The recommendations, scaled to fit the node on which the least is lost; notes by container.
+
+    A container without a recommendation keeps what it requests now, and that is not scaled.
+    """
+    rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
+    if not rooms or not recommendations:
+        return recommendations, {}
+    demand = _demand(recommendations, pod)
+    possible = [found for room in rooms if (found := _factors(demand, room)) is not None]
+    factors = max(possible, key=_generosity, default=None)
+    if not factors:
+        return recommendations, {}
+    notes = {
+        entry.container_name: tuple(
+            Note(kind, NoteKind.NODE_SIZE) for kind in factors if kind in entry.target
+        )
+        for entry in recommendations
+    }
+    scaled = [_scale(entry, factors) for entry in recommendations]
+    return scaled, {name: found for name, found in notes.items() if found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Demand:
+    """What a pod asks for of one resource."""
+
+    scaled: int
+    """For containers with a recommendation."""
+    fixed: int
+    """For the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Factor:
+    numerator: int
+    denominator: int
+
+
+def _covers(one: Sequence[int], other: Sequence[int]) -> bool:
+    return all(mine >= its for mine, its in zip(one, other, strict=True))
+
+
+def _demand(
+    recommendations: Iterable[ContainerRecommendation], pod: Pod
+) -> Mapping[Resource, _Demand]:
+    targets = {entry.container_name: entry.target for entry in recommendations}
+    return {kind: _demand_of(kind, targets, pod) for kind in BOTH}
+
+
+def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _Demand:
+    scaled = fixed = 0
+    for container in pod.containers:
+        target = targets.get(container.name, NO_AMOUNTS)
+        if kind in target:
+            scaled += target[kind]
+        else:
+            fixed += amount_of(container.current.requests, kind)
+    return _Demand(scaled, fixed)
+
+
+def _factors(
+    demand: Mapping[Resource, _Demand], room: Resources
+) -> Mapping[Resource, _Factor] | None:
+    """By resource how targets must shrink, not at all where they fit; None if nothing helps."""
+    found = {}
+    for kind, asked in demand.items():
+        left = room.get(kind, asked.scaled + asked.fixed) - asked.fixed
+        if left <= 0 < asked.scaled:
+            return None
+        if 0 < left < asked.scaled:
+            found[kind] = _Factor(left, asked.scaled)
+    return found
+
+
+def _generosity(factors: Mapping[Resource, _Factor]) -> tuple[float, float]:
+    shares = [factor.numerator / factor.denominator for factor in factors.values()]
+    return min(shares, default=1.0), sum(shares) + len(BOTH) - len(shares)
+
+
+def _scale(
+    entry: ContainerRecommendation, factors: Mapping[Resource, _Factor]
+) -> ContainerRecommendation:
+    target = {
+        kind: scale(
+            amount, numerator=factors[kind].numerator, denominator=factors[kind].denominator
+        )
+        if kind in factors
+        else amount
+        for kind, amount in entry.target.items()
+    }
+    lower = entry.lower_bound
+    return replace(
+        entry,
+        target=target,
+        # A pod that has its target must not lie outside its bounds.
+        lower_bound=lower
+        and {kind: min(amount, target.get(kind, amount)) for kind, amount in lower.items()},
+    )

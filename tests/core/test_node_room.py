@@ -1,0 +1,162 @@
+"""No pod becomes larger than the largest node that could take it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from plan_makers import planned, several, snapshot_of, told
+
+from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
+from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.node_room import fit_node, largest_nodes
+from trimtab.core.nodes import Node
+from trimtab.core.notes import Note, NoteKind
+from trimtab.core.operations import Add
+from trimtab.core.outcomes import Resize
+from trimtab.core.patch import admission_patch
+from trimtab.core.policy import cap_for_pod
+from trimtab.core.resources import BOTH, Resource, Resources
+
+GIB = 1024 * MIB
+
+
+def room(cpu: int, memory: int) -> LimitRangeItem:
+    return LimitRangeItem(LimitRangeType.NODE, max=amounts(cpu, memory))
+
+
+def a_node(cpu: int, memory: int) -> Node:
+    return Node(f"n-{cpu}-{memory}", amounts(cpu, memory))
+
+
+def test_of_all_nodes_those_count_that_no_other_outdoes() -> None:
+    nodes = [a_node(4000, 8 * GIB), a_node(2000, 4 * GIB), a_node(1000, 64 * GIB), Node("new")]
+
+    assert set(map(str, largest_nodes(nodes))) == {
+        str(room(1000, 64 * GIB)),
+        str(room(4000, 8 * GIB)),
+    }
+    assert largest_nodes([]) == largest_nodes([Node("new")]) == ()
+
+
+def fitted(*rooms: LimitRangeItem, **targets: Resources) -> dict[str, object]:
+    """What becomes of the targets of a pod with a container for each, and one of 1000m beside."""
+    containers = [a_container(name=name, requests=amounts(100, 100 * MIB)) for name in targets]
+    beside = a_container(name="beside", requests=amounts(1000))
+    entries = [a_recommendation(name, target=each, lower=each) for name, each in targets.items()]
+    found, _ = fit_node(entries, a_pod(*containers, beside), rooms)
+    return {entry.container_name: entry.target for entry in found}
+
+
+def test_f21_what_fits_some_node_stays_and_what_fits_none_is_scaled_for_all_containers() -> None:
+    a, b = amounts(3000, GIB), amounts(1000, 3 * GIB)
+
+    assert fitted(room(5000, 4 * GIB), a=a, b=b) == {"a": a, "b": b}
+    assert fitted(room(3000, 4 * GIB), a=a, b=b) == {
+        "a": amounts(1500, GIB),
+        "b": amounts(500, 3 * GIB),
+    }
+
+
+def test_f21_of_several_nodes_the_one_counts_on_which_the_least_is_lost() -> None:
+    wanted = amounts(3000, 16 * GIB)
+
+    assert fitted(room(16000, 8 * GIB), room(3800, 64 * GIB), a=wanted) == {
+        "a": amounts(2800, 16 * GIB)
+    }
+    assert fitted(room(16000, 8 * GIB), room(4000, 64 * GIB), a=wanted) == {"a": wanted}
+
+
+def test_f21_where_what_is_not_scaled_leaves_nothing_the_recommendation_stays() -> None:
+    assert fitted(room(1000, GIB), a=amounts(500)) == {"a": amounts(500)}
+
+
+def test_f21_a_capped_pod_lies_inside_its_bounds_and_the_note_says_why() -> None:
+    pod = a_pod()
+    wanted = a_recommendation(target=amounts(9000, GIB), lower=amounts(8000, GIB))
+    policy = ContainerPolicy("app", min_allowed=amounts(8500))
+    capped = cap_for_pod([wanted], pod, (policy,), [room(4000, 8 * GIB)])
+    (entry,) = capped.recommendations
+
+    assert entry.target == entry.lower_bound == amounts(4000, GIB)
+    assert capped.notes == {"app": (Note(Resource.CPU, NoteKind.NODE_SIZE),)}
+
+
+def test_f21_a_resize_and_a_new_pod_get_the_same_size_that_a_node_has() -> None:
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(9_999_000, GIB), lower=amounts(9_999_000, GIB)),
+        mode=UpdateMode.IN_PLACE,
+    )
+    items = [room(4000, 8 * GIB)]
+    pods = several(2)
+    outcomes = planned(snapshot_of(pods, autoscaler, limit_ranges={"default": items}))
+    (resize,) = [each for each in outcomes if isinstance(each, Resize)]
+    patch = admission_patch(pods[0], autoscaler, gates=FeatureGates(), limit_ranges=items)
+
+    assert resize.wanted["app"].requests == amounts(4000, GIB)
+    added = {each.path: str(each.value) for each in patch if isinstance(each, Add)}
+    assert added["/spec/containers/0/resources/requests/cpu"] == "4"
+    assert any("cpu capped to fit the largest node" in value for value in added.values())
+
+
+def test_f21_a_pod_that_has_all_a_node_gives_wants_nothing_more() -> None:
+    full = several(2, containers=(a_container(requests=amounts(4000, GIB)),))
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(9_000, GIB), lower=amounts(8_000, GIB))
+    )
+    items = [room(4000, 8 * GIB)]
+
+    assert set(told(planned(snapshot_of(full, autoscaler, limit_ranges={"default": items})))) == {
+        "InsideBounds"
+    }
+
+
+amount = st.integers(1, 10**6)
+
+
+@given(
+    st.lists(st.tuples(amount, amount), min_size=1, max_size=4),
+    st.lists(st.tuples(amount, amount), min_size=1, max_size=4),
+)
+def test_f21_whatever_is_wanted_a_node_can_take_it(
+    wanted: list[tuple[int, int]], nodes: list[tuple[int, int]]
+) -> None:
+    names = [f"c{index}" for index in range(len(wanted))]
+    pod = a_pod(*(a_container(name=name, requests=amounts(1, 1)) for name in names))
+    entries = [
+        a_recommendation(name, target=amounts(*each), lower=amounts(*each))
+        for name, each in zip(names, wanted, strict=True)
+    ]
+    rooms = largest_nodes(a_node(*each) for each in nodes)
+    found, _ = fit_node(entries, pod, rooms)
+    totals = [sum(entry.target[kind] for entry in found) for kind in BOTH]
+
+    assert any(
+        all(total <= most for total, most in zip(totals, each, strict=True)) for each in nodes
+    )
+    assert all(
+        entry.lower_bound is not None and entry.lower_bound[kind] <= entry.target[kind]
+        for entry in found
+        for kind in BOTH
+    )
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.UPSCALE_ONLY])
+def test_f21_a_recommendation_that_no_node_can_take_moves_pods_once_at_most(
+    mode: UpdateMode,
+) -> None:
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(9_000, GIB), lower=amounts(8_000, GIB)), mode=mode
+    )
+    given_room = {"default": [room(4000, 8 * GIB)]}
+    small = several(2)
+    moved = [replace(pod, containers=(a_container(requests=amounts(4000, GIB)),)) for pod in small]
+
+    assert {"Evict", "Resize"} & set(
+        told(planned(snapshot_of(small, autoscaler, limit_ranges=given_room)))
+    )
+    assert not {"Evict", "Resize"} & set(
+        told(planned(snapshot_of(moved, autoscaler, limit_ranges=given_room)))
+    )

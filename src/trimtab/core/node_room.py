@@ -18,14 +18,18 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
     """The room on the largest nodes, as bounds: none of them gives less of all than another."""
-    shapes = {tuple(amount_of(node.allocatable, kind) for kind in BOTH) for node in nodes}
-    told = sorted(shape for shape in shapes if all(shape))
-    largest = [
-        one for one in told if not any(other != one and _covers(other, one) for other in told)
-    ]
+    shapes = {
+        (amount_of(node.allocatable, Resource.CPU), amount_of(node.allocatable, Resource.MEMORY))
+        for node in nodes
+    }
+    largest: list[tuple[int, int]] = []
+    # From the most CPU down, each that counts gives more memory than all before it.
+    for cpu, memory in sorted(shapes, reverse=True):
+        if cpu and memory > (largest[-1][1] if largest else 0):
+            largest.append((cpu, memory))
     return tuple(
-        LimitRangeItem(LimitRangeType.NODE, max=dict(zip(BOTH, shape, strict=True)))
-        for shape in largest
+        LimitRangeItem(LimitRangeType.NODE, max={Resource.CPU: cpu, Resource.MEMORY: memory})
+        for cpu, memory in largest
     )
 
 
@@ -70,10 +74,6 @@ class _Demand:
 class _Factor:
     numerator: int
     denominator: int
-
-
-def _covers(one: Sequence[int], other: Sequence[int]) -> bool:
-    return all(mine >= its for mine, its in zip(one, other, strict=True))
 
 
 def _demand(

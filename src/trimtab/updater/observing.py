@@ -67,6 +67,8 @@ class Observer:
         self._settings = settings
         self._memory = memory
         self._can_resize = settings.resizes_in_place
+        self._nodes: tuple[LimitRangeItem, ...] = ()
+        """The room on the largest nodes."""
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
         self._owners: dict[OwnerKey, Ownership] = {}
@@ -89,6 +91,7 @@ class Observer:
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
         self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
+        self._nodes = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
         return self._compose(
             pods, observed, watched, now=now, admission_alive=admission_alive, is_all=True
         )
@@ -261,8 +264,7 @@ class Observer:
             )
 
     def _limit_ranges(self, namespaces: Iterable[str]) -> dict[str, Sequence[LimitRangeItem]]:
-        nodes = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
-        found = {name: (*self._cluster.limit_ranges(name), *nodes) for name in namespaces}
+        found = {name: (*self._cluster.limit_ranges(name), *self._nodes) for name in namespaces}
         return {name: items for name, items in found.items() if items}
 
     def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:

@@ -30,14 +30,15 @@ def remembered(
     pod: Pod, governor: AutoscalerName | None, before: Recollection | None = None
 ) -> Recollection:
     known = {} if before is None else {pod.uid: before}
-    return recall(known, [(pod, governor)], NOW)[pod.uid]
+    return (known | recall(known, [(pod, governor)], NOW))[pod.uid]
 
 
 def test_of_a_pod_that_is_new_there_is_nothing_to_tell() -> None:
     found = recall({}, [(POD, ONE)], NOW)
 
     assert found == {POD.uid: FRESH}
-    assert pod_memory(found) == {}
+    assert pod_memory(found, [POD.uid]) == {}
+    assert recall(found, [(POD, ONE)], NOW) == {}
 
 
 @pytest.mark.parametrize(
@@ -70,11 +71,8 @@ def test_a_pod_that_nobody_governed_before_has_not_changed_its_role() -> None:
 
 def test_the_time_of_a_resize_is_its_own() -> None:
     first = remembered(replace(POD, resize=ResizeState.IN_PROGRESS), ONE)
-    still = recall(
-        {POD.uid: first},
-        [(replace(POD, resize=ResizeState.DEFERRED), ONE)],
-        NOW + minutes(3),
-    )[POD.uid]
+    later = [(replace(POD, resize=ResizeState.DEFERRED), ONE)]
+    still = ({POD.uid: first} | recall({POD.uid: first}, later, NOW + minutes(3)))[POD.uid]
     over = remembered(POD, ONE, still)
 
     assert first.memory.resize.resize_since == NOW

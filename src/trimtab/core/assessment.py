@@ -101,10 +101,12 @@ class Candidate(NamedTuple):
     """The direct one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judgement:
     """What an autoscaler wants of pods whose containers have the same."""
 
+    autoscaler: Autoscaler
+    limit_ranges: Sequence[LimitRangeItem]
     distrust: HoldReason | None
     recommendation: Sequence[ContainerRecommendation] = ()
     """Capped, for the containers that are scaled."""
@@ -114,6 +116,12 @@ class Judgement:
     meets_requirements: bool = True
     is_possible: bool = True
     """Whether the API server would take such amounts."""
+    wanted: Wanted | None = None
+    """What the containers shall have; None until somebody asks."""
+
+    def stands(self, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
+        """Whether it would be the same now, of a pod that is the same."""
+        return self.autoscaler is autoscaler and self.limit_ranges == limit_ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +134,6 @@ class Context:
     now: datetime
     judgements: dict[tuple[object, ...], Judgement] = field(default_factory=dict)
     """Pods of a workload are alike, so most of them were judged before."""
-    wishes: dict[int, Wanted] = field(default_factory=dict)
-    """What comes of judgements, by their identity."""
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
@@ -148,10 +154,9 @@ class Context:
 
     def want(self, pod: Pod, autoscaler: Autoscaler, judgement: Judgement) -> Wanted:
         """What the pod's containers shall have by the judgement."""
-        found = self.wishes.get(id(judgement))
-        if found is None:
-            found = self.wishes[id(judgement)] = _wanted(pod, autoscaler, judgement, self)
-        return found
+        if judgement.wanted is None:
+            judgement.wanted = _wanted(pod, autoscaler, judgement, self)
+        return judgement.wanted
 
 
 class _Facts(NamedTuple):
@@ -166,13 +171,22 @@ class _Facts(NamedTuple):
 
 
 def assess(
-    pod: Pod, autoscaler: Autoscaler, workload: WorkloadName | None, context: Context
+    pod: Pod,
+    autoscaler: Autoscaler,
+    workload: WorkloadName | None,
+    context: Context,
+    *,
+    judgement: Judgement | None = None,
 ) -> Candidate | Hold:
-    """The pod as a candidate, or the first reason why it is none."""
+    """The pod as a candidate, or the first reason why it is none.
+
+    Who knows already what the autoscaler wants of the pod may bring the judgement along.
+    """
     name = autoscaler.identity
-    if (idle := _mode_hold(autoscaler, context.settings.gates)) is not None:
+    if (idle := reason_to_idle(autoscaler, context.settings.gates)) is not None:
         return Hold(pod, name, idle)
-    judgement = context.judge(pod, autoscaler)
+    if judgement is None:
+        judgement = context.judge(pod, autoscaler)
     if judgement.distrust is not None:
         return Hold(pod, name, judgement.distrust)
     facts = _Facts(
@@ -208,11 +222,18 @@ def assess(
     )
 
 
-def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
-    """Why the recommendation should not be acted on for this pod; None if nothing is wrong."""
+def published_doubt(autoscaler: Autoscaler) -> HoldReason | None:
+    """Why the recommender itself says that nobody should act on it; None if it does not."""
     for condition in autoscaler.conditions:
         if condition.type in DISTRUSTED_CONDITIONS and condition.status == _TRUE:
             return DISTRUSTED_CONDITIONS[condition.type]
+    return None
+
+
+def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
+    """Why the recommendation should not be acted on for this pod; None if nothing is wrong."""
+    if (doubt := published_doubt(autoscaler)) is not None:
+        return doubt
     scaled = _scaled_containers(pod, autoscaler)
     # A recommender that lost its history has been seen to publish targets of nothing. What capping
     # makes of a target, or takes from containers without one, says nothing about the recommender.
@@ -239,7 +260,8 @@ def only_grows(autoscaler: Autoscaler, settings: PlanSettings) -> bool:
     )
 
 
-def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
+def reason_to_idle(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None:
+    """Why the autoscaler changes no running pod whatever it recommends; None if it does."""
     match autoscaler.mode:
         case UpdateMode.OFF:
             return HoldReason.MODE_OFF
@@ -255,21 +277,33 @@ def _mode_hold(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | None
 
 def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
     """What a judgement depends on, in one plan: two pods for which it is the same are alike."""
-    # By identity: amounts are compared by nothing cheaper, and stores keep equal ones only once.
-    containers = [(each.name, id(each.spec), id(each.status)) for each in pod.containers]
+    containers = [
+        (each.name, _content(each.spec), None if each.status is None else _content(each.status))
+        for each in pod.containers
+    ]
     return id(autoscaler), pod.annotations.get(OBSERVED_CONTAINERS), *containers
 
 
+def _content(allocation: Allocation) -> tuple[object, object]:
+    requests, limits = allocation.requests, allocation.limits
+    return (
+        None if requests is None else tuple(requests.items()),
+        None if limits is None else tuple(limits.items()),
+    )
+
+
 def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
-    if (doubt := distrust(pod, autoscaler)) is not None:
-        return Judgement(doubt)
     limit_ranges = context.limit_ranges_of(pod)
+    if (doubt := distrust(pod, autoscaler)) is not None:
+        return Judgement(autoscaler, limit_ranges, doubt)
     capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
     scaled = _scaled_containers(pod, autoscaler)
     recommendation = [entry for entry in capped.recommendations if entry.container_name in scaled]
     if not recommendation:
-        return Judgement(HoldReason.NO_RECOMMENDATION)
+        return Judgement(autoscaler, limit_ranges, HoldReason.NO_RECOMMENDATION)
     return Judgement(
+        autoscaler,
+        limit_ranges,
         None,
         recommendation,
         capped,

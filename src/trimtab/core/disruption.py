@@ -98,11 +98,12 @@ def count_owned(
     settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
     """The replica group of every owner, from all live pods with their direct owners."""
-    live: Counter[WorkloadName] = Counter()
+    live: dict[WorkloadName, int] = {}
     pending: Counter[WorkloadName] = Counter()
     for owner, pod in pods:
         if owner is not None:
-            live[owner] += 1
+            # Every pod of every plan comes here, and a plain map counts fastest.
+            live[owner] = live.get(owner, 0) + 1
             if pod.phase is PodPhase.PENDING or pod.uid in settling:
                 pending[owner] += 1
     return {

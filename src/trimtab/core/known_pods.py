@@ -7,13 +7,22 @@ plan that knows no pod yet comes out the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Final, NamedTuple
 
 from trimtab.core import disruption, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings, assess
-from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.assessment import (
+    Candidate,
+    Context,
+    Judgement,
+    PlanSettings,
+    assess,
+    published_doubt,
+    reason_to_idle,
+)
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import AutoscalerIndex, ObservedAutoscaler, governor_of
@@ -25,8 +34,11 @@ _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _NO_TIME: Final = timedelta()
 _END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
 
-Place: TypeAlias = tuple[str, WorkloadName | None, WorkloadName | None]
-"""A namespace, a topmost workload and a direct owner in it."""
+_WRITTEN_OFTEN: Final = frozenset({"resource_version", "conditions", "observed_generation"})
+_LASTING: Final = attrgetter(
+    *(each.name for each in fields(Autoscaler) if each.name not in _WRITTEN_OFTEN)
+)
+"""All of an autoscaler that plans depend on, but for what its recommender doubts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,16 @@ class Basis:
     retry: Retry | None
     limit_ranges: Sequence[LimitRangeItem]
     admission_alive: bool
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A direct owner of pods and its topmost workload, with the basis of the last plan."""
+
+    namespace: str
+    workload: WorkloadName | None
+    owner: WorkloadName | None
+    basis: Basis | None = None
 
 
 class Finding(NamedTuple):
@@ -62,7 +84,7 @@ class Finding(NamedTuple):
         )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class KnownPod:
     """A pod, what follows from its record alone, and what was last found about it."""
 
@@ -74,6 +96,8 @@ class KnownPod:
     is_live: bool
     is_boosted: bool
     finding: Finding | None = None
+    judgement: Judgement | None = None
+    """What its autoscaler was last found to want of it."""
 
 
 class KnownPods:
@@ -82,26 +106,63 @@ class KnownPods:
     def __init__(self) -> None:
         # By the identity of the observation: each is held here, so that no other can have it.
         self._pods: dict[int, KnownPod] = {}
-        self._bases: dict[Place, Basis] = {}
+        self._places: dict[tuple[object, ...], Place] = {}
+        self._autoscalers: dict[AutoscalerName, ObservedAutoscaler] = {}
+        self._live: list[KnownPod] = []
+        self._live_in_order: list[KnownPod] = []
 
-    def meet(self, snapshot: Snapshot) -> list[KnownPod]:
-        """The pods of a snapshot; where it holds all pods there are, all others are forgotten."""
+    def meet(self, snapshot: Snapshot) -> Sequence[KnownPod]:
+        """The live pods of a snapshot, in the order of their names.
+
+        Where it holds all pods there are, all others are forgotten.
+        """
         before = self._pods
-        met = {id(each): before.get(id(each)) or _introduce(each) for each in snapshot.pods}
-        self._pods = met if snapshot.is_all else before | met
-        return [met[id(each)] for each in snapshot.pods]
+        met = {id(each): before.get(id(each)) or self._introduce(each) for each in snapshot.pods}
+        live = [known for known in met.values() if known.is_live]
+        if not snapshot.is_all:
+            before.update(met)
+            return sorted(live, key=_identity)
+        self._pods = met
+        if live != self._live:
+            self._live, self._live_in_order = live, sorted(live, key=_identity)
+        return self._live_in_order
 
-    def find_bases(
+    def recognise(self, snapshot: Snapshot) -> list[ObservedAutoscaler]:
+        """The autoscalers of a snapshot: the very same as before where they say the same."""
+        found = [
+            known if known is not None and _says_the_same(known, each) else each
+            for each in snapshot.autoscalers
+            for known in (self._autoscalers.get(each.autoscaler.identity),)
+        ]
+        if snapshot.is_all:
+            self._autoscalers.clear()
+        self._autoscalers.update((each.autoscaler.identity, each) for each in found)
+        return found
+
+    def renew_bases(
         self, pods: Iterable[KnownPod], index: AutoscalerIndex, context: Context
-    ) -> Mapping[Place, Basis]:
-        """The bases of all places of the pods: those of the last plan where nothing changed."""
-        before = self._bases
-        bases = {place: _basis(place, index, context) for place in {pod.place for pod in pods}}
-        for place, basis in bases.items():
-            if (known := before.get(place)) == basis and known is not None:
-                bases[place] = known
-        self._bases = bases if context.snapshot.is_all else before | bases
-        return bases
+    ) -> None:
+        """Bring the bases of all places of the pods up to date; where nothing changed they stay."""
+        places = {pod.place for pod in pods}
+        for place in places:
+            basis = _basis(place, index, context)
+            if place.basis != basis:
+                place.basis = basis
+        if context.snapshot.is_all:
+            self._places = {_key(place): place for place in places}
+
+    def _introduce(self, observed: ObservedPod) -> KnownPod:
+        pod = observed.pod
+        owner = disruption.owner_of(pod)
+        place = Place(pod.namespace, observed.workload, owner)
+        return KnownPod(
+            observed,
+            (pod.namespace, pod.name, pod.uid),
+            owner,
+            self._places.setdefault(_key(place), place),
+            is_live=not pod.is_deleting and pod.phase not in _ENDED,
+            is_boosted=bool(boosted_containers(pod)),
+        )
 
 
 def find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Context) -> Finding:
@@ -112,7 +173,28 @@ def find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Co
     memory = context.snapshot.pod_memory.get(key, NO_MEMORY)
     if autoscaler is None:
         return Finding(None, basis, key, memory, now, _END_OF_TIME)
-    assessment = assess(pod, autoscaler, workload, context)
+    judgement = known.judgement = _judgement(known, autoscaler, basis, context)
+    assessment = assess(pod, autoscaler, workload, context, judgement=judgement)
+    until = _end_of_finding(pod, autoscaler, memory, basis, context)
+    return Finding(assessment, basis, key, memory, now, until)
+
+
+def _judgement(
+    known: KnownPod, autoscaler: Autoscaler, basis: Basis, context: Context
+) -> Judgement | None:
+    before = known.judgement
+    if before is not None and before.stands(autoscaler, basis.limit_ranges):
+        return before
+    if reason_to_idle(autoscaler, context.settings.gates) is not None:
+        return None
+    return context.judge(known.observed.pod, autoscaler)
+
+
+def _end_of_finding(
+    pod: Pod, autoscaler: Autoscaler, memory: PodMemory, basis: Basis, context: Context
+) -> datetime:
+    """When a look at the pod may find something else although nothing has changed."""
+    now = context.now
     remaining = [
         left
         for begin, span in _spans(pod, autoscaler, memory, context.settings)
@@ -120,33 +202,37 @@ def find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Co
     ]
     if basis.retry is not None and not basis.retry.is_due(now) and basis.retry.not_before:
         remaining.append(basis.retry.not_before - now)
-    until = _END_OF_TIME
     if remaining and (first := min(remaining)) < _END_OF_TIME - now:
-        until = now + first
-    return Finding(assessment, basis, key, memory, now, until)
+        return now + first
+    return _END_OF_TIME
 
 
-def _introduce(observed: ObservedPod) -> KnownPod:
-    pod = observed.pod
-    owner = disruption.owner_of(pod)
-    return KnownPod(
-        observed,
-        (pod.namespace, pod.name, pod.uid),
-        owner,
-        (pod.namespace, observed.workload, owner),
-        is_live=not pod.is_deleting and pod.phase not in _ENDED,
-        is_boosted=bool(boosted_containers(pod)),
+def _says_the_same(known: ObservedAutoscaler, now: ObservedAutoscaler) -> bool:
+    """Whether no plan could tell one from the other."""
+    one, other = known.autoscaler, now.autoscaler
+    if known.target_selector != now.target_selector:
+        return False
+    return one is other or (
+        _LASTING(one) == _LASTING(other) and published_doubt(one) is published_doubt(other)
     )
 
 
+def _identity(known: KnownPod) -> tuple[str, str, str]:
+    return known.identity
+
+
+def _key(place: Place) -> tuple[object, ...]:
+    return place.namespace, place.workload, place.owner
+
+
 def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
-    namespace, workload, owner = place
+    workload, owner = place.workload, place.owner
     snapshot = context.snapshot
     return Basis(
         () if workload is None else index.get(workload, ()),
         None if owner is None else context.groups.get(owner),
         None if workload is None else snapshot.convergence.get(workload),
-        snapshot.limit_ranges.get(namespace, ()),
+        snapshot.limit_ranges.get(place.namespace, ()),
         snapshot.admission_alive,
     )
 

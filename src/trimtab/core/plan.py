@@ -6,7 +6,7 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -21,7 +21,7 @@ from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
-from trimtab.core.resize_patch import resize_patch
+from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
 from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
@@ -73,12 +73,16 @@ class Planner:
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
         self._known = KnownPods()
+        self._boosted: frozenset[str] = frozenset()
+        """The uids of the boosted pods of the last plan."""
+        self._surge_holds: dict[str, tuple[Candidate, Hold]] = {}
+        """By uid what was last said of the candidates that a surge holds back."""
 
     def plan(self, snapshot: Snapshot, now: datetime) -> list[Outcome]:
         """The same as `plan` of a snapshot says, whatever was planned before."""
         settings = self._settings
-        live = [known for known in self._known.meet(snapshot) if known.is_live]
-        live.sort(key=_identity)
+        live = self._known.meet(snapshot)
+        self._boosted = frozenset([known.identity[-1] for known in live if known.is_boosted])
         groups = disruption.count_owned(
             ((known.owner, known.observed.pod) for known in live),
             snapshot.configured_replicas,
@@ -89,7 +93,7 @@ class Planner:
         ends = [each for each in assessments if isinstance(each, _BoostEnd)]
         candidates = [each for each in assessments if isinstance(each, Candidate)]
         holds = [each for each in assessments if isinstance(each, Hold)]
-        moving, surging = _split_surge(candidates, holds, context)
+        moving, surging = self._split_surge(candidates, holds, context)
         spent = _Spent()
         return [
             *(
@@ -100,37 +104,73 @@ class Planner:
                 _pause(_choose(each, context, spent), each.autoscaler, context)
                 for each in urgency.most_urgent_first(moving)
             ),
-            *(
-                Hold(
-                    each.pod,
-                    each.autoscaler.identity,
-                    HoldReason.SURGE,
-                    each.change,
-                    wanted=each.wanted,
-                )
-                for each in surging
-            ),
+            *self._hold_surging(surging),
             *holds,
         ]
+
+    def share_wanting_change(self, outcomes: Iterable[Outcome]) -> float:
+        """The same as `share_wanting_change` says of the last plan, at less cost."""
+        return _share(outcomes, self._boosted)[0]
+
+    def _split_surge(
+        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
+    ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
+        """The candidates that may go on, and those that a sudden surge of changes holds back."""
+        surging = context.snapshot.is_surging
+        if not (self._is_surge(candidates, holds, context) if surging is None else surging):
+            return candidates, ()
+        # A container that dies for want of memory gains nothing from waiting.
+        return (
+            [candidate for candidate in candidates if candidate.quick_oom],
+            [candidate for candidate in candidates if not candidate.quick_oom],
+        )
+
+    def _is_surge(
+        self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
+    ) -> bool:
+        usual, settings = context.snapshot.usual_share, context.settings
+        if usual is None:
+            return False
+        share, counted = _share([*candidates, *holds], self._boosted)
+        return counted >= settings.surge_min_pods and share - usual > settings.surge_margin
+
+    def _hold_surging(self, surging: Iterable[Candidate]) -> list[Hold]:
+        """What is said of candidates that a surge holds back: the very same while they last."""
+        before, holds = self._surge_holds, []
+        self._surge_holds = {}
+        for each in surging:
+            known = before.get(each.pod.uid)
+            if known is None or known[0] is not each:
+                known = each, _hold_for_surge(each)
+            self._surge_holds[each.pod.uid] = known
+            holds.append(known[1])
+        return holds
 
     def _assess_all(
         self, live: Sequence[KnownPod], context: Context
     ) -> Iterator[Candidate | _BoostEnd | Hold]:
         gates, memory = context.settings.gates, context.snapshot.pod_memory
-        autoscalers = context.snapshot.autoscalers
+        autoscalers = self._known.recognise(context.snapshot)
         index = index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
-        bases = self._known.find_bases(live, index, context)
+        self._known.renew_bases(live, index, context)
+        now = context.now
         for known in live:
-            observed = known.observed
             if known.is_boosted and gates.cpu_startup_boost:
+                observed = known.observed
                 autoscaler = governor_of(index, observed.workload, observed.pod.labels)
                 yield _assess_boost(observed, autoscaler, context)
                 continue
-            finding, basis = known.finding, bases[known.place]
-            if finding is None or not finding.holds(basis, memory, context.now):
+            finding, basis = known.finding, known.place.basis
+            assert basis is not None
+            if finding is None or not finding.holds(basis, memory, now):
                 finding = known.finding = find_anew(known, basis, index, context)
             if finding.assessment is not None:
                 yield finding.assessment
+
+
+def _hold_for_surge(each: Candidate) -> Hold:
+    name = each.autoscaler.identity
+    return Hold(each.pod, name, HoldReason.SURGE, each.change, wanted=each.wanted)
 
 
 def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
@@ -138,11 +178,8 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
 
     Boosted pods do not count: that a boost ends is no news about a recommendation.
     """
-    return _share(outcomes)[0]
-
-
-def _identity(known: KnownPod) -> tuple[str, str, str]:
-    return known.identity
+    found = list(outcomes)
+    return _share(found, {each.pod.uid for each in found if boosted_containers(each.pod)})[0]
 
 
 def _assess_boost(
@@ -166,36 +203,17 @@ def _assess_boost(
     return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=overdue)
 
 
-def _split_surge(
-    candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
-) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
-    """The candidates that may go on, and those that a sudden surge of changes holds back."""
-    surging = context.snapshot.is_surging
-    if not (_is_surge(candidates, holds, context) if surging is None else surging):
-        return candidates, ()
-    # A container that dies for want of memory gains nothing from waiting.
-    return (
-        [candidate for candidate in candidates if candidate.quick_oom],
-        [candidate for candidate in candidates if not candidate.quick_oom],
-    )
-
-
-def _is_surge(candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context) -> bool:
-    usual, settings = context.snapshot.usual_share, context.settings
-    if usual is None:
-        return False
-    share, counted = _share([*candidates, *holds])
-    return counted >= settings.surge_min_pods and share - usual > settings.surge_margin
-
-
-def _share(assessed: Iterable[Candidate | Outcome]) -> tuple[float, int]:
+def _share(assessed: Iterable[Candidate | Outcome], boosted: Container[str]) -> tuple[float, int]:
     """The share of the pods that want a change, and of how many."""
-    wanting = counted = 0
-    for each in assessed:
-        reason = each.reason if isinstance(each, Hold) else None
-        if reason not in _IDLE and not boosted_containers(each.pod):
-            counted += 1
-            wanting += reason is None or reason in WANTS_CHANGE
+    counts = Counter(
+        [
+            each.reason if isinstance(each, Hold) else None
+            for each in assessed
+            if each.pod.uid not in boosted
+        ]
+    )
+    counted = sum(count for reason, count in counts.items() if reason not in _IDLE)
+    wanting = counts[None] + sum(counts[reason] for reason in WANTS_CHANGE)
     return wanting / max(counted, 1), counted
 
 
@@ -323,11 +341,11 @@ def _decide_by_mode(
 
 def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
-    patch = resize_patch(candidate.pod, candidate.wanted)
-    if patch is None:
+    effect = resize_effect(candidate.pod, candidate.wanted)
+    if effect is ResizeEffect.NONE:
         # The spec already says so, and the kubelet has yet to act on it.
         return HoldReason.RESIZE_IN_PROGRESS
-    if patch.keeps_qos:
+    if effect is ResizeEffect.SAME_QOS:
         return Action.RESIZE
     if candidate.autoscaler.mode is UpdateMode.IN_PLACE:
         return HoldReason.QOS_WOULD_CHANGE

@@ -45,16 +45,24 @@ def recall(
     seen: Iterable[tuple[Pod, AutoscalerName | None]],
     now: datetime,
 ) -> dict[str, Recollection]:
-    """By uid what is remembered of the pods that are seen now."""
-    return {pod.uid: _recall_one(before.get(pod.uid), pod, governor, now) for pod, governor in seen}
+    """By uid what is remembered of the pods that are seen now, where it is not what it was."""
+    found = {}
+    for pod, governor in seen:
+        known = before.get(pod.uid)
+        # Asked of every pod of every plan, and mostly nothing has changed.
+        if known is None or known.governor != governor or _resize_shows_otherwise(known, pod):
+            found[pod.uid] = _recall_one(known, pod, governor, now)
+    return found
 
 
-def pod_memory(recollections: Mapping[str, Recollection]) -> dict[MemoryKey, PodMemory]:
-    """The memory as plans read it; of most pods there is nothing to tell."""
+def pod_memory(
+    recollections: Mapping[str, Recollection], uids: Iterable[str]
+) -> dict[MemoryKey, PodMemory]:
+    """The memory of these pods as plans read it; of most pods there is nothing to tell."""
     return {
-        (uid, each.governor): each.memory
-        for uid, each in recollections.items()
-        if each.memory is not NO_MEMORY
+        (uid, found.governor): found.memory
+        for uid in uids
+        if (found := recollections.get(uid)) is not None and found.memory is not NO_MEMORY
     }
 
 
@@ -130,15 +138,20 @@ def _recall_one(
         before = Recollection(governor)
     elif before.governor != governor:
         before = _taken_over(before, governor, now)
-    resize = before.memory.resize
-    if (pod.resize is None) == (resize.resize_since is None):
+    if not _resize_shows_otherwise(before, pod):
         return before
     if pod.resize is None and pod.resource_version == before.resized_version:
         # The view does not show yet what was asked for.
         return before
     since = None if pod.resize is None else now
-    memory = replace(before.memory, resize=replace(resize, resize_since=since))
+    resize = replace(before.memory.resize, resize_since=since)
+    memory = replace(before.memory, resize=resize)
     return replace(before, memory=memory)
+
+
+def _resize_shows_otherwise(before: Recollection, pod: Pod) -> bool:
+    """Whether a resize began or ended since."""
+    return (pod.resize is None) != (before.memory.resize.resize_since is None)
 
 
 def _taken_over(

@@ -6,7 +6,7 @@ what changes is in them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
@@ -27,6 +27,15 @@ class QosClass(StrEnum):
     GUARANTEED = "Guaranteed"
     BURSTABLE = "Burstable"
     BEST_EFFORT = "BestEffort"
+
+
+class ResizeEffect(Enum):
+    """What a resize does to a pod."""
+
+    NONE = auto()
+    SAME_QOS = auto()
+    OTHER_QOS = auto()
+    """The pod would get another QoS class, so the API server refuses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +59,7 @@ def resize_patch(
     container has a limit of zero of is left alone: the API server takes neither a request above it
     nor, of a pod that runs, the limit away.
     """
-    changes = [
-        (container, _change(container, wanted.get(container.name, _NOTHING)))
-        for container in pod.containers
-    ]
+    changes = _changes(pod, wanted)
     resources = tuple(
         operation
         for container, change in changes
@@ -67,6 +73,14 @@ def resize_patch(
     if not resources and not metadata:
         return None
     return ResizePatch(resources, metadata, keeps_qos=_keeps_qos(changes))
+
+
+def resize_effect(pod: Pod, wanted: Mapping[str, Allocation]) -> ResizeEffect:
+    """What the patches for what is wanted would come to, for those who do not need them yet."""
+    changes = _changes(pod, wanted)
+    if not any(change.requests or change.limits for _, change in changes):
+        return ResizeEffect.NONE
+    return ResizeEffect.SAME_QOS if _keeps_qos(changes) else ResizeEffect.OTHER_QOS
 
 
 def qos_class(allocations: Iterable[Allocation]) -> QosClass:
@@ -83,6 +97,13 @@ def _request_and_limit(allocation: Allocation, kind: Resource) -> tuple[int, int
     limit = (allocation.limits or NO_AMOUNTS).get(kind, 0)
     # A limit without a request stands for both.
     return (allocation.requests or NO_AMOUNTS).get(kind, limit), limit
+
+
+def _changes(pod: Pod, wanted: Mapping[str, Allocation]) -> list[tuple[Container, Allocation]]:
+    return [
+        (container, _change(container, wanted.get(container.name, _NOTHING)))
+        for container in pod.containers
+    ]
 
 
 def _change(container: Container, wanted: Allocation) -> Allocation:

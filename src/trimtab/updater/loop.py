@@ -174,16 +174,15 @@ class Updater:
         return age is None or age > self._settings.max_view_age
 
     def _learn(self, outcomes: Collection[Outcome], now: datetime, *, alive: bool) -> None:
-        surging = any(
-            isinstance(each, Hold) and each.reason is HoldReason.SURGE for each in outcomes
-        )
-        share = planning.share_wanting_change(outcomes)
+        held = count_holds(outcomes)
+        surging = HoldReason.SURGE in held
+        share = self._planner.share_wanting_change(outcomes)
         self._memory.learn_share(share, is_surging=surging, now=now)
         self._planned = TickReport(
             now,
             is_admission_alive=alive,
             planned=count_kinds(outcomes),
-            held=count_holds(outcomes),
+            held=held,
             is_surging=surging,
         )
 

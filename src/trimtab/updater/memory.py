@@ -17,7 +17,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.remembering import Recollection
-from trimtab.core.snapshot import MemoryKey, PodMemory
+from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory
 
 EVICTION_SHOWS_WITHIN: Final = timedelta(minutes=5)
 """A pod that stands in the view so long after its eviction was not evicted."""
@@ -60,8 +60,7 @@ class Memory:
 
     def of_pods(self, uids: Iterable[str]) -> Mapping[MemoryKey, PodMemory]:
         """The memory of these pods, as plans read it."""
-        known = self.recollections
-        return remembering.pod_memory({uid: known[uid] for uid in uids if uid in known})
+        return remembering.pod_memory(self.recollections, uids)
 
     def forget_others(self, standing: Container[str]) -> None:
         """Forget all pods but these, by uid."""
@@ -99,12 +98,19 @@ class Memory:
         self.disturbed = {owner: at for owner, at in self.disturbed.items() if at > lately}
         # Just after a start nobody remembers what was done a moment before, by us or another.
         is_new = self._begun_at >= lately
-        found = ((pod, self.recollections.get(pod.uid)) for pod in pods)
+        known = self.recollections
         return frozenset(
-            pod.uid
-            for pod, memory in found
-            if (pod.ready_since is None and (is_new or owner_of(pod) in self.disturbed))
-            or (memory is not None and remembering.is_settling(memory, pod, now))
+            [
+                pod.uid
+                for pod in pods
+                if (pod.ready_since is None and (is_new or owner_of(pod) in self.disturbed))
+                # Of most pods there is nothing to remember, and all pods are asked for.
+                or (
+                    (found := known.get(pod.uid)) is not None
+                    and found.memory is not NO_MEMORY
+                    and remembering.is_settling(found, pod, now)
+                )
+            ]
         )
 
     def watched_workloads(self) -> set[WorkloadName]:

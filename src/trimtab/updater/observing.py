@@ -140,7 +140,13 @@ class Observer:
 
     def _look_at_all(self) -> list[_Seen]:
         """All pods; those that are gone are forgotten."""
-        found = [self._look_at(pod) for pod in self._cluster.pods]
+        known = self._seen
+        found = [
+            seen
+            if (seen := known.get(pod.uid)) is not None and seen.pod is pod
+            else self._look_at(pod)
+            for pod in self._cluster.pods
+        ]
         self._seen = {seen.pod.uid: seen for seen in found}
         return found
 

@@ -35,9 +35,9 @@ class TickReport:
 
 def count_kinds(outcomes: Iterable[Outcome]) -> Counter[str]:
     """How many outcomes of each kind there are."""
-    return Counter(type(each).__name__ for each in outcomes)
+    return Counter([type(each).__name__ for each in outcomes])
 
 
 def count_holds(outcomes: Iterable[Outcome]) -> Counter[HoldReason]:
     """How many pods are held for each reason."""
-    return Counter(each.reason for each in outcomes if isinstance(each, Hold))
+    return Counter([each.reason for each in outcomes if isinstance(each, Hold)])

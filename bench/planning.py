@@ -1,0 +1,190 @@
+"""What the updater's planning costs: so many autoscalers, with two pods each.
+
+    python -m bench.planning
+
+A plan is the pure call. A turn is all that the updater does up to the first request: it looks at
+its stores, plans, and takes one task after the other from its agenda, which here it may not carry
+out. Both are measured where nothing is to be done and where every pod is to be changed: for the
+first time, again with nothing new, and again after the status of every autoscaler was written.
+CPU milliseconds of this process are counted, each the median of some rounds.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Final
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    Condition,
+    ContainerRecommendation,
+    TargetReference,
+    UpdateMode,
+)
+from trimtab.core.plan import Planner
+from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
+from trimtab.core.resources import Resource, Resources
+from trimtab.core.selectors import Selector, equality
+from trimtab.simulation.access import SimulatedCluster
+from trimtab.simulation.lines import Line
+from trimtab.simulation.objects import PodTemplate, WorkloadObject
+from trimtab.simulation.serving import Serving
+from trimtab.simulation.virtual_time import VirtualClock, run_virtually
+from trimtab.simulation.world import World
+from trimtab.updater.loop import Updater
+from trimtab.updater.memory import Memory
+from trimtab.updater.observing import Observer
+from trimtab.updater.settings import UpdaterSettings
+
+SIZES: Final = (100, 1_000, 3_000)
+PODS_EACH: Final = 2
+ROUNDS: Final = 5
+SPACE: Final = "bench"
+MIB: Final = 1024 * 1024
+ENOUGH: Final = {Resource.CPU: 500, Resource.MEMORY: 512 * MIB}
+LITTLE: Final = {Resource.CPU: 100, Resource.MEMORY: 128 * MIB}
+MODES: Final = (UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE)
+SETTINGS: Final = UpdaterSettings(uses_admission_status=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """CPU milliseconds."""
+
+    first: float
+    again: float
+    """Nothing has changed since."""
+    rewritten: float
+    """The status of every autoscaler was written since."""
+
+
+def furnish(world: World, autoscalers: int, has: Resources) -> None:
+    """A cluster of Deployments with two pods each, which have this much."""
+    # Stores keep equal amounts only once.
+    allocation = Allocation(has)
+    for number in range(autoscalers):
+        name, labels = f"web-{number}", {"app": f"web-{number}"}
+        template, selector = PodTemplate(labels, ()), Selector((equality("app", name),))
+        deployment = world.add_workload(
+            WorkloadObject(SPACE, "Deployment", name, template, selector, replicas=PODS_EACH)
+        )
+        owner = OwnerReference("Deployment", name, "apps/v1", deployment.uid)
+        owned = replace(deployment, kind="ReplicaSet", owner=owner)
+        replica_set = world.add_workload(owned)
+        for replica in range(PODS_EACH):
+            world.pods.put(_a_pod(world, f"{name}-{replica}", labels, replica_set, allocation))
+        world.add_autoscaler(_an_autoscaler(name, MODES[number % len(MODES)]))
+
+
+def rewrite(world: World, message: str) -> None:
+    """Write a condition of every autoscaler anew."""
+    for autoscaler in world.autoscalers:
+        condition = Condition("RecommendationProvided", "True", message=message)
+        world.autoscalers.put(replace(autoscaler, conditions=(condition,)))
+
+
+async def measure(autoscalers: int, has: Resources) -> tuple[Costs, Costs]:
+    """What a plan costs, and what a turn of the updater costs."""
+    world = World(clock=VirtualClock(), random=Random(1))
+    furnish(world, autoscalers, has)
+    serving, line = Serving(world), Line("updater", Random(1))
+    cluster = SimulatedCluster(world, serving, line, clock=world.clock)
+    await cluster.synced()
+
+    async def change() -> None:
+        rewrite(world, f"at {world.now()}")
+        await asyncio.sleep(1)
+
+    return (
+        await _measure(lambda: _planning(cluster, world), change),
+        await _measure(lambda: _turning(cluster, world), change),
+    )
+
+
+def _planning(cluster: SimulatedCluster, world: World) -> Callable[[], Awaitable[float]]:
+    planner = Planner(SETTINGS.plan)
+    observer = Observer(cluster, SETTINGS, Memory())
+
+    async def plan() -> float:
+        seen = await observer.observe(world.now(), admission_alive=True)
+        begin = time.process_time()
+        planner.plan(seen.snapshot, world.now())
+        return time.process_time() - begin
+
+    return plan
+
+
+def _turning(cluster: SimulatedCluster, world: World) -> Callable[[], Awaitable[float]]:
+    updater = Updater(cluster, settings=SETTINGS, clock=world.clock, may_act=lambda: False)
+
+    async def turn() -> float:
+        begin = time.process_time()
+        await updater.tick()
+        return time.process_time() - begin
+
+    return turn
+
+
+async def _measure(
+    begin: Callable[[], Callable[[], Awaitable[float]]], change: Callable[[], Awaitable[None]]
+) -> Costs:
+    rounds = []
+    for _ in range(ROUNDS):
+        cost = begin()
+        first, again = await cost(), await cost()
+        await change()
+        rounds.append((first, again, await cost()))
+    return Costs(*(1000 * statistics.median(column) for column in zip(*rounds, strict=True)))
+
+
+def _an_autoscaler(name: str, mode: UpdateMode) -> Autoscaler:
+    most = {kind: 2 * amount for kind, amount in ENOUGH.items()}
+    least = {kind: amount // 2 for kind, amount in ENOUGH.items()}
+    entry = ContainerRecommendation("app", ENOUGH, least, most, ENOUGH)
+    target = TargetReference("Deployment", name, "apps/v1")
+    return Autoscaler(SPACE, name, target=target, mode=mode, recommendation=(entry,))
+
+
+def _a_pod(
+    world: World,
+    name: str,
+    labels: dict[str, str],
+    owner: WorkloadObject,
+    allocation: Allocation,
+) -> Pod:
+    container = Container("app", spec=allocation, status=allocation, is_running=True)
+    long_ago = world.now() - timedelta(days=1)
+    return Pod(
+        SPACE,
+        name,
+        uid=world.new_uid(),
+        labels=labels,
+        owner=OwnerReference(owner.kind, owner.name, owner.api_version, owner.uid),
+        phase=PodPhase.RUNNING,
+        containers=(container,),
+        created_at=long_ago,
+        started_at=long_ago,
+        ready_since=long_ago,
+    )
+
+
+def main() -> None:
+    """Print what plans and turns cost."""
+    print("CPU milliseconds                          first   again   statuses written")
+    for autoscalers in SIZES:
+        for name, has in (("nothing to do", ENOUGH), ("all to be changed", LITTLE)):
+            costs = run_virtually(measure(autoscalers, has))
+            for what, cost in zip(("plan", "turn"), costs, strict=True):
+                print(
+                    f"{autoscalers:5} autoscalers, {name:17}: {what}"
+                    f" {cost.first:7.1f} {cost.again:7.1f} {cost.rewritten:7.1f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

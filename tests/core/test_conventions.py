@@ -17,6 +17,7 @@ from trimtab.core.conventions import (
     list_pod_labels,
     list_usage_labels,
     rate_window,
+    sample_interval,
 )
 
 MODERN = UsageLabels("namespace", "pod", "container")
@@ -99,16 +100,36 @@ def test_the_convention_is_that_of_the_series_that_there_are(
 
 
 @pytest.mark.parametrize(
-    ("step", "samples", "seconds"),
+    ("step", "interval", "seconds"),
     [
-        pytest.param(3600, 0, 3600, id="an hour has samples enough"),
-        pytest.param(3600, 1, 3600, id="an hour is enough for seldom samples"),
-        pytest.param(15, 20, 60, id="a rate spans four samples"),
-        pytest.param(60, 300, 60, id="a rate spans the step"),
-        pytest.param(15, 0, 15, id="nothing is known of the samples"),
+        pytest.param(3600, 30, 300, id="some minutes before the hour"),
+        pytest.param(3600, 120, 480, id="as many minutes as seldom samples need"),
+        pytest.param(15, 15, 60, id="four samples"),
+        pytest.param(60, 1, 60, id="no more than lies between two moments"),
+        pytest.param(15, None, 15, id="nothing is known of the samples"),
     ],
 )
-def test_a_rate_spans_the_step_and_some_samples(step: int, samples: float, seconds: int) -> None:
-    window = rate_window(timedelta(seconds=step), samples, timedelta(minutes=5))
+def test_a_rate_spans_some_minutes_and_some_samples(
+    step: int, interval: int | None, seconds: int
+) -> None:
+    apart = None if interval is None else timedelta(seconds=interval)
 
-    assert window == timedelta(seconds=seconds)
+    assert rate_window(timedelta(seconds=step), apart) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("counts", "seconds"),
+    [
+        pytest.param({60: 2, 300: 10}, 30, id="it was always scraped"),
+        pytest.param({60: 60, 300: 90}, 1, id="it is scraped since a minute and a half"),
+        pytest.param({60: 1, 300: 5}, 60, id="a minute has but one sample"),
+        pytest.param({60: 0, 300: 1}, None, id="nothing is known"),
+    ],
+)
+def test_samples_are_as_far_apart_as_the_span_with_most_of_them_says(
+    counts: dict[int, float], seconds: int | None
+) -> None:
+    given = {timedelta(seconds=span): count for span, count in counts.items()}
+    expected = None if seconds is None else timedelta(seconds=seconds)
+
+    assert sample_interval(given) == expected

@@ -31,6 +31,7 @@ from trimtab.core.conventions import (
     list_pod_labels,
     list_usage_labels,
     rate_window,
+    sample_interval,
 )
 from trimtab.core.past_pods import Owner, PodTrace, list_owners
 from trimtab.core.past_usage import PastUsage, Series, Shard, gather
@@ -39,7 +40,7 @@ from trimtab.core.resources import Resource
 USUAL_JOB: Final = "kubernetes-cadvisor"
 """The job that the original takes for granted."""
 
-_RATE_PROBE: Final = timedelta(minutes=5)
+_INTERVAL_PROBES: Final = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=20))
 _POD_PROBES: Final = 16
 """In so many steps the labels of pods are read: where they changed, the newest are found."""
 
@@ -64,8 +65,8 @@ class _Found:
     """None if nobody tells the labels of pods."""
     owners: OwnerLabels | None
     """None if nobody tells the owners of pods."""
-    samples: float
-    """How many samples of a series there are in the time of the probe."""
+    interval: timedelta | None
+    """How far samples are apart."""
 
 
 class Prometheus:
@@ -98,7 +99,7 @@ class Prometheus:
             self._names.cpu_metric if is_cpu else self._names.memory_metric,
             found.usage,
             namespace=shard.namespace,
-            window=rate_window(shard.step, found.samples, _RATE_PROBE),
+            window=rate_window(shard.step, found.interval),
         )
         labels = found.usage.labels
         # Whole amounts, as the original makes them of what Prometheus tells.
@@ -164,13 +165,11 @@ class Prometheus:
         async with self._probing:
             if self._found is None:
                 usage = await self._find_usage()
-                metric = self._names.memory_metric
-                probe = promql.count_samples(metric, usage, _RATE_PROBE)
                 self._found = _Found(
                     usage,
                     await self._find_pods(),
                     await self._find_owners(),
-                    await self._count(probe),
+                    await self._find_interval(usage),
                 )
             return self._found
 
@@ -187,6 +186,15 @@ class Prometheus:
                 "that tell a namespace, a pod and a container"
             )
         return chosen
+
+    async def _find_interval(self, usage: UsageConvention) -> timedelta | None:
+        metric = self._names.memory_metric
+        return sample_interval(
+            {
+                span: await self._count(promql.count_samples(metric, usage, span))
+                for span in _INTERVAL_PROBES
+            }
+        )
 
     async def _find_pods(self) -> PodLabels | None:
         for labels in list_pod_labels(self._names.pod_labels):

@@ -97,10 +97,10 @@ KNOWN_OWNER_LABELS: Final = (
     OwnerLabels("namespace", "pod"),
 )
 
-_LONG_ENOUGH: Final = timedelta(minutes=10)
-"""A rate over so much time has samples, however seldom they are taken."""
+_USUAL_WINDOW: Final = timedelta(minutes=5)
+"""A rate over so much time says what a container used at a moment, whatever its life was before."""
 _SAMPLES_PER_RATE: Final = 4
-"""A rate over so many scrapes survives that one of them is missing."""
+"""A rate over so many samples survives that one of them is missing."""
 
 
 def list_usage_labels(wanted: UsageLabels) -> Sequence[UsageLabels]:
@@ -146,17 +146,27 @@ def choose_usage(
     return UsageConvention(best.labels, job if best.by_job.get(job) else "")
 
 
-def rate_window(step: timedelta, samples: float, span: timedelta) -> timedelta:
-    """Over how much time a rate is to be taken, given how many samples a span of time has.
+def sample_interval(counts: Mapping[timedelta, float]) -> timedelta | None:
+    """How far samples are apart, given how many spans of time have; None if nobody knows.
 
-    As much as lies between two moments; more if samples are so far apart that there would be no
-    rate at all.
+    Who scrapes since a minute has few samples in five, but as many as ever in one.
     """
-    if step >= _LONG_ENOUGH or samples <= 0:
-        return step
-    apart = span / samples
-    seconds = -(-_SAMPLES_PER_RATE * apart // timedelta(seconds=1))
-    return max(step, timedelta(seconds=seconds))
+    apart = [span / count for span, count in counts.items() if count > 1]
+    return min(apart, default=None)
+
+
+def rate_window(step: timedelta, interval: timedelta | None) -> timedelta:
+    """Over how much time a rate is to be taken, given how far moments and samples are apart.
+
+    Not over all of a long step, as the original does: what a container used in the minutes before a
+    moment is what a live sample says of it, and an hour in which it ran for ten minutes is not an
+    hour of little use.
+    """
+    usual = min(step, _USUAL_WINDOW)
+    if interval is None:
+        return usual
+    seconds = -(-_SAMPLES_PER_RATE * interval // timedelta(seconds=1))
+    return max(usual, timedelta(seconds=seconds))
 
 
 def strip_range(metric: str) -> str:

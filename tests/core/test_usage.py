@@ -128,6 +128,17 @@ def test_the_history_before_a_change_of_labels_stays_with_the_old_ones() -> None
     assert world.history().total_samples_count == 1
 
 
+def test_what_was_measured_before_a_change_of_labels_was_seen_counts_for_no_role() -> None:
+    world = World()
+    world.pod("web-0", "app", labels=LEADER)
+    world.pod("web-0", "app", labels=FOLLOWER, minute=10)
+    early = [world.cpu([900], [9.5]), world.memory([900 * MIB], [9.5])]
+    late = [world.cpu([100], [10.5]), world.memory([100 * MIB], [10.5])]
+
+    assert [intake.outdated for intake in early] == [1, 1]
+    assert [intake.accepted for intake in late] == [1, 1]
+
+
 def test_a_change_of_labels_does_not_reopen_the_past() -> None:
     world, _ = two_roles()
     world.pod("web-0", "app", labels=FOLLOWER)

@@ -92,6 +92,11 @@ class Containers:
         self.aggregate[row] = aggregate
         self.put_windows(here, parked.pop(aggregate, _NO_WINDOW))
 
+    def outdate(self, row: int, seconds: float) -> None:
+        """Let readings of a container count only if they are newer than that."""
+        for column in ("last_cpu", "last_memory"):
+            self.floats(column)[row] = max(self.floats(column)[row], seconds)
+
     def recall(self, row: int, now: float) -> ContainerMemory:
         """What is remembered of a container at that moment."""
         record = self._rows.data[row]

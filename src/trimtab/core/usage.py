@@ -291,6 +291,8 @@ class Usage:
             before = int(self.containers.aggregate[row])
             if aggregate != before:
                 self.containers.move(row, aggregate)
+                # What was measured until now may have been measured in the old role.
+                self.containers.outdate(row, to_seconds(now, missing=0.0))
                 self._feed(before, -1, now)
                 self._feed(aggregate, 1, now)
 

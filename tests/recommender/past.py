@@ -22,6 +22,7 @@ class Past:
     labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Of pods that are gone."""
     is_down: bool = False
+    error: Exception = field(default_factory=lambda: HistoryError("nobody there"))
     broken: set[str] = field(default_factory=set)
     """Namespaces whose usage cannot be read."""
     breaks_after: int = 10**9
@@ -41,7 +42,7 @@ class Past:
         if shard.moments > self.most_moments:
             raise TooMuchHistoryError("too much")
         if self.is_down or shard.namespace in self.broken:
-            raise HistoryError("nobody there")
+            raise self.error
         if resource is Resource.CPU:
             if len(self.answered) >= self.breaks_after:
                 raise HistoryError("broken off")

@@ -341,6 +341,22 @@ async def test_pods_that_are_gone_taught_something_too() -> None:
 
 
 @virtually
+async def test_whatever_goes_wrong_with_history_recommendations_are_made() -> None:
+    world = a_world()
+    past = Past({"web-0": BUSY}, broken={"default"}, error=ValueError("nonsense"))
+    async with running(a_recommender(world, past)):
+        await passes(minutes(2))
+        without, condition = cpu(world), world.condition("FetchingHistory")
+        past.broken.clear()
+        await passes(minutes(5))
+
+    assert without == 25
+    assert condition is not None
+    assert condition.message.endswith("nonsense")
+    assert cpu(world) > 800
+
+
+@virtually
 async def test_a_deleted_autoscaler_is_not_read_for() -> None:
     world, past = a_world(), Past({"web-0": BUSY}, is_down=True)
     recommender = a_recommender(world, past)

@@ -6,6 +6,7 @@ autoscalers say so, and nothing that they recommend falls for want of it (F14).
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from trimtab.core.resources import Resource
 from trimtab.recommender.knowledge import Knowledge
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import HistorySettings
+
+_logger: Final = logging.getLogger(__name__)
 
 _MOST_MOMENTS: Final = 10_000
 """Prometheus refuses queries for more than 11 000 moments."""
@@ -133,15 +136,26 @@ class HistoryKeeper:
         while True:
             reading = await self._queue.get()
             try:
-                await self._read(reading)
-                failures = 0
-            except ClusterError as error:
-                failures += 1
-                self._note_failure(reading, error)
-                await self.clock.sleep(self.settings.delay(failures))
+                failures = failures + 1 if await self._fails(reading) else 0
+                if failures:
+                    await self.clock.sleep(self.settings.delay(failures))
             finally:
                 if self._is_wanted(reading):
                     self._queue.put_nowait(reading)
+
+    async def _fails(self, reading: _Reading) -> bool:
+        """Whether something could not be read."""
+        try:
+            await self._read(reading)
+        except ClusterError as error:
+            self._note_failure(reading, error)
+            return True
+        except Exception as error:
+            # Whatever it is, recommendations can be made without history.
+            _logger.exception("history failed")
+            self._note_failure(reading, error)
+            return True
+        return False
 
     def _is_wanted(self, reading: _Reading) -> bool:
         return self._readings.get(reading.namespace) is reading
@@ -202,7 +216,7 @@ class HistoryKeeper:
         if not self._readings:
             self._settled.set()
 
-    def _note_failure(self, reading: _Reading, error: ClusterError) -> None:
+    def _note_failure(self, reading: _Reading, error: Exception) -> None:
         reading.problem = str(error)
         problem = Problem(Step.LOAD_HISTORY, reading.namespace, error)
         if self._is_wanted(reading):

@@ -1,0 +1,355 @@
+"""The webhook as the API server sees it: registered, believed and tested, whatever happens."""
+
+import base64
+import json
+import os
+import signal
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from e2e import components
+from e2e.components import SLOW_SECONDS, Run
+from tls_makers import Pair, a_pair, an_authority
+
+from rig import controlplane, waiting
+from rig.controlplane import ControlPlane
+from rig.flags import LOOPBACK
+from trimtab.api.keyrings import split_bundle
+from trimtab.api.registrations import decode_registration, encode_registration
+from trimtab.api.trial_pods import encode_trial_pod
+from trimtab.core.registration import MAIN, Registration, RegistrationSettings, plan_registration
+
+pytestmark = pytest.mark.e2e
+
+Json = dict[str, Any]
+
+REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+REGISTRATION = f"{REGISTRATIONS}/vpa-webhook-config"
+MERGE_PATCH = "application/merge-patch+json"
+PASSED = 'vpa_admission_controller_self_tests_total{outcome="Passed"}'
+UNCHANGED = 'vpa_admission_controller_self_tests_total{outcome="Unchanged"}'
+HELD_SECONDS = 180
+"""A rotation waits for half a minute until the new authority is known everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A namespace in which the admission controller runs, and for whose pods it is asked."""
+
+    plane: ControlPlane
+    namespace: str
+    folder: Path
+
+    @property
+    def secret(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/secrets/trimtab-webhook-keys"
+
+    @property
+    def lease(self) -> str:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+        return f"{path}/vpa-admission-controller"
+
+    @contextmanager
+    def controller(self, *flags: str, port: int = 0) -> Iterator["Controller"]:
+        """An admission controller that is asked at a URL, for as long as the block lasts."""
+        (port,) = (port,) if port else controlplane.free_ports(1)
+        given = (
+            f"--bind-address={LOOPBACK}",
+            f"--port={port}",
+            "--register-by-url",
+            f"--webhook-address=https://{LOOPBACK}",
+            f"--webhook-port={port}",
+            f"--vpa-object-namespace={self.namespace}",
+            f"--status-lease-namespace={self.namespace}",
+            "--status-lease-update-interval=1s",
+            f"--tls-cert-file={self.folder / 'tls.crt'}",
+            f"--tls-private-key={self.folder / 'tls.key'}",
+            f"--client-ca-file={self.folder / 'ca.crt'}",
+            *flags,
+        )
+        kubeconfig = self.plane.kubeconfig
+        with components.running("admission-controller", kubeconfig, self.folder, *given) as run:
+            yield Controller(run, port)
+
+    def registration(self) -> Registration:
+        status, body = self.plane.request("GET", REGISTRATION)
+        assert status == 200, body
+        return decode_registration(body)
+
+    def bundle(self) -> dict[str, str]:
+        webhook = self.registration().find(MAIN)
+        assert webhook
+        return split_bundle(webhook.bundle)
+
+    def register(self, port: int, bundle: str) -> None:
+        """Register it by hand."""
+        settings = RegistrationSettings(
+            f"https://{LOOPBACK}:{port}", selected_namespace=self.namespace
+        )
+        made = encode_registration(plan_registration(None, settings, bundle))
+        status, body = self.plane.request("POST", REGISTRATIONS, made)
+        assert status == 201, body
+
+    def try_pod(self) -> tuple[int, bytes]:
+        """What the API server says to a pod that is not made."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods?dryRun=All"
+        return self.plane.request("POST", path, encode_trial_pod({}), timeout_seconds=40)
+
+    def age_keys(self, part: str, span: timedelta) -> None:
+        """Let what the keyring holds have been made long ago."""
+        _, body = self.plane.request("GET", self.secret)
+        data = json.loads(body)["data"]
+        record = json.loads(base64.b64decode(data["keyring.json"]))
+        aged = [record["shown"]] if part == "shown" else record["authorities"]
+        for each in aged:
+            each["madeAt"] = (datetime.fromisoformat(each["madeAt"]) - span).isoformat()
+        text = base64.b64encode(json.dumps(record).encode()).decode()
+        patch = json.dumps({"data": {"keyring.json": text}}).encode()
+        status, body = self.plane.request("PATCH", self.secret, patch, MERGE_PATCH)
+        assert status == 200, body
+
+    def renewed_at(self) -> str:
+        """When the status lease was last renewed; nothing if there is none."""
+        status, body = self.plane.request("GET", self.lease)
+        return str(json.loads(body)["spec"].get("renewTime", "")) if status == 200 else ""
+
+    def keep_files(self, authority: Pair, pair: Pair) -> None:
+        texts = {"ca.crt": authority.certificate, "tls.crt": pair.certificate, "tls.key": pair.key}
+        for name, text in texts.items():
+            (self.folder / f"{name}.new").write_text(text, encoding="utf-8")
+            (self.folder / f"{name}.new").replace(self.folder / name)
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """An admission controller that runs."""
+
+    run: Run
+    port: int
+
+    def shown(self) -> str:
+        """The certificate that it shows now."""
+        return ssl.get_server_certificate((LOOPBACK, self.port))
+
+    def wait_for(self, series: str, more_than: float = 0) -> float:
+        """The value of a series as soon as it is large enough."""
+        return waiting.wait_for(
+            lambda: self.run.metric(series),
+            lambda value: value > more_than,
+            patience_seconds=SLOW_SECONDS,
+        )
+
+
+@dataclass
+class Load:
+    """Pods that are created all the time, by several at once."""
+
+    scene: Scene
+    answers: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        self._ends = threading.Event()
+        self._threads = [threading.Thread(target=self._create) for _ in range(3)]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _create(self) -> None:
+        while not self._ends.is_set():
+            self.answers.append(self.scene.try_pod())
+
+    def go_on(self, count: int = 50) -> None:
+        """Return when so many more pods have been created."""
+        wanted = len(self.answers) + count
+        waiting.wait_for(
+            lambda: len(self.answers), lambda made: made >= wanted, patience_seconds=SLOW_SECONDS
+        )
+
+    def failures(self) -> list[tuple[int, bytes]]:
+        return [answer for answer in self.answers if answer[0] != 201]
+
+
+@pytest.fixture
+def scene(
+    cluster: ControlPlane, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Scene]:
+    components.install(cluster)
+    monkeypatch.setenv("NAMESPACE", namespace)
+    yield Scene(cluster, namespace, tmp_path)
+    cluster.request("DELETE", REGISTRATION)
+
+
+def until(look: Callable[[], object], patience_seconds: float = HELD_SECONDS) -> None:
+    waiting.wait_for(look, bool, patience_seconds=patience_seconds)
+
+
+def test_f39_certificate_and_authority_change_under_load_without_a_failed_admission(
+    scene: Scene,
+) -> None:
+    with scene.controller("--webhook-failure-policy-fail") as controller:
+        controller.wait_for(PASSED)
+        first, first_bundle = controller.shown(), scene.bundle()
+        with Load(scene) as load:
+            load.go_on()
+            scene.age_keys("shown", timedelta(days=31))
+            until(lambda: controller.shown() != first)
+            second, second_bundle = controller.shown(), scene.bundle()
+            load.go_on()
+            scene.age_keys("authority", timedelta(days=250))
+            until(lambda: controller.shown() != second)
+            load.go_on()
+        last_bundle = scene.bundle()
+
+    assert load.failures() == []
+    assert second_bundle == first_bundle
+    assert len(last_bundle) == 2
+    assert first_bundle.keys() < last_bundle.keys()
+
+
+def test_f39_files_are_swapped_under_load_without_a_failed_admission(scene: Scene) -> None:
+    old, new = an_authority(), an_authority()
+    scene.keep_files(old, a_pair(old, "old"))
+    with scene.controller("--webhook-failure-policy-fail", "--reload-cert") as controller:
+        controller.wait_for(PASSED)
+        first = controller.shown()
+        with Load(scene) as load:
+            load.go_on()
+            scene.keep_files(new, a_pair(new, "new"))
+            until(lambda: controller.shown() != first)
+            load.go_on()
+
+    assert load.failures() == []
+    assert split_bundle(new.certificate).keys() < scene.bundle().keys()
+
+
+def test_f40_pods_are_created_while_the_webhook_hangs_and_when_it_is_killed(scene: Scene) -> None:
+    with scene.controller("--webhook-timeout-seconds=1") as controller:
+        controller.wait_for(PASSED)
+        process = controller.run.process.popen
+        os.kill(process.pid, signal.SIGSTOP)
+        hanging = scene.try_pod()
+        process.kill()
+        process.wait(30)
+        gone = scene.try_pod()
+
+    assert (hanging[0], gone[0]) == (201, 201)
+    webhook = scene.registration().find(MAIN)
+    assert webhook
+    assert webhook.timeout_seconds == 1
+
+
+def test_f40_a_timeout_that_was_tuned_by_hand_outlives_a_restart(scene: Scene) -> None:
+    with scene.controller() as controller:
+        controller.wait_for(PASSED)
+    patch = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 2}]
+    scene.plane.request(
+        "PATCH", REGISTRATION, json.dumps(patch).encode(), "application/json-patch+json"
+    )
+    tuned = scene.registration()
+    with scene.controller(port=controller.port) as controller:
+        controller.wait_for(PASSED)
+
+    assert scene.registration() == tuned
+
+
+def spoil_bundle(scene: Scene) -> None:
+    """Let the API server believe somebody else."""
+    bundle = base64.b64encode(an_authority().certificate.encode()).decode()
+    patch = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
+    scene.plane.request(
+        "PATCH", REGISTRATION, json.dumps(patch).encode(), "application/json-patch+json"
+    )
+
+
+def delete_registration(scene: Scene) -> None:
+    scene.plane.request("DELETE", REGISTRATION)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(spoil_bundle, id="the API server believes somebody else"),
+        pytest.param(delete_registration, id="nobody is asked"),
+    ],
+)
+def test_f16_the_status_lease_is_not_renewed_while_no_pod_gets_our_patch(
+    scene: Scene, spoil: Callable[[Scene], None]
+) -> None:
+    authority = an_authority()
+    scene.keep_files(authority, a_pair(authority, "webhook"))
+    with scene.controller("--register-webhook=false") as controller:
+        controller.wait_for(UNCHANGED)
+        never = scene.renewed_at()
+        scene.register(controller.port, authority.certificate)
+        until(scene.renewed_at)
+        spoil(scene)
+        # What was under way by then may still have passed.
+        controller.wait_for(UNCHANGED, controller.run.metric(UNCHANGED) + 1)
+        before = scene.renewed_at()
+        controller.wait_for(UNCHANGED, controller.run.metric(UNCHANGED) + 2)
+        after = scene.renewed_at()
+        delete_registration(scene)
+        scene.register(controller.port, authority.certificate)
+        until(lambda: scene.renewed_at() != after)
+
+    assert never == ""
+    assert before == after != ""
+
+
+def test_what_we_register_ourselves_comes_back_after_it_was_spoilt(scene: Scene) -> None:
+    with scene.controller() as controller:
+        passed = controller.wait_for(PASSED)
+        spoil_bundle(scene)
+        unchanged = controller.wait_for(UNCHANGED, controller.run.metric(UNCHANGED))
+        passed = controller.wait_for(PASSED, controller.run.metric(PASSED))
+        delete_registration(scene)
+        controller.wait_for(UNCHANGED, unchanged)
+        controller.wait_for(PASSED, passed)
+
+
+def test_the_self_test_passes_where_pods_are_restricted_and_the_quota_is_full(
+    scene: Scene,
+) -> None:
+    path = f"/api/v1/namespaces/{scene.namespace}"
+    restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
+    patch = json.dumps({"metadata": {"labels": restricted}}).encode()
+    scene.plane.request("PATCH", path, patch, MERGE_PATCH)
+    with scene.controller() as controller:
+        controller.wait_for(PASSED)
+        quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "0"}}}
+        scene.plane.create(f"{path}/resourcequotas", quota)
+        until(lambda: scene.try_pod()[0] == 403)
+        before = controller.run.metric(PASSED)
+        controller.wait_for(PASSED, before + 2)
+
+    assert controller.run.metric(UNCHANGED) == 0
+
+
+def test_trial_pods_have_their_own_webhook_where_only_another_namespace_is_selected(
+    scene: Scene,
+) -> None:
+    with scene.controller("--vpa-object-namespace=default") as controller:
+        controller.wait_for(PASSED)
+        names = [each.name for each in scene.registration().webhooks if each]
+
+    assert names == [MAIN, "self-test.vpa.k8s.io"]
+
+
+def test_when_the_certificate_ends_is_shown_as_a_metric(scene: Scene) -> None:
+    with scene.controller() as controller:
+        controller.wait_for(PASSED)
+        end = controller.run.metric("vpa_admission_controller_certificate_expiry_timestamp_seconds")
+
+    assert datetime.fromtimestamp(end, UTC) > datetime.now(UTC) + timedelta(days=59)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,8 @@ from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.notes import format_updates
-from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.core.pods import Allocation, Pod, ResizeState, Termination
+from trimtab.core.resources import Resource
 from trimtab.updater.settings import UpdaterSettings
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
@@ -398,3 +399,55 @@ def test_f28_nothing_that_one_object_says_keeps_others_from_their_size() -> None
 
 def test_unpaced_settings_still_limit_what_is_unproven() -> None:
     assert UNPACED.plan.max_unproven == UNPACED.plan.max_misses
+
+
+def dying(pod: Pod, now: datetime) -> Pod:
+    """The pod, whose container was killed for want of memory a moment after its start."""
+    killed = Termination("OOMKilled", now - timedelta(seconds=10), now)
+    (container,) = pod.containers
+    return replace(
+        pod,
+        containers=(replace(container, last_termination=killed, restart_count=5),),
+        ready_since=None,
+    )
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, EITHER, UpdateMode.UPSCALE_ONLY])
+def test_f22_a_service_whose_pods_all_die_for_want_of_memory_recovers_despite_its_budget(
+    mode: UpdateMode,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        limited = a_container(requests=amounts(100, 100 * MIB), limits=amounts(memory=100 * MIB))
+        cluster.deploy("web", limited, replicas=3)
+        cluster.autoscale(UP, mode=mode)
+        cluster.protected.add("web")
+        running = asyncio.create_task(an_updater(cluster).run())
+        for _ in range(15):
+            for pod in cluster.pods_of("web"):
+                memory = (pod.containers[0].spec.limits or {})[Resource.MEMORY]
+                if memory < 500 * MIB:
+                    cluster.put(dying(pod, cluster.clock.now()))
+            await asyncio.sleep(60)
+        running.cancel()
+        limits = [pod.containers[0].spec.limits for pod in cluster.pods_of("web")]
+
+        assert limits == [{Resource.MEMORY: 500 * MIB}] * 3
+        assert {act for act, _ in cluster.acts} == {"resize"}
+
+    run_virtually(scene())
+
+
+def test_f22_a_pod_that_does_not_die_waits_for_its_budget() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.protected.add("web")
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(10))
+
+        assert cluster.acts == []
+        assert "PodDisruptionBudget" in holds(updater).values()
+
+    run_virtually(scene())

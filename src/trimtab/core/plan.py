@@ -24,7 +24,12 @@ from trimtab.core.quotas import Claim
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
-from trimtab.core.wanted import growing_but_for_cpu, wanted_after_boost, wanted_by_autoscaler
+from trimtab.core.wanted import (
+    growing_but_for_cpu,
+    only_growing,
+    wanted_after_boost,
+    wanted_by_autoscaler,
+)
 
 _RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 # In these a boost that ends brings the other containers up to date as well.
@@ -290,6 +295,9 @@ def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Re
     disruptable = _is_disruptable(candidate.owner, context, spent)
     chosen = _decide(candidate, context, disruptable=disruptable)
     if chosen is Action.EVICT:
+        if (rescue := _rescue(candidate, context)) is not None:
+            _spend(pod, spent)
+            return rescue
         chosen = _confirm_eviction(candidate, context, spent)
     if isinstance(chosen, HoldReason):
         return Hold(pod, name, chosen, candidate.change, wanted=candidate.wanted)
@@ -350,6 +358,22 @@ def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Acti
     if candidate.autoscaler.mode is UpdateMode.IN_PLACE:
         return HoldReason.QOS_WOULD_CHANGE
     return resizing.decide_eviction(situation)
+
+
+def _rescue(candidate: Candidate, context: Context) -> Resize | None:
+    """The resize of a pod that dies for want of memory and that a budget keeps from eviction (F22).
+
+    Where all pods die like that, none is ever healthy enough for the budget to let one go.
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    protected = candidate.quick_oom and candidate.memory.eviction.failures > 0
+    if not protected or not context.snapshot.resizes_in_place or pod.resize is not None:
+        return None
+    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    wanted = only_growing(pod, recommended)
+    if resize_effect(pod, wanted) is not ResizeEffect.SAME_QOS:
+        return None
+    return Resize(pod, autoscaler.identity, wanted, candidate.change, quick_oom=True)
 
 
 def _confirm_eviction(candidate: Candidate, context: Context, spent: _Spent) -> Action | HoldReason:

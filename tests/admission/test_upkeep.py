@@ -50,10 +50,13 @@ class Scene:
         self.copies: list[RunningCopy] = []
 
     async def start(
-        self, settings: UpkeepSettings = SETTINGS, files: FileKeys | None = None
+        self,
+        settings: UpkeepSettings = SETTINGS,
+        files: FileKeys | None = None,
+        skew: timedelta = timedelta(),
     ) -> "RunningCopy":
         keys = files or SecretKeys(self.host, *SECRET)
-        upkeep = WebhookUpkeep(self.host, keys, settings, clock=self.clock)
+        upkeep = WebhookUpkeep(self.host, keys, settings, clock=VirtualClock(skew))
         copy = RunningCopy(upkeep, self)
         self.copies.append(copy)
         await copy.upkeep.load_first(copy.context)
@@ -160,6 +163,20 @@ def test_f39_certificates_and_authorities_change_for_two_years_and_all_is_believ
         assert set(split_bundle(await scene.bundle())) == {
             each.name for each in last.trusted(scene.clock.now())
         }
+
+    play(story)
+
+
+def test_f39_copies_whose_clocks_differ_by_hours_are_all_believed() -> None:
+    async def story(scene: Scene) -> None:
+        seldom = replace(SETTINGS, interval=timedelta(hours=20))
+        for hours in (-3, 0, 4):
+            await scene.start(seldom, skew=timedelta(hours=hours))
+        first = await scene.keyring()
+        await scene.clock.sleep(A_WHILE)
+        await scene.pass_time(timedelta(days=310), timedelta(hours=70))
+
+        assert first.newest.name not in split_bundle(await scene.bundle())
 
     play(story)
 

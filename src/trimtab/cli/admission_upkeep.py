@@ -11,7 +11,7 @@ import structlog
 
 from trimtab.admission.key_sources import FileKeys, Keys, SecretKeys
 from trimtab.admission.reviewing import Probe, no_probe
-from trimtab.admission.self_test import Result, SelfTest, make_probe
+from trimtab.admission.self_testing import Result, SelfTest, make_probe
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
 from trimtab.admission.tls import CertificateFiles

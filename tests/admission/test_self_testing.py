@@ -9,7 +9,7 @@ from random import Random
 import jsonpatch
 import pytest
 
-from trimtab.admission.self_test import (
+from trimtab.admission.self_testing import (
     ANSWER,
     BREAK_LABEL,
     Outcome,

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from e2e.components import Json, install
+from e2e.components import Json, Lacking, an_account, install, rights_on_page
 from e2e.updater_stage import (
     LARGE,
     MERGE,
@@ -25,6 +25,8 @@ from rig import waiting
 from rig.controlplane import ControlPlane
 
 pytestmark = pytest.mark.e2e
+
+RIGHTS = rights_on_page("updater.md")
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +230,114 @@ def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(
 
     assert (idle["plannedAt"], idle["pods"]) == (None, [])
     assert code == 0
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(
+            Lacking("", "pods/eviction", "create", "missing right: create pods/eviction in {0}"),
+            id="to evict",
+        ),
+        pytest.param(
+            Lacking("", "resourcequotas", "list", "missing right: list resourcequotas in {0}"),
+            id="to see quotas",
+        ),
+        pytest.param(
+            Lacking(
+                "autoscaling.k8s.io",
+                "verticalpodautoscalers/status",
+                "patch",
+                "missing right: patch verticalpodautoscalers/status.autoscaling.k8s.io in {0}",
+            ),
+            id="to tell on autoscalers",
+        ),
+    ]
+)
+def lacking(request: pytest.FixtureRequest) -> Lacking:
+    found = request.param
+    assert isinstance(found, Lacking)
+    return found
+
+
+def test_a_right_that_is_missing_is_named_by_readiness(
+    stage: Stage, tmp_path: Path, lacking: Lacking
+) -> None:
+    stage.deploy()
+    stage.autoscale()
+    rights = [rule for rule in RIGHTS if not lacking.covers(rule)]
+    kubeconfig = an_account(stage.plane, stage.namespace, rights, tmp_path, everywhere=True)
+    with updater(kubeconfig, tmp_path, *stage.flags()) as run:
+        status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])
+
+    assert status == 500
+    assert lacking.told.format(stage.namespace) in told.splitlines()
+
+
+def test_the_rights_on_the_page_of_the_updater_are_enough(stage: Stage, tmp_path: Path) -> None:
+    resizable, evictable = stage.deploy("resizable"), stage.deploy("evictable")
+    stage.autoscale(name="resizable", mode="InPlaceOrRecreate")
+    stage.autoscale(name="evictable", mode="Recreate")
+    kubeconfig = an_account(stage.plane, stage.namespace, RIGHTS, tmp_path, everywhere=True)
+    with updater(kubeconfig, tmp_path, *stage.flags("--leader-elect")) as run:
+        stage.wait_for_pods(lambda pods: requests(pods) == [[TARGET], [TARGET]], "resizable")
+        stage.wait_for_pods(
+            lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(evictable), "evictable"
+        )
+        stage.condition("UpdatesHeld", "evictable")
+        ready = run.ask("/readyz")
+
+    assert stage.uids("resizable") == set(resizable)
+    assert ready == (200, "OK")
+
+
+def test_f20_a_full_quota_holds_evictions_until_it_is_larger(stage: Stage, tmp_path: Path) -> None:
+    uids = stage.deploy()
+    path = f"/api/v1/namespaces/{stage.namespace}/resourcequotas"
+    quota: Json = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "250m"}}}
+    stage.plane.create(path, {"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+    stage.plane.wait_for(f"{path}/team", lambda found: found.get("status", {}).get("used"))
+    stage.autoscale()
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        wait_for_holds(run, "QuotaExceeded")
+        stands = stage.uids() == set(uids)
+        patch = json.dumps({"spec": {"hard": {"requests.cpu": "1"}}}).encode()
+        stage.plane.request("PATCH", f"{path}/team", patch, MERGE)
+        stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
+
+    assert stands
+
+
+def test_f21_a_target_above_every_node_becomes_the_size_of_the_largest(
+    stage: Stage, tmp_path: Path
+) -> None:
+    _, body = stage.plane.request("GET", "/api/v1/nodes")
+    largest = max(int(node["status"]["allocatable"]["cpu"]) for node in json.loads(body)["items"])
+    uids = stage.deploy()
+    stage.autoscale({"cpu": "9999", "memory": "200Mi"}, mode="InPlaceOrRecreate")
+    wanted = {"cpu": str(largest), "memory": "200Mi"}
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
+        entries = wait_for_holds(run, "Paused", "BudgetSpent")
+
+    assert all(each["wanted"]["c0"]["requests"] == wanted for each in entries)
+    assert stage.uids() == set(uids)
+
+
+def test_a_paused_namespace_shows_what_would_be_done_until_it_goes_on(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.deploy()
+    stage.autoscale(mode="InPlace")
+    path = f"/api/v1/namespaces/{stage.namespace}"
+    paused, going_on = (
+        json.dumps({"metadata": {"annotations": {"trimtab.dev/paused": value}}}).encode()
+        for value in ("true", "false")
+    )
+    stage.plane.request("PATCH", path, paused, MERGE)
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        held = wait_for_holds(run, "Paused", "BudgetSpent")
+        before = requests(stage.pods())
+        stage.plane.request("PATCH", path, going_on, MERGE)
+        stage.wait_for_pods(lambda pods: requests(pods) == [[TARGET], [TARGET]])
+
+    assert {each.get("withheld") for each in held} == {"Resize", None}
+    assert before == [[SMALL], [SMALL]]

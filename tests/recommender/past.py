@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import numpy as np
 from recommender.small_world import Load
@@ -27,6 +28,8 @@ class Past:
     """Namespaces whose usage cannot be read."""
     breaks_after: int = 10**9
     """So many parts are read until it breaks."""
+    takes: timedelta = timedelta()
+    """How long it thinks about each answer."""
     most_moments: int = 10**9
     """Parts of more are too much."""
     asked: list[Shard] = field(default_factory=list)
@@ -39,6 +42,7 @@ class Past:
         if resource is Resource.CPU:
             self.asked.append(shard)
             self.asked_at.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self.takes.total_seconds())
         if shard.moments > self.most_moments:
             raise TooMuchHistoryError("too much")
         if self.is_down or shard.namespace in self.broken:

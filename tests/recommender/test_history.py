@@ -165,6 +165,62 @@ async def test_a_part_that_is_too_much_is_halved_until_it_is_not() -> None:
 
 
 @virtually
+async def test_a_moment_that_is_too_much_is_told_and_tried_again() -> None:
+    world, past = a_world(), Past({"web-0": BUSY}, most_moments=0)
+    async with running(a_recommender(world, past)):
+        await passes(minutes(2))
+        condition = world.condition("FetchingHistory")
+        past.most_moments = 1
+        await passes(minutes(5))
+
+    assert condition is not None
+    assert condition.message.endswith("too much")
+    assert world.condition("FetchingHistory") is None
+    assert cpu(world) > 800
+
+
+@virtually
+async def test_history_that_takes_long_is_not_waited_for() -> None:
+    world, past = a_world(), Past({"web-0": BUSY}, takes=minutes(3))
+    async with running(a_recommender(world, past)):
+        await passes(timedelta(seconds=9))
+        waiting = world.acts["publish_status"]
+        await passes(timedelta(seconds=3))
+        condition, without = world.condition("FetchingHistory"), cpu(world)
+        await passes(minutes(8))
+
+    assert waiting == 0
+    assert condition is not None
+    assert (condition.reason, condition.message) == (
+        "HistoryIncomplete",
+        "The history of usage is being read",
+    )
+    assert without == 25
+    assert world.condition("FetchingHistory") is None
+    assert cpu(world) > 800
+
+
+@virtually
+async def test_f41_who_leads_again_after_somebody_else_reads_what_is_missing_anew() -> None:
+    world, past = a_world(), Past({"web-0": BUSY}, breaks_after=3)
+    first = a_recommender(world, past, most_samples=30)
+    async with running(first):
+        await passes(timedelta(seconds=2))
+    past.breaks_after = 10**9
+    second = a_recommender(world, past)
+    async with running(second):
+        await passes(minutes(30))
+    await second.save_all()
+    saved = world.checkpoint().aggregate.total_samples_count
+    async with running(first):
+        await passes(timedelta(seconds=2))
+    await first.save_all()
+
+    assert world.checkpoint().aggregate.total_samples_count <= saved + 2
+    assert cpu(world) > 800
+
+
+@virtually
 async def test_f14_without_history_the_recommender_starts_and_says_so() -> None:
     world, past = a_world(), Past({"web-0": BUSY}, is_down=True)
     async with running(a_recommender(world, past)):

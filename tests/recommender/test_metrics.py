@@ -15,7 +15,7 @@ from recommender.small_world import Load, SmallWorld
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.pods import Allocation, ContainerKind
 from trimtab.recommender.loop import Recommender
-from trimtab.recommender.metrics import Meter
+from trimtab.recommender.metrics import Meter, note_query
 from trimtab.recommender.reports import ResourceSource, Turnout
 
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
@@ -27,6 +27,10 @@ RELATIVE = [
 CORES = [0.01 * 2**power for power in range(17)]
 BYTES = [1e6 * 2**power for power in range(17)]
 LATENCIES = [1, 2, 5, 7.5, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180, 240, 300, 600, 900, 1800]
+QUERIES = [
+    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    *(1, 2, 5, 10, 20, 30, 60, 120, 300),
+]
 STEPS = [
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90),
     *(100, 120, 150, 240, 300),
@@ -52,6 +56,12 @@ ORIGINAL = [
     Described("vpa_recommender_aggregate_container_states_count", set()),
     Described("vpa_recommender_metric_server_responses", {"is_error", "client_name"}),
     Described("vpa_resources_get_resources_count", {"source"}),
+    Described("vpa_recommender_prometheus_client_api_requests_count", {"code", "method"}),
+    Described(
+        "vpa_recommender_prometheus_client_api_requests_duration_seconds",
+        {"code", "method"},
+        QUERIES,
+    ),
     Described(
         "vpa_quality_usage_recommendation_relative_diffs",
         {"update_mode", "resource", "is_oom"},
@@ -146,6 +156,7 @@ async def told(metered: Metered) -> dict[str, list[Sample]]:
     world.deploy("new")
     world.autoscale("new")
     await metered.tick()
+    note_query(200, "get", minutes(1))
     found: dict[str, list[Sample]] = {}
     for family in text_string_to_metric_families(generate_latest(REGISTRY).decode()):
         for sample in family.samples:
@@ -169,6 +180,20 @@ def test_every_metric_has_the_name_the_labels_and_the_bounds_of_the_original(
         if metric.bounds and first.items() <= sample.labels.items()
     ]
     assert bounds == ([*map(pytest.approx, metric.bounds), math.inf] if metric.bounds else [])
+
+
+def test_queries_for_history_are_counted_by_their_status() -> None:
+    name = "vpa_recommender_prometheus_client_api_requests"
+    before = read_all()
+    note_query(503, "get", minutes(1))
+    after = read_all()
+    labels = '{code="503",method="get"}'
+    grown = {
+        series: after[series] - before.get(series, 0.0)
+        for series in (f"{name}_count{labels}", f"{name}_duration_seconds_sum{labels}")
+    }
+
+    assert grown == {f"{name}_count{labels}": 1, f"{name}_duration_seconds_sum{labels}": 60}
 
 
 async def test_resources_are_counted_by_where_they_were_read(metered: Metered) -> None:

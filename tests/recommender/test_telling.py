@@ -28,6 +28,15 @@ def world() -> SmallWorld:
     return made
 
 
+def test_history_is_told_with_how_it_is_labelled() -> None:
+    with structlog.testing.capture_logs() as told:
+        telling.tell_of_history(3, {"job": "kubelet"})
+
+    assert told == [
+        {"event": "history read", "log_level": "info", "namespaces": 3, "job": "kubelet"}
+    ]
+
+
 async def test_a_new_target_is_told_with_its_autoscaler_and_its_amounts(world: SmallWorld) -> None:
     first, last = await tell_of_tick(world, world.recommender())
 

@@ -17,6 +17,7 @@ from trimtab.cluster import adapter
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.errors import ForbiddenError, TooManyRequestsError
 from trimtab.cluster.ports import Cluster
+from trimtab.cluster.usage import MetricsApi
 from trimtab.core.pods import WorkloadName
 
 Json = dict[str, Any]
@@ -113,6 +114,16 @@ async def test_only_what_is_wanted_is_watched() -> None:
         assert all("/namespaces/default/" in path for path in paths_of(server))
         resources = {path.rpartition("/")[2] for path in paths_of(server)}
         assert resources.isdisjoint({"pods", "limitranges", "verticalpodautoscalercheckpoints"})
+
+
+async def test_f37_a_component_for_one_namespace_asks_for_nothing_outside_of_it() -> None:
+    scope = Scope("default", memory_evictions=True)
+    async with serving(show_everything) as server, watched(server, scope) as (cluster, _):
+        await cluster.synced()
+        await MetricsApi(cluster._client, "default").fetch()
+
+        # However many others there are: no list of all, and none of namespaces.
+        assert all("/namespaces/default/" in path for path in paths_of(server))
 
 
 async def test_pods_that_do_not_run_yet_can_be_left_out() -> None:

@@ -1,12 +1,19 @@
+import tracemalloc
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from makers import NOW, a_container, a_pod, amounts
-from wire_examples import POD, encoded
+from makers import MIB, NOW, a_container, a_pod, amounts
+from virtual_time import StillClock
+from wire_examples import CRON_JOB, DEPLOYMENT, POD, Json, encoded
 
 from trimtab.api.pods import decode_pod
-from trimtab.cluster.sharing import decode_thrifty_pod, share_parts
+from trimtab.api.watch_events import decode_entry
+from trimtab.api.workloads import decode_workload
+from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload, share_parts
+from trimtab.cluster.store import Writer, open_store
 from trimtab.core.pods import Allocation, OwnerReference, Pod, Termination
+from trimtab.core.workloads import Workload
 
 
 def test_a_thrifty_pod_is_the_same_pod_but_for_annotations_of_others() -> None:
@@ -77,3 +84,61 @@ def test_pods_of_one_workload_share_labels_owner_and_resources() -> None:
     assert one.owner is two.owner
     assert one.containers[0].spec is two.containers[0].spec
     assert one.containers[0].status is two.containers[0].status
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        pytest.param("Deployment", DEPLOYMENT, id="a workload with an owner and a selector"),
+        pytest.param("CronJob", CRON_JOB, id="one that selects by labels of its template"),
+        pytest.param("Deployment", {"metadata": {"name": "bare"}}, id="one that says nothing"),
+    ],
+)
+def test_a_thrifty_workload_is_the_same_workload(kind: str, document: Json) -> None:
+    data = encoded(document)
+
+    assert decode_thrifty_workload(kind, data) == decode_workload(kind, data)
+
+
+def a_replica_set(deployment: int, revision: int) -> bytes:
+    """One of the old revisions of a Deployment, as large as they are."""
+    labels = {"app": f"web-{deployment}", "pod-template-hash": f"{revision:08x}"}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": f"web-{deployment}"}
+    variables = [{"name": f"VARIABLE_{number}", "value": "x" * 50} for number in range(20)]
+    return encoded(
+        {
+            "metadata": {
+                "namespace": f"team-{deployment % 50}",
+                "name": f"web-{deployment}-{revision:08x}",
+                "uid": f"{deployment:08d}-0000-0000-0000-{revision:012d}",
+                "labels": labels,
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "x" * 2000},
+                "ownerReferences": [{**owner, "uid": f"{deployment:036d}", "controller": True}],
+            },
+            "spec": {
+                "replicas": 0,
+                "selector": {"matchLabels": labels},
+                "template": {"spec": {"containers": [{"name": "app", "env": variables}]}},
+            },
+        }
+    )
+
+
+def test_f36_eighty_thousand_replica_sets_need_little_memory() -> None:
+    count = 4_000
+    decode = partial(decode_thrifty_workload, "ReplicaSet")
+    tracemalloc.start()
+    try:
+        writer: Writer[Workload]
+        writer, reader = open_store(StillClock())
+        writer.replace(
+            decode_entry(a_replica_set(number // 10, number % 10), decode)
+            for number in range(count)
+        )
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len([each for each in reader if isinstance(each, Workload)]) == count
+    assert held_bytes / count * 80_000 < 100 * MIB
+    assert held_bytes / count < len(a_replica_set(1, 1)) / 3

@@ -262,6 +262,24 @@ async def test_a_kill_that_nobody_had_seen_before_a_restart_is_counted_after_it(
     assert report.oom_kills.accepted == 1
 
 
+async def test_f8_an_eviction_that_is_told_after_its_pod_is_gone_still_counts() -> None:
+    world = a_world()
+    eviction = MemoryEviction("default", "web-0", "app", 5000 * MIB, world.clock.now())
+    recommender = world.recommender()
+    running = asyncio.create_task(recommender.run())
+    await world.tick_done()
+    world.end("web-0")
+    await world.tick_done()
+    recommender.knowledge.oom_watch.note_eviction(eviction)
+    await world.tick_done()
+    await world.tick_done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert memory(world) >= 6000 * MIB
+    assert len(recommender.knowledge.usage.containers) == 0
+
+
 async def test_an_eviction_for_want_of_memory_counts_with_what_was_used() -> None:
     world = a_world()
     eviction = MemoryEviction("default", "web-0", "app", 5000 * MIB, world.clock.now())

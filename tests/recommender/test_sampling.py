@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,10 @@ from recommender.small_world import Load, SmallWorld
 
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import ContainerPolicy
+from trimtab.core.pods import ContainerKind
 from trimtab.core.resources import Resource
 from trimtab.recommender.loop import Recommender
-from trimtab.recommender.reports import Step
+from trimtab.recommender.reports import Step, TickReport
 
 
 def a_world(*, replicas: int = 4) -> SmallWorld:
@@ -119,6 +121,39 @@ async def test_f12_a_tick_in_which_nothing_can_be_asked_leaves_everything_as_it_
     world.wait()
     report = await recommender.tick()
     assert (report.problems, report.cpu.accepted, report.pods) == ((), 4, 4)
+
+
+async def test_f12_before_pods_could_be_listed_nothing_is_taken_for_gone() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    before = world.target()
+    restarted = world.recommender()
+    world.is_listed = False
+    blind = await restarted.tick()
+    world.is_listed = True
+    await work(world, restarted, 1)
+
+    assert blind == TickReport()
+    assert world.acts["delete_checkpoint"] == 0
+    assert world.target() == before
+
+
+async def test_f12_what_is_known_of_sidecars_does_not_grow_from_tick_to_tick() -> None:
+    world = SmallWorld()
+    sidecar = a_container("proxy", kind=ContainerKind.SIDECAR)
+    world.deploy("web", a_container("app"), sidecar)
+    world.autoscale()
+    recommender = world.recommender()
+    sizes = set()
+    for _ in range(20):
+        await work(world, recommender, 1)
+        # The pod is told anew, as it is after each change of its status.
+        world.put_pod(replace(world.pod("web-0"), resource_version=str(world.clock.now())))
+        usage = recommender.knowledge.usage
+        sizes.add((len(usage.containers), len(usage.aggregates)))
+
+    assert sizes == {(2, 2)}
 
 
 async def test_samples_that_cannot_be_are_refused_and_counted() -> None:

@@ -308,6 +308,26 @@ async def test_f38_checkpoints_without_an_autoscaler_are_really_deleted() -> Non
     assert any(report.problems for report in reports)
 
 
+async def test_f38_each_deletion_that_fails_is_told_by_its_own_name_and_tried_again() -> None:
+    world = a_world()
+    names = ("a", "stuck-1", "b", "stuck-2", "c")
+    for name in names:
+        world.store_checkpoint(an_orphan(name))
+    world.failing |= {"delete_checkpoint stuck-1-app", "delete_checkpoint stuck-2-app"}
+    recommender = world.recommender()
+    reports = [await tick(world, recommender) for _ in range(25)]
+    problems = [problem for report in reports for problem in report.problems]
+    world.failing.clear()
+    for _ in range(11):
+        await tick(world, recommender)
+
+    assert {(one.about, str(one.error)) for one in problems} == {
+        ("default/stuck-1-app", "delete_checkpoint stuck-1-app"),
+        ("default/stuck-2-app", "delete_checkpoint stuck-2-app"),
+    }
+    assert {one.autoscaler_name for one in world.checkpoints} == {"web-0"}
+
+
 async def test_an_autoscaler_made_anew_within_minutes_finds_its_checkpoints() -> None:
     world = a_world()
     recommender = world.recommender()

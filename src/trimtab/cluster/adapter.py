@@ -15,7 +15,6 @@ from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.namespaces import decode_namespace
 from trimtab.api.nodes import decode_node
 from trimtab.api.quotas import decode_quota
-from trimtab.api.workloads import decode_workload
 from trimtab.cluster import paths
 from trimtab.cluster.abilities import Abilities
 from trimtab.cluster.acting import Acts
@@ -25,7 +24,7 @@ from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
 from trimtab.cluster.scales import Scales
-from trimtab.cluster.sharing import decode_thrifty_pod
+from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -178,7 +177,8 @@ class LiveCluster(Acts):
         )
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
         workloads = {
-            kind: watch(place, partial(decode_workload, kind)) for kind, place in _WORKLOADS.items()
+            kind: watch(place, partial(decode_thrifty_workload, kind))
+            for kind, place in _WORKLOADS.items()
         }
         self.owners = WatchedOwners(workloads, Scales(client, clock=clock, random=random))
         self._abilities = Abilities(client, clock)

@@ -1,8 +1,10 @@
-"""What pods have in common is kept once: a store of pods has to stay small.
+"""What pods and workloads have in common is kept once: stores of them have to stay small.
 
 Pods of one workload have the same labels, owner and resources, most of the time. Of annotations
-only those are kept that deciders read; others are long and differ from pod to pod. Sharing is
-thrift, not meaning: a pod that went through here equals the one that did not, but for them.
+only those are kept that deciders read; others are long and differ from pod to pod. Of
+ReplicaSets most are old revisions (F36), and those of one Deployment have nearly everything in
+common. Sharing is thrift, not meaning: a pod that went through here equals the one that did not,
+but for them.
 """
 
 from collections.abc import Mapping
@@ -11,9 +13,12 @@ from functools import lru_cache
 from typing import Final
 
 from trimtab.api.pods import decode_pod
+from trimtab.api.workloads import decode_workload
 from trimtab.core.annotations import KEEPS_FROM_EVICTION
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod
 from trimtab.core.resources import Resource, Resources
+from trimtab.core.selectors import LabelRequirement
+from trimtab.core.workloads import Workload
 
 OUR_ANNOTATIONS: Final = "vpa"
 """What the names of our own annotations begin with (`core.annotations`)."""
@@ -27,6 +32,15 @@ _Amounts = tuple[tuple[Resource, int], ...]
 def decode_thrifty_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod, as small as it can be kept."""
     return share_parts(decode_pod(data))
+
+
+def decode_thrifty_workload(kind: str, data: bytes) -> Workload:
+    """The workload in the JSON of one object of a well-known kind, as small as it can be kept."""
+    workload = decode_workload(kind, data)
+    selector = workload.selector
+    if selector is not None:
+        selector = replace(selector, requirements=tuple(map(_requirement, selector.requirements)))
+    return replace(workload, owner=workload.owner and _owner(workload.owner), selector=selector)
 
 
 def share_parts(pod: Pod) -> Pod:
@@ -73,6 +87,11 @@ def _allocation(requests: _Amounts | None, limits: _Amounts | None) -> Allocatio
 @lru_cache(maxsize=_KEPT)
 def _map(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return dict(items)
+
+
+@lru_cache(maxsize=_KEPT)
+def _requirement(requirement: LabelRequirement) -> LabelRequirement:
+    return requirement
 
 
 @lru_cache(maxsize=_KEPT)

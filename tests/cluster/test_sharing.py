@@ -11,7 +11,7 @@ from trimtab.api.pods import decode_pod
 from trimtab.api.watch_events import decode_entry
 from trimtab.api.workloads import decode_workload
 from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload, share_parts
-from trimtab.cluster.store import Writer, open_store
+from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.core.pods import Allocation, OwnerReference, Pod, Termination
 from trimtab.core.workloads import Workload
 
@@ -124,13 +124,16 @@ def a_replica_set(deployment: int, revision: int) -> bytes:
     )
 
 
+def a_store() -> tuple[Writer[Workload], Reader[Workload]]:
+    return open_store(StillClock())
+
+
 def test_f36_eighty_thousand_replica_sets_need_little_memory() -> None:
     count = 4_000
     decode = partial(decode_thrifty_workload, "ReplicaSet")
     tracemalloc.start()
     try:
-        writer: Writer[Workload]
-        writer, reader = open_store(StillClock())
+        writer, reader = a_store()
         writer.replace(
             decode_entry(a_replica_set(number // 10, number % 10), decode)
             for number in range(count)
@@ -139,6 +142,6 @@ def test_f36_eighty_thousand_replica_sets_need_little_memory() -> None:
     finally:
         tracemalloc.stop()
 
-    assert len([each for each in reader if isinstance(each, Workload)]) == count
+    assert len(reader) == count
     assert held_bytes / count * 80_000 < 100 * MIB
     assert held_bytes / count < len(a_replica_set(1, 1)) / 3

@@ -7,7 +7,7 @@ import signal
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +24,13 @@ from rig.flags import LOOPBACK
 from trimtab.api.keyrings import split_bundle
 from trimtab.api.registrations import decode_registration, encode_registration
 from trimtab.api.trial_pods import encode_trial_pod
-from trimtab.core.registration import MAIN, Registration, RegistrationSettings, plan_registration
+from trimtab.core.registration import (
+    MAIN,
+    Registration,
+    RegistrationSettings,
+    ServiceAddress,
+    plan_registration,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -57,7 +63,7 @@ class Scene:
         return f"{path}/vpa-admission-controller"
 
     @contextmanager
-    def controller(self, *flags: str, port: int = 0) -> Iterator["Controller"]:
+    def controller(self, *flags: str, port: int = 0, name: str = "") -> Iterator["Controller"]:
         """An admission controller that is asked at a URL, for as long as the block lasts."""
         (port,) = (port,) if port else controlplane.free_ports(1)
         given = (
@@ -74,8 +80,9 @@ class Scene:
             f"--client-ca-file={self.folder / 'ca.crt'}",
             *flags,
         )
-        kubeconfig = self.plane.kubeconfig
-        with components.running("admission-controller", kubeconfig, self.folder, *given) as run:
+        with components.running(
+            "admission-controller", self.plane.kubeconfig, self.folder, *given, name=name
+        ) as run:
             yield Controller(run, port)
 
     def registration(self) -> Registration:
@@ -137,6 +144,16 @@ class Controller:
     def shown(self) -> str:
         """The certificate that it shows now."""
         return ssl.get_server_certificate((LOOPBACK, self.port))
+
+    def wait_until_it_listens(self) -> str:
+        """The certificate that it shows as soon as it does."""
+
+        def look() -> str:
+            with suppress(OSError):
+                return self.shown()
+            return ""
+
+        return waiting.wait_for(look, bool, patience_seconds=SLOW_SECONDS)
 
     def wait_for(self, series: str, more_than: float = 0) -> float:
         """The value of a series as soon as it is large enough."""
@@ -353,3 +370,24 @@ def test_when_the_certificate_ends_is_shown_as_a_metric(scene: Scene) -> None:
         end = controller.run.metric("vpa_admission_controller_certificate_expiry_timestamp_seconds")
 
     assert datetime.fromtimestamp(end, UTC) > datetime.now(UTC) + timedelta(days=59)
+
+
+def test_copies_that_start_at_once_agree_on_one_certificate(scene: Scene) -> None:
+    apart = "--register-webhook=false"
+    with scene.controller(apart, name="one") as one, scene.controller(apart, name="two") as two:
+        shown = {one.wait_until_it_listens(), two.wait_until_it_listens()}
+
+    assert len(shown) == 1
+
+
+def test_a_registration_by_service_is_written_once_and_left_alone(scene: Scene) -> None:
+    with scene.controller("--register-by-url=false") as controller:
+        until(lambda: scene.plane.can_read(REGISTRATION))
+        before = scene.registration()
+        # Nobody is behind that Service; so many seconds are more than one look.
+        controller.wait_for(UNCHANGED, 15)
+
+    webhook = before.find(MAIN)
+    assert webhook
+    assert webhook.address == ServiceAddress(scene.namespace, "vpa-webhook")
+    assert scene.registration() == before

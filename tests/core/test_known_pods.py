@@ -1,5 +1,6 @@
-"""That nothing about a pod that is known already is overlooked because time has passed."""
+"""That nothing about a pod that is known already is overlooked, and little is looked at twice."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -7,9 +8,11 @@ from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_a
 from plan_makers import DOWN, SMALL, UP, WEB, several, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.autoscalers import Autoscaler, Condition
+from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.plan import Planner
 from trimtab.core.pods import Termination
+from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 from trimtab.core.urgency import Thresholds
 
@@ -82,3 +85,28 @@ def test_what_is_known_of_a_pod_ends_at_the_very_moment(
     in_time = planner.plan(snapshot, NOW + minutes(5))
 
     assert [told(each)[0] for each in (first, short_before, in_time)] == [before, before, after]
+
+
+def governed_by(snapshot: Snapshot, autoscaler: Autoscaler) -> Snapshot:
+    """The very same pods under another version of their autoscaler."""
+    return replace(snapshot, autoscalers=[ObservedAutoscaler(autoscaler, Selector())])
+
+
+def test_a_status_in_which_plans_find_nothing_new_makes_no_second_look() -> None:
+    planner, before = Planner(SETTINGS), snapshot_of(several(2), INSIDE)
+    condition = Condition("UpdatesHeld", "True")
+    written = replace(INSIDE, resource_version="2", observed_generation=1, conditions=(condition,))
+    first = planner.plan(before, NOW)
+    second = planner.plan(governed_by(before, written), NOW + minutes(1))
+
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+def test_a_doubt_of_the_recommender_is_heard_in_the_next_plan() -> None:
+    planner, before = Planner(SETTINGS), snapshot_of(several(2), INSIDE)
+    condition = Condition("UsageStale", "True")
+    doubting = replace(INSIDE, resource_version="2", conditions=(condition,))
+    planner.plan(before, NOW)
+    second = planner.plan(governed_by(before, doubting), NOW)
+
+    assert told(second) == ["RecommendationStale"] * 2

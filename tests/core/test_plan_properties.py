@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from makers import MIB, NOW, amounts, an_autoscaler, minutes
 
 from trimtab.core import disruption
+from trimtab.core.annotations import PAUSED
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -394,6 +395,22 @@ def a_plain_snapshot(dice: Random) -> Snapshot:
     )
 
 
+def rewritten(observed: ObservedAutoscaler, dice: Random) -> ObservedAutoscaler:
+    """The same autoscaler with something else in its status or its metadata."""
+    before = observed.autoscaler
+    changed = dice.choice(
+        [
+            {"resource_version": str(dice.random())},
+            {"conditions": (Condition("UsageStale", dice.choice(["True", "False"])),)},
+            {"conditions": (Condition("UpdatesHeld", "True", message=str(dice.random())),)},
+            {"observed_generation": dice.randrange(9)},
+            {"annotations": {PAUSED: dice.choice(["true", "false"])}},
+            {"recommendation": (before.recommendation or ())[1:]},
+        ]
+    )
+    return replace(observed, autoscaler=replace(before, **changed))  # type: ignore[arg-type]
+
+
 def some_time_later(before: Snapshot, dice: Random) -> Snapshot:
     """The same cluster after something changed in it, or nothing did."""
     pods, other = list(before.pods), a_snapshot(dice)
@@ -407,6 +424,7 @@ def some_time_later(before: Snapshot, dice: Random) -> Snapshot:
             {"pods": pods[:place]},
             {"autoscalers": [*before.autoscalers[:1], *other.autoscalers[1:]]},
             {"autoscalers": other.autoscalers},
+            {"autoscalers": [rewritten(each, dice) for each in before.autoscalers]},
             {"pod_memory": {**before.pod_memory, **memory}},
             {"settling": frozenset(each.pod.uid for each in pods[place:])},
             {"convergence": dice.choice(LATER)},

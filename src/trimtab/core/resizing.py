@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
@@ -44,9 +44,8 @@ class ResizeMemory:
     """When the resize that is under way was first seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """All that the choice for one pod depends on."""
+class Situation(NamedTuple):
+    """All that the choice for one pod depends on; a tuple is made fastest."""
 
     pod: Pod
     targets: Targets

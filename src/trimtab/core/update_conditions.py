@@ -30,6 +30,7 @@ class UpdateConditionType(StrEnum):
     """Changes did not show on the pods; the reason names whom to suspect."""
 
 
+_OURS: Final = frozenset(UpdateConditionType)
 _SUSPICIONS: Final = {
     Suspect.ADMISSION: (
         "new pods do not pass the admission controller; look at its webhook and the CA bundle"
@@ -53,11 +54,22 @@ def update_conditions(
 ) -> tuple[Condition, ...]:
     """All conditions of the autoscaler, sorted by type, given what was planned for its pods."""
     before = {condition.type: condition for condition in autoscaler.conditions}
-    ours = set(UpdateConditionType)
     found = [*_held(outcomes), *_without_effect(miss, max_misses)]
-    carried = [condition for condition in before.values() if condition.type not in ours]
+    carried = [condition for condition in before.values() if condition.type not in _OURS]
     renewed = [dated(condition, before.get(condition.type), now) for condition in found]
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
+
+
+def has_news(autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: Miss | None) -> bool:
+    """Whether there is anything to tell of the autoscaler, or anything was told before.
+
+    Of most there is nothing, and then its conditions need no look.
+    """
+    return (
+        miss is not None
+        or any(isinstance(each, Hold) and each.reason in _TOLD for each in outcomes)
+        or any(condition.type in _OURS for condition in autoscaler.conditions)
+    )
 
 
 def _held(outcomes: Iterable[Outcome]) -> Iterator[Condition]:

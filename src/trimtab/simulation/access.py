@@ -63,10 +63,18 @@ class _KnownWorkloads:
 
     def __init__(self, reader: Reader[WorkloadObject]) -> None:
         self._reader = reader
+        self._known: dict[tuple[str, str], tuple[WorkloadObject, Workload]] = {}
 
     def find(self, namespace: str, name: str) -> Workload | None:
+        place = namespace, name
         found = self._reader.find(namespace, name)
-        return None if found is None else found.known
+        if found is None:
+            self._known.pop(place, None)
+            return None
+        known = self._known.get(place)
+        if known is None or known[0] is not found:
+            known = self._known[place] = found, found.known
+        return known[1]
 
 
 class _Described(Protocol[KnownT_co]):

@@ -73,22 +73,27 @@ class Line:
     @property
     def latency(self) -> timedelta:
         """How long the way takes now, there and back."""
+        # Mostly nothing is wrong, and this is asked twice for each request.
+        if not self.disturbances:
+            return _USUAL.latency
         return max(each.latency for each in (_USUAL, *self.disturbances))
 
     @property
     def watch_lag(self) -> timedelta:
         """How long after a change the watches tell it now."""
+        if not self.disturbances:
+            return _USUAL.watch_lag
         return max(each.watch_lag for each in (_USUAL, *self.disturbances))
 
     @property
     def is_silent(self) -> bool:
         """Whether nothing gets through now, and nothing breaks."""
-        return any(each.is_silent for each in self.disturbances)
+        return bool(self.disturbances) and any(each.is_silent for each in self.disturbances)
 
     @property
     def is_cut(self) -> bool:
         """Whether nothing can get through now."""
-        return any(each.is_cut for each in self.disturbances)
+        return bool(self.disturbances) and any(each.is_cut for each in self.disturbances)
 
     async def send(self, request: Request) -> None:
         """Bring a request to the cluster, or raise what keeps it from getting there."""
@@ -129,6 +134,8 @@ class Line:
             await _never()
 
     def _troubles(self, request: Request, *, after_effect: bool) -> list[Trouble]:
+        if not self.disturbances:
+            return []
         possible = [
             each.trouble
             for each in self.disturbances

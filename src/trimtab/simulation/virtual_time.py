@@ -95,6 +95,8 @@ class VirtualClock:
 
     def __init__(self, skew: timedelta = timedelta()) -> None:
         self.skew = skew
+        self._seconds = 0.0
+        self._elapsed = timedelta()
 
     def now(self) -> datetime:
         """The present moment in UTC."""
@@ -102,7 +104,11 @@ class VirtualClock:
 
     def elapsed(self) -> timedelta:
         """The time since the start, on a clock that nobody can set."""
-        return timedelta(seconds=asyncio.get_running_loop().time())
+        # Asked for many times in a moment, and to make a span of seconds is slow.
+        seconds = asyncio.get_running_loop().time()
+        if seconds != self._seconds:
+            self._seconds, self._elapsed = seconds, timedelta(seconds=seconds)
+        return self._elapsed
 
     async def sleep(self, span: timedelta) -> None:
         """Return when the span has passed."""

@@ -11,7 +11,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.holds import HoldReason
 from trimtab.core.misses import Miss
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.update_conditions import update_conditions
+from trimtab.core.update_conditions import has_news, update_conditions
 from trimtab.updater.agenda import Task
 from trimtab.updater.carrying import ActResult
 
@@ -45,13 +45,10 @@ def renewed_conditions(
     renewed = []
     for autoscaler in autoscalers:
         name = autoscaler.identity
-        conditions = update_conditions(
-            autoscaler,
-            by_autoscaler.get(name, ()),
-            misses.get(name),
-            max_misses=max_misses,
-            now=now,
-        )
+        planned, miss = by_autoscaler.get(name, ()), misses.get(name)
+        if not has_news(autoscaler, planned, miss):
+            continue
+        conditions = update_conditions(autoscaler, planned, miss, max_misses=max_misses, now=now)
         if set(conditions) != set(autoscaler.conditions):
             renewed.append((autoscaler, conditions))
     return renewed

@@ -454,8 +454,8 @@ SINS = [
     ),
     pytest.param(
         SteadyRestarts,
-        said_after_a_start(a_recommendation(target=amounts(240, 360 * MIB)), supplement=KILLED),
-        said_after_a_start(a_recommendation(target=amounts(240, 363 * MIB)), supplement=KILLED),
+        said_after_a_start(a_recommendation(target=amounts(240, 299 * MIB)), supplement=KILLED),
+        said_after_a_start(a_recommendation(target=amounts(240, 300 * MIB)), supplement=KILLED),
         id="memory falls below what a kill has shown to be needed",
     ),
     pytest.param(

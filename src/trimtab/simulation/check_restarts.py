@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-import numpy as np
-
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.watch_events import ObjectName
 from trimtab.core.aggregates import MEMORY_WEIGHT, from_seconds
@@ -100,15 +98,16 @@ class SteadyRestarts(Checker):
         if workload is None:
             return 0
         kind = (workload, saved.container_name)
+        needed = 0 if resource is Resource.CPU else self._needed_bytes(saved)
         try:
             if resource is Resource.CPU:
                 estimate = self._explained_cores(saved, kind) * CORE
             else:
                 estimate = self._explained_bytes(saved, kind)
         except CheckpointError:
-            return 0
+            return needed
         # One less, for what is cut off where numbers become whole.
-        return int(estimate * (1 + self.rules.safety_margin)) - 1
+        return max(int(estimate * (1 + self.rules.safety_margin)) - 1, needed)
 
     def _explained_cores(self, saved: Checkpoint, kind: ContainerKind) -> float:
         stored, last = saved.aggregate.cpu_histogram, saved.aggregate.last_sample_start
@@ -138,17 +137,15 @@ class SteadyRestarts(Checker):
                 bank.add([row], [memory.peak], MEMORY_WEIGHT, memory.window_end)
         reference = from_seconds(float(bank.references[row])) or at
         new = self._told.memory_after(kind, at, known=known, seen_from=reference)
-        return max(self._diluted_percentile(bank, row, new), self._needed_bytes(saved))
+        return self._diluted_percentile(bank, row, new)
 
-    def _needed_bytes(self, saved: Checkpoint) -> float:
-        """What OOM kills that are not too old ask for, as buckets show it."""
+    def _needed_bytes(self, saved: Checkpoint) -> int:
+        """What OOM kills that are not too old ask for."""
         usage, now = self.rules.usage, self.world.now()
         lifetime = usage.memory_interval * usage.memory_interval_count
         oldest = (now - lifetime + self.clock_doubt(now)).timestamp()
         levels = saved.supplement.oom_levels if saved.supplement else ()
-        needs = [float(level.needed_bytes) for level in levels if level.seconds > oldest]
-        ends = MEMORY_BUCKETS.ends[MEMORY_BUCKETS.find(np.array(needs))]
-        return float(ends.max(initial=0.0))
+        return max((one.needed_bytes for one in levels if one.seconds > oldest), default=0)
 
     def _diluted_percentile(self, bank: HistogramBank, row: int, new: float) -> float:
         """The percentile of what is saved and of something new that weighs so much, all of it 0."""

@@ -38,7 +38,7 @@ class LoopFlags:
     recommender_interval: Span = timedelta(minutes=1)
     """How often usage is read and recommendations are made."""
     storage: Text = ""
-    """Where history comes from at the start: `checkpoint` or `prometheus`."""
+    """With `prometheus` history comes from there, too; otherwise from checkpoints alone."""
     memory_saver: Switch = False
     """Track only pods that some autoscaler is for."""
     update_worker_count: Whole = 10

@@ -175,11 +175,11 @@ def test_where_nothing_has_to_be_asked_for_everything_is_prepared(
 def test_a_target_that_does_not_exist_holds_the_others_up_for_some_attempts_only() -> None:
     async def act(scene: Scene) -> None:
         seen = []
-        for _ in range(8):
+        for _ in range(32):
             seen.append(scene.prepare(ROLLOUT, WorkloadName("default", "Rollout", "dream")))
             await asyncio.sleep(10)
 
-        assert seen == [False] * 6 + [True] * 2
+        assert seen == [False] * 30 + [True] * 2
 
     play(act)
 

@@ -25,7 +25,7 @@ _MAX_QUESTIONS: Final = 1024
 """So many questions wait for the network at most; who asks more gets no answer for now."""
 _AT_A_TIME: Final = 4
 """So many questions are on their way at a time."""
-_MAX_ATTEMPTS: Final = 6
+_MAX_ATTEMPTS: Final = 30
 """So often a target is looked for before it holds up everybody else: it may not exist."""
 
 

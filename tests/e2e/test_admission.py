@@ -5,6 +5,8 @@ it (a boost is applied whatever the container's mode), and A26 stands where cert
 """
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -413,6 +415,53 @@ def test_the_webhook_ends_when_it_is_told_to(
         assert it.run.end() == 0
 
 
+def test_several_processes_answer_on_one_port_and_end_together(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    install(cluster)
+    stage = Stage(cluster, namespace)
+    with (
+        admission_controller(cluster.kubeconfig, tmp_path, "--workers=3") as it,
+        it.registered(cluster, f"many-{namespace}"),
+    ):
+        workers = _workers(it)
+        stage.autoscale({})
+        stage.recommend({"hamster": amounts(TARGET)})
+        stage.deploy({"containers": [_container(0, Ctr(USUAL, TARGET))]}, replicas=20)
+        stage.observed_pod()
+        waiting.wait_for(lambda: it.run.metric(APPLIED), lambda count: count >= 20)
+        code = it.run.end()
+
+    assert len(workers) == 2
+    assert code == 0
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
+def test_the_end_of_one_process_is_the_end_of_all(
+    cluster: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    assert namespace
+    install(cluster)
+    with admission_controller(cluster.kubeconfig, tmp_path, "--workers=3") as it:
+        first, second = _workers(it)
+        os.kill(first, signal.SIGKILL)
+        code = it.run.process.popen.wait(30)
+        waiting.wait_for(lambda: Path(f"/proc/{second}").exists(), lambda is_there: not is_there)
+
+    assert code == 1
+
+
+def _workers(it: Webhook) -> list[int]:
+    """The processes below the first one, which is itself below the one that minds it."""
+    (first,) = _children(it.run.process.popen.pid)
+    return _children(first)
+
+
+def _children(process: int) -> list[int]:
+    text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(each) for each in text.split()]
+
+
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml") if path.stem != "deployment")
 # What the containers `app` and `other` get, given 200m/200Mi for each.
 OUTCOMES = {
@@ -451,10 +500,14 @@ def test_an_example_applied_with_kubectl_does_what_it_says(stage: Stage, path: P
     assert ("Warning:" in applied.stderr) is (path.stem in DEPRECATED)
 
 
-def test_metrics_tell_what_was_done(webhook: Webhook) -> None:
-    """Stands last: what the tests above have done must show."""
-    waiting.wait_for(lambda: webhook.run.metric(APPLIED), lambda count: count > 0)
+def test_metrics_tell_what_was_done(webhook: Webhook, stage: Stage) -> None:
+    refused, applied = webhook.run.metric(REFUSED), webhook.run.metric(APPLIED)
+    stage.try_autoscale(mode("Sometimes"), name="nonsense")
+    stage.autoscale({})
+    stage.deploy({"containers": [_container(0, Ctr(USUAL, USUAL))]})
+    stage.observed_pod()
 
-    assert webhook.run.metric(REFUSED) > 0
+    assert webhook.run.metric(REFUSED) == refused + 1
+    assert webhook.run.metric(APPLIED) > applied
     assert webhook.run.ask("/readyz") == (200, "OK")
     assert webhook.run.ask("/health-check") == (200, "OK")

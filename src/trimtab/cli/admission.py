@@ -5,9 +5,12 @@ import os
 import socket
 import ssl
 import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from random import SystemRandom
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 import structlog
 from cyclopts import Parameter
@@ -23,7 +26,7 @@ from trimtab.admission.serving import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
 from trimtab.admission.upkeep import UpkeepSettings
-from trimtab.cli import component, listening, starting
+from trimtab.cli import component, listening, logs, process, starting, workers
 from trimtab.cli.admission_flags import AdmissionFlags, TlsFlags, to_settings
 from trimtab.cli.admission_upkeep import (
     Place,
@@ -34,14 +37,21 @@ from trimtab.cli.admission_upkeep import (
 )
 from trimtab.cli.flags import LeaderlessFlags
 from trimtab.cli.health import Heartbeat
+from trimtab.cli.joining import connected
 from trimtab.cli.process import GRACE, Duty
 from trimtab.cli.usage import UsageError
+from trimtab.cli.workers import Crew
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 
 _COMMON: Final = LeaderlessFlags()
 _FLAGS: Final = AdmissionFlags()
+
+_FIRST_LOOKS: Final = timedelta(seconds=1)
+_LOOK_AGAIN: Final = timedelta(minutes=1)
+"""How often it is looked whether there are targets whose owners have to be asked for."""
+_REPORT_INTERVAL: Final = timedelta(seconds=1)
 
 _Order: TypeAlias = component.Order[AdmissionFlags, AdmissionSettings]
 
@@ -63,8 +73,20 @@ def admit(
         starting.list_changed(common.common, flags),
     )
     with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
-        build = partial(_build, order, context, listener, (place, upkeep))
+        door = _Door(context, listener)
+        make_process = partial(_make_process, order, (place, upkeep))
+        crew = workers.hire(_count_workers(flags.care.workers) - 1)
+        if isinstance(crew, workers.Link):
+            logs.set_up(common.logs)
+            return process.run(partial(_work, order, make_process, door, crew))
+        build = partial(_build, make_process, door, crew)
         return component.run("admission-controller", order, build)
+
+
+def _count_workers(asked: int) -> int:
+    if asked < 0:
+        raise UsageError(f"--workers: {asked} is less than none")
+    return workers.count_workers(asked)
 
 
 def _make_context(flags: TlsFlags) -> ssl.SSLContext:
@@ -75,6 +97,14 @@ def _make_context(flags: TlsFlags) -> ssl.SSLContext:
         text = flags.min_tls_version
         raise UsageError(f"--min-tls-version: {text!r} is not {known}") from error
     return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Door:
+    """Where the API server comes in."""
+
+    context: ssl.SSLContext
+    listener: socket.socket
 
 
 class _Process:
@@ -89,8 +119,10 @@ class _Process:
     ) -> None:
         settings = order.settings
         self.cluster = cluster
+        self._clock = clock
         self._around = around
         self._admission = Admission(cluster, settings)
+        self._is_prepared = asyncio.Event()
         claims = Claims(self._admission.index, clock)
         self.tally = Tally(pods=self._admission.counts)
         self.answering = Answering(
@@ -99,43 +131,65 @@ class _Process:
             time.perf_counter,
         )
         self.server = WebhookServer(self.answering, time.perf_counter)
-        REGISTRY.register(
-            AdmissionCollector(lambda: (self.tally,), lambda: self.server.connections)
-        )
 
-    async def act(self, context: ssl.SSLContext, listener: socket.socket) -> None:
+    async def act(self, door: _Door, crew: Crew) -> None:
+        """Answer whoever asks, and let others know; with a crew that does the former."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(crew.listen())
+            group.create_task(self.answer(door))
+            group.create_task(self._promise())
+
+    async def answer(self, door: _Door) -> None:
         """Answer whoever asks, as soon as there is anything to answer from."""
-        await self._around.certificates.load_first(context)
+        certificates = self._around.certificates
+        await certificates.load_first(door.context)
         await self.cluster.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._admission.run())
             group.create_task(self.server.sweep())
-            await self.server.listen(listener, context)
-            _logger.info("listening", port=listener.getsockname()[1])
-            group.create_task(self._around.certificates.keep_fresh(context))
-            group.create_task(self._around.lease.run())
+            group.create_task(self._keep_prepared())
+            await self.server.listen(door.listener, door.context)
+            _logger.info("listening", port=door.listener.getsockname()[1])
+            group.create_task(certificates.keep_fresh(door.context))
+
+    async def _promise(self) -> None:
+        """Renew the status lease, from the moment on that everything is known."""
+        await self._is_prepared.wait()
+        await self._around.lease.run()
+
+    async def _keep_prepared(self) -> NoReturn:
+        while True:
+            if self._admission.prepare():
+                self._is_prepared.set()
+            is_prepared = self._is_prepared.is_set()
+            await self._clock.sleep(_LOOK_AGAIN if is_prepared else _FIRST_LOOKS)
+
+    def list_problems(self) -> Iterable[Exception]:
+        """What keeps us from being asked, believed or tested."""
+        return self._around.list_problems()
 
     def list_reasons(self) -> list[str]:
         """Why nobody is answered."""
         return [] if self.server.is_open else ["the webhook is not open"]
 
-    async def drain(self) -> None:
+    async def drain(self, crew: Crew | None = None) -> None:
         """Answer what has begun to come, and nothing more."""
-        if not await self.server.drain(GRACE):
-            _logger.warning("some requests were not answered in time")
+        async with asyncio.TaskGroup() as group:
+            if crew is not None:
+                group.create_task(crew.end(GRACE))
+            if not await self.server.drain(GRACE):
+                _logger.warning("some requests were not answered in time")
 
     async def finish(self) -> None:
         """Nothing is to be saved."""
 
 
-def _build(
-    order: _Order,
-    context: ssl.SSLContext,
-    listener: socket.socket,
-    registered: tuple[Place, UpkeepSettings],
-    client: Client,
-    clock: RealClock,
-) -> component.Component:
+_MakeProcess: TypeAlias = Callable[[Client, RealClock], _Process]
+
+
+def _make_process(
+    order: _Order, registered: tuple[Place, UpkeepSettings], client: Client, clock: RealClock
+) -> _Process:
     settings = order.settings
     scope = Scope(settings.namespace, pods=False, checkpoints=False, nodes=settings.caps_to_nodes)
     cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
@@ -143,11 +197,51 @@ def _build(
     around = surround(
         order.flags, order.settings, upkeep, place, cluster=cluster, client=client, clock=clock
     )
-    running = _Process(order, cluster, clock, around)
+    return _Process(order, cluster, clock, around)
+
+
+def _build(
+    make: _MakeProcess, door: _Door, crew: Crew, client: Client, clock: RealClock
+) -> component.Component:
+    running = make(client, clock)
+    REGISTRY.register(
+        AdmissionCollector(
+            lambda: (running.tally, *crew.tallies), lambda: running.server.connections
+        )
+    )
     return component.Component(
-        cluster,
-        Duty(partial(running.act, context, listener), running.finish, running.drain),
+        running.cluster,
+        Duty(
+            partial(running.act, door, crew),
+            running.finish,
+            partial(running.drain, crew),
+        ),
         Heartbeat(clock.elapsed, GRACE),
         elector=None,
+        list_problems=running.list_problems,
         list_reasons=running.list_reasons,
     )
+
+
+async def _work(
+    order: _Order, make: _MakeProcess, door: _Door, link: workers.Link, stop: asyncio.Event
+) -> None:
+    """Answer beside the first process, until told to end or left alone."""
+    clock = RealClock()
+
+    async def report(tally: Tally) -> None:
+        await link.report(tally, _REPORT_INTERVAL)
+        stop.set()
+
+    async with connected(order.common.cluster, clock, os.environ) as client:
+        running = make(client, clock)
+        async with asyncio.TaskGroup() as group:
+            background = (
+                group.create_task(running.cluster.run()),
+                group.create_task(running.answer(door)),
+                group.create_task(report(running.tally)),
+            )
+            await stop.wait()
+            await running.drain()
+            for task in background:
+                task.cancel()

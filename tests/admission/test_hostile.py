@@ -1,0 +1,39 @@
+"""Whatever is sent, the answer is a review, and nothing of it stays."""
+
+import json
+import tracemalloc
+
+from admission.hostile import hostile_requests
+from admission.review_makers import Webhook
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.admission.http_requests import HttpRequest
+
+COUNT = 1500
+MOST_KEPT_BYTES = 300_000
+
+
+def test_memory_stays_flat_under_hostile_requests() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        webhook = Webhook(cluster)
+
+        def send_all(seed: int) -> None:
+            for content_type, body in hostile_requests(seed, COUNT):
+                answer = json.loads(webhook.answering.answer(HttpRequest(content_type, body), 0.0))
+                assert isinstance(answer["response"]["allowed"], bool)
+
+        send_all(seed=1)
+        tracemalloc.start()
+        try:
+            before = tracemalloc.get_traced_memory()[0]
+            send_all(seed=2)
+            kept = tracemalloc.get_traced_memory()[0] - before
+        finally:
+            tracemalloc.stop()
+
+        assert kept < MOST_KEPT_BYTES
+
+    run_virtually(scene())

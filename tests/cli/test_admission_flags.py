@@ -1,0 +1,109 @@
+"""The admission controller's flags beside the original's, and what becomes of them."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from cli.original_flags import COMMON
+
+from trimtab.admission.settings import AdmissionSettings
+from trimtab.cli.admission_flags import AdmissionFlags, to_settings
+from trimtab.cli.flags import ClusterFlags, LeaderlessFlags
+from trimtab.cli.starting import flag_name, list_flags
+from trimtab.core.gates import FeatureGates
+
+# The flags of the original, version 1.8, with their defaults. It takes part in no election.
+ORIGINAL: dict[str, object] = {
+    "--address": ":8944",
+    "--port": 8000,
+    "--client-ca-file": "/etc/tls-certs/caCert.pem",
+    "--tls-cert-file": "/etc/tls-certs/serverCert.pem",
+    "--tls-private-key": "/etc/tls-certs/serverKey.pem",
+    "--reload-cert": False,
+    "--tls-ciphers": "",
+    "--min-tls-version": "tls1_2",
+    "--webhook-service": "vpa-webhook",
+    "--webhook-address": "",
+    "--webhook-port": "",
+    "--webhook-timeout-seconds": 30,
+    "--webhook-failure-policy-fail": False,
+    "--register-webhook": True,
+    "--register-by-url": False,
+    "--webhook-labels": "",
+    "--status-lease-name": "vpa-admission-controller",
+    "--status-lease-namespace": "",
+    "--status-lease-update-interval": timedelta(seconds=10),
+    "--max-allowed-cpu-boost": None,
+    **{name: value for name, value in COMMON.items() if not name.startswith("--leader-elect")},
+}
+# Nobody should wait half a minute for a pod because of us.
+DIFFERENT = {"--webhook-timeout-seconds": 5}
+OURS = {
+    "--allow-overlapping-autoscalers",
+    "--bind-address",
+    "--cap-to-largest-node",
+    "--log-format",
+    "--self-test",
+    "--webhook-inject-ca-from",
+    "--webhook-keys",
+    "--workers",
+}
+
+
+def test_every_flag_of_the_original_has_its_name_and_its_default() -> None:
+    flags = list_flags(LeaderlessFlags(), AdmissionFlags())
+    ours = {flag_name(name): value for name, value in flags.items()}
+
+    assert {name: ours.get(name, "missing") for name in ORIGINAL} == {**ORIGINAL, **DIFFERENT}
+    assert ours.keys() - ORIGINAL.keys() == OURS
+
+
+def test_flags_that_nobody_sets_are_the_settings_by_default() -> None:
+    settings = to_settings(ClusterFlags(), AdmissionFlags(), {}, FeatureGates())
+
+    assert settings == AdmissionSettings()
+
+
+@pytest.mark.parametrize(
+    ("environment", "given", "namespace"),
+    [
+        pytest.param({}, "", "kube-system", id="where nobody says anything"),
+        pytest.param({"NAMESPACE": "vpa"}, "", "vpa", id="where we run"),
+        pytest.param({"NAMESPACE": "vpa"}, "leases", "leases", id="where the flag says"),
+    ],
+)
+def test_the_status_lease_is_where_updaters_look_for_it(
+    environment: dict[str, str], given: str, namespace: str
+) -> None:
+    flags = AdmissionFlags()
+    flags = replace(flags, serving=replace(flags.serving, status_lease_namespace=given))
+    settings = to_settings(ClusterFlags(), flags, environment, FeatureGates())
+
+    assert settings.status_lease_namespace == namespace
+
+
+def test_every_flag_about_what_pods_get_reaches_the_settings() -> None:
+    flags = AdmissionFlags()
+    flags = replace(
+        flags,
+        serving=replace(
+            flags.serving,
+            max_allowed_cpu_boost=4000,
+            status_lease_name="mine",
+            status_lease_update_interval=timedelta(seconds=7),
+        ),
+        care=replace(flags.care, allow_overlapping_autoscalers=True, cap_to_largest_node=False),
+    )
+    cluster = ClusterFlags(ignored_vpa_object_namespaces="a, b")
+    gates = FeatureGates(in_place=False)
+    settings = to_settings(cluster, flags, {}, gates)
+
+    assert settings == AdmissionSettings(
+        gates=gates,
+        max_boost_millicores=4000,
+        caps_to_nodes=False,
+        ignored_namespaces=frozenset({"a", "b"}),
+        allows_overlapping=True,
+        status_lease_name="mine",
+        status_lease_interval=timedelta(seconds=7),
+    )

@@ -1,0 +1,62 @@
+"""The page about the admission controller: it names every flag and every metric as they are."""
+
+import importlib
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import prometheus_client
+import pytest
+
+from trimtab.admission.metrics import AdmissionCollector
+from trimtab.admission.tallies import Tally
+from trimtab.cli import starting
+from trimtab.cli.admission_flags import AdmissionFlags
+from trimtab.cli.flag_types import format_span
+from trimtab.cli.flags import KlogFlags, LeaderlessFlags
+
+PAGE = (Path(__file__).parents[2] / "docs/admission.md").read_text(encoding="utf-8")
+FLAGS = starting.list_flags(LeaderlessFlags(), AdmissionFlags())
+IDLE = starting.list_flags(KlogFlags())
+ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
+
+
+def shown(value: object) -> str:
+    """How a default is written; what is empty or off is left out."""
+    match value:
+        case None | "" | False:
+            return ""
+        case timedelta():
+            return f"`{format_span(value)}`"
+        case float():
+            return f"`{value:.12g}`"
+        case _:
+            return f"`{value}`"
+
+
+@pytest.mark.parametrize("name", sorted(FLAGS.keys() - IDLE.keys()))
+def test_the_page_has_every_flag_with_its_default(name: str) -> None:
+    assert ROWS.get(starting.flag_name(name), "missing") == shown(FLAGS[name])
+
+
+def test_the_page_has_no_flag_that_is_not_there() -> None:
+    assert ROWS.keys() == {starting.flag_name(name) for name in FLAGS.keys() - IDLE.keys()}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_the_page_names_every_flag_without_effect(name: str) -> None:
+    assert f"`{starting.flag_name(name)}`" in PAGE
+
+
+def test_the_page_names_every_metric_of_ours() -> None:
+    importlib.import_module("trimtab.cli.admission")
+    counted = AdmissionCollector(lambda: (Tally(),), lambda: 0).collect()
+    families = [*prometheus_client.REGISTRY.collect(), *counted]
+    ours = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in families
+        if family.name.startswith(("vpa_admission_controller_", "trimtab_leading", "trimtab_build"))
+    }
+
+    assert {"trimtab_leading", "vpa_admission_controller_self_test_passed"} <= ours
+    assert {name for name in ours if f"| `{name}` |" not in PAGE} == set()

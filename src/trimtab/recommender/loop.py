@@ -29,6 +29,7 @@ from trimtab.recommender.loading import (
 )
 from trimtab.recommender.publishing import publish
 from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+from trimtab.recommender.restoring import CheckpointRestorer
 from trimtab.recommender.sampling import count_oom_kills, take_in_usage
 from trimtab.recommender.settings import RecommenderSettings
 
@@ -66,6 +67,7 @@ class Recommender:
         self._knowledge = Knowledge(settings)
         self._loader = AutoscalerLoader(cluster.autoscalers, cluster.owners, settings)
         self._checkpoints = CheckpointKeeper(cluster, settings)
+        self._restorer = CheckpointRestorer(cluster, settings)
         self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
@@ -117,7 +119,7 @@ class Recommender:
 
     def _take_up_again(self) -> None:
         before = self._knowledge
-        if self._checkpoints.take_up_again(before, self._clock.now()):
+        if self._restorer.take_up_again(before, self._clock.now()):
             self._knowledge = Knowledge(self._settings)
             if self._history is not None:
                 self._history.forget()
@@ -153,7 +155,7 @@ class Recommender:
 
     async def _load_autoscalers(self) -> TickReport:
         report = await self._loader.load(self._knowledge, self._clock.now())
-        return report + self._checkpoints.restore(self._knowledge)
+        return report + self._restorer.restore(self._knowledge)
 
     async def _load_pods(self) -> TickReport:
         load_nodes(self._knowledge, self._cluster.nodes, self._settings)

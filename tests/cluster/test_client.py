@@ -146,6 +146,23 @@ async def test_the_code_of_http_counts_more_than_the_one_in_the_body() -> None:
             await client.fetch("/x")
 
 
+async def test_who_is_in_a_hurry_keeps_to_no_budget() -> None:
+    clock = StillClock()
+    async with (
+        serving(lambda _: ok()) as server,
+        a_client(server.url, clock=clock, rate=1) as client,
+    ):
+        await client.fetch("/api")
+        await client.fetch("/api")
+        in_time = clock.moment
+        client.hurry()
+        for _ in range(10):
+            await client.fetch("/api")
+
+    assert in_time > NOW
+    assert clock.moment == in_time
+
+
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504])
 async def test_a_read_is_repeated_until_the_server_has_recovered(code: int) -> None:
     clock = StillClock()

@@ -102,8 +102,10 @@ class Reviewer:
             pod = decode_pod(request.object)
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
-        # Where it will be is what the API server says, whatever its author wrote.
-        sizing = self._admission.size(replace(pod, namespace=request.namespace))
+        if pod.namespace != request.namespace:
+            # Where it will be is what the API server says, whatever its author wrote.
+            pod = replace(pod, namespace=request.namespace)
+        sizing = self._admission.size(pod)
         status = Status.APPLIED if sizing.patch else Status.SKIPPED
         return Review(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
 

@@ -30,4 +30,8 @@ Patch: TypeAlias = tuple[Operation, ...]
 
 def pointer(*keys: str | int) -> str:
     """The JSON Pointer (RFC 6901) that leads through the keys."""
+    path = "/" + "/".join(map(str, keys))
+    if "~" not in path and path.count("/") == len(keys):
+        # Nothing is to be escaped; asked for several times for each new pod.
+        return path
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in keys)

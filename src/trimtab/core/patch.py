@@ -128,8 +128,11 @@ class _Door:
     def wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
+        is_same = all(one is own for one, own in zip(pod.containers, asked, strict=True))
         recommended = recommended_for_pod(
-            replace(pod, containers=tuple(asked)), self.autoscaler, self.limit_ranges
+            pod if is_same else replace(pod, containers=tuple(asked)),
+            self.autoscaler,
+            self.limit_ranges,
         )
         wishes = []
         for container, own in zip(pod.containers, asked, strict=True):
@@ -180,6 +183,10 @@ def _asks_for_more(wish: _Wish) -> bool:
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:
     """The container before its boost; the API server has not yet refused what is below zero."""
     requests, limits = container.spec.requests or NO_AMOUNTS, container.spec.limits or NO_AMOUNTS
+    if original is None and not any(
+        amount < 0 for amount in (*requests.values(), *limits.values())
+    ):
+        return container
     if original is not None:
         requests = _with_cpu(requests, original.requests or NO_AMOUNTS)
         limits = _with_cpu(limits, original.limits or NO_AMOUNTS)

@@ -284,6 +284,22 @@ async def test_a_token_file_that_is_missing_is_an_error_until_it_is_there(tmp_pa
             "maximum resolution",
             id="a query has too many moments",
         ),
+        pytest.param(
+            (422, '{"errorType":"execution","error":"query processing would load too many"}'),
+            TooMuchHistoryError,
+            "would load too many",
+            id="a query has too many samples",
+        ),
+        pytest.param((413, "no"), TooMuchHistoryError, "no", id="an answer is too large"),
+        pytest.param(
+            (503, '{"error":"cannot select more than -search.maxSamplesPerQuery"}'),
+            TooMuchHistoryError,
+            "cannot select",
+            id="somebody else finds it too much",
+        ),
+        pytest.param(
+            (429, "too many requests"), HistoryError, "429", id="we ask too often, not too much"
+        ),
     ],
 )
 async def test_a_refusal_is_an_error_of_our_own(

@@ -36,8 +36,13 @@ from trimtab.core.settings_errors import require_at_least, require_interval
 
 _CONNECT_SECONDS: Final = 10
 _SHOWN: Final = 200
-_TOO_MUCH: Final = ("too many samples", "exceeded maximum resolution", "exceeds the limit")
-"""What those that speak this API say of queries that are too large."""
+_TOO_MUCH: Final = ("too many", "exceed", "hit the max", "cannot select more than")
+"""What Prometheus, Thanos, Mimir and VictoriaMetrics say of queries that are too large."""
+_TOO_MUCH_STATUSES: Final = (
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    # Prometheus: a query that makes sense, but could not be carried out.
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +193,8 @@ class QueryClient:
     def _refusal(self, status: int, body: bytes) -> HistoryError:
         told = decode_query_refusal(body)
         message = told.message or body[:_SHOWN].decode(errors="replace") or str(status)
-        is_too_much = told.kind == "timeout" or any(text in message for text in _TOO_MUCH)
+        is_too_much = status in _TOO_MUCH_STATUSES or told.kind == "timeout"
+        is_too_much |= any(text in told.message for text in _TOO_MUCH)
         kind = TooMuchHistoryError if is_too_much else HistoryError
         return kind(f"{self.shown_address}: {message} ({status})")
 

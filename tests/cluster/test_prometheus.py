@@ -138,6 +138,17 @@ async def test_a_rate_finer_than_scrapes_are_still_has_samples() -> None:
     assert set(cpu.values.tolist()) == {500}
 
 
+async def test_how_often_it_is_scraped_need_not_be_known() -> None:
+    async with (
+        serving(FakePrometheus(strict=("[60000ms]",))) as fake,
+        a_source(fake) as (source, _),
+    ):
+        tell_usage(fake)
+        cpu = await source.fetch_usage(Resource.CPU, SHARD)
+
+    assert len(cpu) == 4
+
+
 async def test_without_any_series_that_is_what_is_said() -> None:
     async with serving(FakePrometheus()) as fake, a_source(fake) as (source, _):
         with pytest.raises(HistoryError, match="there are no series container_memory") as caught:

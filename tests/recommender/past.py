@@ -32,6 +32,8 @@ class Past:
     """How long it thinks about each answer."""
     most_moments: int = 10**9
     """Parts of more are too much."""
+    traced: list[Shard] = field(default_factory=list)
+    """The times of which pods were told."""
     asked: list[Shard] = field(default_factory=list)
     """The parts that were asked for, of CPU."""
     asked_at: list[float] = field(default_factory=list)
@@ -61,6 +63,9 @@ class Past:
     async def fetch_pods(self, shard: Shard) -> Sequence[PodTrace]:
         if self.is_down:
             raise HistoryError("nobody there")
+        if shard.moments > self.most_moments:
+            raise TooMuchHistoryError("too much")
+        self.traced.append(shard)
         return [PodTrace(pod, labels, shard.end.timestamp()) for pod, labels in self.labels.items()]
 
     def conventions(self) -> Mapping[str, str]:

@@ -158,9 +158,10 @@ async def test_a_part_that_is_too_much_is_halved_until_it_is_not() -> None:
     async with running(recommender):
         await passes(timedelta(seconds=1))
 
-    assert max(shard.moments for shard in past.answered) <= 50
-    assert all(two.begin - one.end == HOUR for one, two in pairwise(past.answered))
-    assert sum(shard.moments for shard in past.answered) == SAMPLES
+    for parts in (past.answered, past.traced):
+        assert max(shard.moments for shard in parts) <= 50
+        assert all(two.begin - one.end == HOUR for one, two in pairwise(parts))
+        assert sum(shard.moments for shard in parts) == SAMPLES
     assert cpu(world) > 800
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from trimtab.api import promql
 from trimtab.api.prometheus import LabelledSeries
-from trimtab.cluster.errors import HistoryError
+from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.prometheus_client import QueryClient
 from trimtab.core.conventions import (
     KNOWN_OWNER_LABELS,
@@ -188,13 +188,15 @@ class Prometheus:
         return chosen
 
     async def _find_interval(self, usage: UsageConvention) -> timedelta | None:
-        metric = self._names.memory_metric
-        return sample_interval(
-            {
-                span: await self._count(promql.count_samples(metric, usage, span))
-                for span in _INTERVAL_PROBES
-            }
-        )
+        counts: dict[timedelta, float] = {}
+        for span in _INTERVAL_PROBES:
+            query = promql.count_samples(self._names.memory_metric, usage, span)
+            try:
+                counts[span] = await self._count(query)
+            except TooMuchHistoryError:
+                # The shorter spans have told enough.
+                break
+        return sample_interval(counts)
 
     async def _find_pods(self) -> PodLabels | None:
         for labels in list_pod_labels(self._names.pod_labels):

@@ -15,7 +15,7 @@ from typing import Final
 from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
 from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.past_pods import restore_pods
+from trimtab.core.past_pods import PodTrace, restore_pods
 from trimtab.core.past_usage import Shard, halve, plan_shards
 from trimtab.core.replay import Replay
 from trimtab.core.resources import Resource
@@ -175,12 +175,22 @@ class HistoryKeeper:
             reading.shards[-1].end,
             reading.shards[0].step,
         )
-        traces = await self.source.fetch_pods(whole)
+        traces = await self._fetch_pods(whole)
         usage = reading.knowledge.usage
         learners = usage.links.learners
         names = [name for name in reading.names if name in learners]
         pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
         return Replay(usage, reading.namespace, names, pods)
+
+    async def _fetch_pods(self, shard: Shard) -> list[PodTrace]:
+        """What is known of past pods; of shorter and shorter times if that is too much at once."""
+        try:
+            return list(await self.source.fetch_pods(shard))
+        except TooMuchHistoryError:
+            halves = halve(shard)
+            if not halves:
+                raise
+        return [trace for half in halves for trace in await self._fetch_pods(half)]
 
     async def _read_part(self, reading: _Reading) -> None:
         shard, replay = reading.shards[0], reading.replay

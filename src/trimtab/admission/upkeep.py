@@ -5,6 +5,7 @@ step follows from them: `core/registration` says how we are asked, `core/keyring
 server believes. Any number of copies may do this at the same time, and stop at any point.
 """
 
+import os
 import ssl
 import tempfile
 from collections.abc import Mapping
@@ -39,6 +40,8 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 _MAX_STEPS: Final = 16
 """So many steps are taken in a row; whatever wants more is the same step again and again."""
+_MEMORY: Final = Path("/dev") / "shm"
+"""Where files never reach a disk, and can be written although the image is read-only."""
 _FIRST_DELAY: Final = timedelta(seconds=1)
 """Between two attempts to have a certificate at all."""
 
@@ -223,7 +226,8 @@ class WebhookUpkeep:
 
     def _show(self, context: ssl.SSLContext, certificate: ShownCertificate) -> None:
         # The standard library reads keys from files only; these are gone before anyone could look.
-        with tempfile.TemporaryDirectory(prefix="trimtab-") as directory:
+        place = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix="trimtab-", dir=place) as directory:
             load_pair(context, write_pair(Path(directory), certificate))
         self._shown, self._shown_since = certificate, self._clock.now()
         is_ours = bool(certificate.hosts)

@@ -6,6 +6,8 @@ from trimtab.simulation.runs import Report, run_seed
 from trimtab.simulation.scenarios import Size
 
 BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))
+TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0)
+"""The usual runs up to the moment at which all faults have ended."""
 
 
 def told(report: Report) -> str:
@@ -27,6 +29,24 @@ def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed()
 
 def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
     report = run_seed(503, Size(disturbed_hours=(3, 3)))
+
+    assert report.violations == (), told(report)
+
+
+def test_seed_596883236_admission_that_restarts_knows_the_owners_of_the_first_pods() -> None:
+    report = run_seed(596883236, BRIEF)
+
+    assert report.violations == (), told(report)
+
+
+def test_seed_700010_an_updater_that_was_cut_off_asks_how_old_a_new_lease_is() -> None:
+    report = run_seed(700010, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
+def test_seed_720000_an_updater_with_a_stale_view_ends_no_boost_twice() -> None:
+    report = run_seed(720000, TROUBLE_ONLY)
 
     assert report.violations == (), told(report)
 

@@ -36,7 +36,8 @@ _FLAGS: Final = cyclopts.Parameter(
 app = cyclopts.App(
     name="trimtab",
     help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
-    " without a cluster, the recommender, the updater, and simulated clusters.",
+    " without a cluster, the recommender, the updater, the admission controller, and simulated"
+    " clusters.",
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],

@@ -10,6 +10,7 @@ CPU milliseconds of this process are counted, each the median of some rounds.
 """
 
 import asyncio
+import gc
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from datetime import timedelta
 from random import Random
 from typing import Final
 
+from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.core.autoscalers import (
     Autoscaler,
     Condition,
@@ -174,6 +176,7 @@ def _a_pod(
 
 def main() -> None:
     """Print what plans and turns cost."""
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     print("CPU milliseconds                          first   again   statuses written")
     for autoscalers in SIZES:
         for name, has in (("nothing to do", ENOUGH), ("all to be changed", LITTLE)):

@@ -8,11 +8,13 @@ does not matter much.
 
 import argparse
 import asyncio
+import gc
 import sys
 import time
 from datetime import timedelta
 from random import Random
 
+from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
 from trimtab.core.pods import Allocation
 from trimtab.core.resources import Resource
@@ -66,6 +68,7 @@ def main() -> None:
     parser.add_argument("--replicas", type=int, default=10)
     parser.add_argument("--hours", type=float, default=24.0)
     given = parser.parse_args()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     for name, stack in (("the cluster alone", NONE), ("with all components", REAL)):
         begin = time.process_time()
         span = timedelta(hours=given.hours)

@@ -31,7 +31,7 @@ SAVING: Final = GRACE - timedelta(seconds=2)
 """How long to go on with it, so that there is time to say how far it came."""
 PATIENCE: Final = GRACE + timedelta(seconds=5)
 """How long all of the end may take."""
-_GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
+GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
 """With the usual ones, tens of thousands of records that stay are looked through all the time."""
 
 _BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
@@ -62,7 +62,7 @@ def run(
     patience: timedelta = PATIENCE,
 ) -> int:
     """Run a component to its end: 0 if it was told to end, which sets the event, 1 if it broke."""
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     try:
         uvloop.run(_heed_signals(main, patience))
     except FailedError:

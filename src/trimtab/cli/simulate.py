@@ -1,5 +1,6 @@
 """`trimtab simulate`: bad days for the real components, in a simulated cluster, from a seed."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.cli.usage import UsageError
 from trimtab.simulation.fleet import run_many
 from trimtab.simulation.runs import Report, describe_run, run_seed
@@ -34,6 +36,7 @@ def simulate(
     _check(seeds=seeds, hours=hours, jobs=jobs)
     size = Size() if hours is None else Size(disturbed_hours=(hours, hours))
     run = partial(run_seed, size=size)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     if seeds == 1:
         sys.stdout.write("\n".join(describe_run(seed, size)) + "\n")
         sys.stdout.flush()

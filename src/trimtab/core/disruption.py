@@ -98,14 +98,11 @@ def count_owned(
     settling: frozenset[str] = frozenset(),
 ) -> dict[WorkloadName, ReplicaGroup]:
     """The replica group of every owner, from all live pods with their direct owners."""
-    live: dict[WorkloadName, int] = {}
-    pending: Counter[WorkloadName] = Counter()
-    for owner, pod in pods:
-        if owner is not None:
-            # Every pod of every plan comes here, and a plain map counts fastest.
-            live[owner] = live.get(owner, 0) + 1
-            if pod.phase is PodPhase.PENDING or pod.uid in settling:
-                pending[owner] += 1
+    owned = [(owner, pod) for owner, pod in pods if owner is not None]
+    live = Counter([owner for owner, _ in owned])
+    pending = Counter(
+        [owner for owner, pod in owned if pod.phase is PodPhase.PENDING or pod.uid in settling]
+    )
     return {
         owner: ReplicaGroup(
             count, pending[owner], configured=_wanted(owner, configured.get(owner), count)

@@ -127,7 +127,7 @@ class KnownPods:
             self._live, self._live_in_order = live, sorted(live, key=_identity)
         return self._live_in_order
 
-    def recognise(self, snapshot: Snapshot) -> list[ObservedAutoscaler]:
+    def recognise(self, snapshot: Snapshot) -> Sequence[ObservedAutoscaler]:
         """The autoscalers of a snapshot: the very same as before where they say the same."""
         found = [
             known if known is not None and _says_the_same(known, each) else each

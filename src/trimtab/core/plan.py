@@ -89,7 +89,7 @@ class Planner:
         live = self._known.meet(snapshot)
         self._boosted = frozenset([known.identity[-1] for known in live if known.is_boosted])
         groups = disruption.count_owned(
-            ((known.owner, known.observed.pod) for known in live),
+            [(known.owner, known.observed.pod) for known in live],
             snapshot.configured_replicas,
             snapshot.settling,
         )

@@ -189,6 +189,8 @@ class CheckpointKeeper:
             and not knowledge.subjects[owner_of(draft)].is_about_others
             and is_lighter(draft.aggregate, found.aggregate, self.settings.usage)
         }
+        if not stored:
+            return set()
         # Open windows are left out of a checkpoint, but they are not forgotten.
         known = encode_histories(knowledge.usage, {name for name, _ in stored})
         return {key for key in stored if is_lighter(known[key], stored[key], self.settings.usage)}

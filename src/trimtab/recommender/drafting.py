@@ -37,21 +37,24 @@ def draft_checkpoints(
 
 def holds_anything(draft: Checkpoint) -> bool:
     """Whether anything is lost without it; a container that was only seen has taught nothing."""
-    aggregate, supplement = draft.aggregate, draft.supplement
-    weight = aggregate.cpu_histogram.total_weight + aggregate.memory_histogram.total_weight
-    return weight > 0 or (supplement is not None and supplement.knows_memory)
+    aggregate = draft.aggregate
+    if aggregate.cpu_histogram.total_weight + aggregate.memory_histogram.total_weight > 0:
+        return True
+    supplement = draft.supplement
+    return supplement is not None and supplement.knows_memory
 
 
 def is_same(draft: Checkpoint, stored: Checkpoint) -> bool:
     """Whether nothing was learned since the stored one was written."""
     ours, theirs = draft.aggregate, stored.aggregate
+    # Supplements come last: to compare them is to read them.
     return (
-        draft.fingerprint == stored.fingerprint
-        and draft.supplement == stored.supplement
+        ours.total_samples_count == theirs.total_samples_count
         and ours.version == theirs.version
-        and ours.total_samples_count == theirs.total_samples_count
+        and draft.fingerprint == stored.fingerprint
         and ours.cpu_histogram == theirs.cpu_histogram
         and ours.memory_histogram == theirs.memory_histogram
+        and draft.supplement == stored.supplement
     )
 
 

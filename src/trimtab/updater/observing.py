@@ -57,6 +57,8 @@ class _Seen:
     owner: OwnerKey | None
     is_boosted: bool
     observed: ObservedPod | None = None
+    ownership: Ownership | None = None
+    """By which it was observed; None also where an autoscaler of its namespace was unreadable."""
 
 
 class Observer:
@@ -84,8 +86,7 @@ class Observer:
         namespaces = self._namespaces(everywhere, autoscalers)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
         owners = await self._resolve_owners(pods)
-        self._owners.clear()
-        self._owners_under.clear()
+        self._forget_owners(owners)
         self._know_owners(owners)
         self._memory.forget_shown_evictions((seen.pod for seen in pods), now)
         observed = await self._resolve_targets(autoscalers)
@@ -169,10 +170,16 @@ class Observer:
 
     def _know_owners(self, owners: Mapping[OwnerKey, Ownership]) -> None:
         for key, ownership in owners.items():
-            if (before := self._owners.get(key)) is not None:
+            before = self._owners.get(key)
+            if before is not None and before.topmost != ownership.topmost:
                 self._owners_under[before.topmost].discard(key)
-            self._owners[key] = ownership
+            # The same record while nothing changed, so that its pods need no new look.
+            self._owners[key] = before if before == ownership else ownership
             self._owners_under[ownership.topmost].add(key)
+
+    def _forget_owners(self, standing: Container[OwnerKey]) -> None:
+        for key in [key for key in self._owners if key not in standing]:
+            self._owners_under[self._owners.pop(key).topmost].discard(key)
 
     async def _resolve_owners(self, pods: Iterable[_Seen]) -> dict[OwnerKey, Ownership]:
         one_each = {seen.owner: seen.pod for seen in pods if seen.owner is not None}
@@ -231,18 +238,32 @@ class Observer:
 
     def _observe_pods(self, pods: Iterable[_Seen]) -> list[ObservedPod]:
         unreadable = {each.namespace for each in self._cluster.autoscalers.unreadable}
-        return [self._observe_pod(seen, unreadable) for seen in pods]
+        if unreadable or self._memory.evicted:
+            return [self._observe_pod(seen, unreadable) for seen in pods]
+        owners = self._owners
+        return [
+            before
+            if (before := seen.observed) is not None
+            and seen.ownership is not None
+            and seen.owner is not None
+            and owners.get(seen.owner) is seen.ownership
+            else self._observe_pod(seen, unreadable)
+            for seen in pods
+        ]
 
     def _observe_pod(self, seen: _Seen, unreadable: Container[str]) -> ObservedPod:
         """The pod as plans see it: the same record as before where nothing changed."""
         pod, before = seen.pod, seen.observed
-        workload = self._topmost(seen.owner)
-        in_doubt = (pod.owner is not None and workload is None) or pod.namespace in unreadable
+        ownership = None if seen.owner is None else self._owners.get(seen.owner)
+        workload = None if ownership is None else ownership.topmost
+        is_hidden = pod.namespace in unreadable
+        in_doubt = (pod.owner is not None and workload is None) or is_hidden
         if pod.uid in self._memory.evicted:
             # What we have evicted is as good as gone, whatever the view still shows.
             return ObservedPod(replace(pod, is_deleting=True), workload, is_in_doubt=in_doubt)
         if before is None or (before.workload, before.is_in_doubt) != (workload, in_doubt):
             before = seen.observed = ObservedPod(pod, workload, is_in_doubt=in_doubt)
+        seen.ownership = None if is_hidden else ownership
         return before
 
     def _reviews(

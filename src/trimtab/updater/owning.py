@@ -4,7 +4,8 @@ Well-known kinds are answered from stores; others may take a request, so several
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -89,13 +90,16 @@ async def resolve_targets(
 async def _for_each(
     items: Iterable[ItemT], work: Callable[[ItemT], Awaitable[None]], concurrency: int
 ) -> None:
-    given = list(items)
-    remaining = iter(given)
+    waiting = deque(items)
     async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, len(given))):
-            group.create_task(_work_off(remaining, work))
+        for _ in range(min(concurrency, len(waiting))):
+            group.create_task(_work_off(waiting, work))
+            # Stores answer at once: whoever asks nobody else needs no help.
+            await asyncio.sleep(0)
+            if not waiting:
+                break
 
 
-async def _work_off(remaining: Iterator[ItemT], work: Callable[[ItemT], Awaitable[None]]) -> None:
-    for item in remaining:
-        await work(item)
+async def _work_off(waiting: deque[ItemT], work: Callable[[ItemT], Awaitable[None]]) -> None:
+    while waiting:
+        await work(waiting.popleft())

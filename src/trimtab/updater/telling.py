@@ -61,7 +61,8 @@ async def publish_all(
     concurrency: int,
 ) -> int:
     """How many of the conditions could be written; the others have to wait for the next tick."""
-    remaining = iter(list(renewed))
+    given = list(renewed)
+    remaining = iter(given)
     written = 0
 
     async def work_off() -> None:
@@ -74,7 +75,7 @@ async def publish_all(
             written += 1
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
+        for _ in range(min(concurrency, len(given))):
             group.create_task(work_off())
     return written
 

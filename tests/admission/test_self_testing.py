@@ -42,7 +42,7 @@ class Stage:
         self.world = World(clock=VirtualClock(), random=Random(1))
         admitting = Admitting(self.world)
         if answers:
-            admitting.webhook = self._answer
+            admitting.webhooks = [self._answer]
         self.host = SimulatedWebhookHost(self.world, admitting)
         self.refusal: ApiError | None = None
         """What every trial is refused with."""

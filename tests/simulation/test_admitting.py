@@ -40,7 +40,7 @@ async def create(
     world: World, template: PodTemplate | None = None, *, webhook: Patching | None = None
 ) -> Pod:
     admitting = Admitting(world)
-    admitting.webhook = webhook
+    admitting.webhooks = [] if webhook is None else [webhook]
     return await admitting.create_pod("default", "web-1", template or a_template(), SET)
 
 
@@ -115,7 +115,7 @@ async def test_the_webhook_sees_defaults_but_neither_identity_nor_generated_name
 
 async def _create_in_order(world: World, webhook: Patching) -> None:
     admitting = Admitting(world)
-    admitting.webhook = webhook
+    admitting.webhooks = [webhook]
     owner = a_workload("StatefulSet", "db", uid="db").reference
     await admitting.create_pod("default", "db-0", a_template("db"), owner)
 
@@ -135,7 +135,7 @@ async def test_what_a_webhook_leaves_open_is_defaulted_once_more() -> None:
 async def test_another_webhook_may_undo_what_ours_did() -> None:
     world = a_world()
     admitting = Admitting(world)
-    admitting.webhook = Patching(MORE)
+    admitting.webhooks = [Patching(MORE)]
     admitting.later_webhooks.append(lambda before, _: before)
     pod = await admitting.create_pod("default", "web-1", a_template(), SET)
 
@@ -191,3 +191,13 @@ async def test_times_have_whole_seconds_as_on_the_wire() -> None:
     pod = await create(world)
 
     assert pod.created_at == START + timedelta(seconds=1)
+
+
+@virtually
+async def test_of_several_copies_each_answers_in_its_turn() -> None:
+    admitting, copies = Admitting(a_world()), [Patching(()), Patching(())]
+    admitting.webhooks = [*copies]
+    for number in range(4):
+        await admitting.create_pod("default", f"web-{number}", a_template(), SET)
+
+    assert [len(copy.seen) for copy in copies] == [2, 2]

@@ -66,6 +66,19 @@ def resized(
     return scene
 
 
+def rescued(
+    requests: tuple[int, int], budget: DisruptionBudget | None = None, **pod: object
+) -> Scene:
+    """A pod that may only be evicted is resized in place, perhaps because of a budget."""
+
+    async def scene(stage: Stage) -> None:
+        if budget is not None:
+            stage.world.budgets.put(budget)
+        await resized(requests, UpdateMode.RECREATE, POLICY, **pod)(stage)
+
+    return scene
+
+
 def resized_after_an_edit(minutes_later: int) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_pods(1)
@@ -345,6 +358,24 @@ SINS = [
         resized((200, None), UpdateMode.RECREATE),
         resized((200, None), UpdateMode.IN_PLACE_OR_RECREATE),
         id="Recreate resizes",
+    ),
+    pytest.param(
+        Modes,
+        rescued((200, 200 * MIB), containers=(KILLED,)),
+        rescued((200, 200 * MIB), BUDGET, containers=(KILLED,)),
+        id="Recreate resizes a dying pod that nothing keeps from eviction",
+    ),
+    pytest.param(
+        Modes,
+        rescued((200, 200 * MIB), BUDGET),
+        rescued((200, 200 * MIB), BUDGET, containers=(KILLED,)),
+        id="Recreate resizes a protected pod that is well",
+    ),
+    pytest.param(
+        Modes,
+        rescued((50, 200 * MIB), BUDGET, containers=(KILLED,)),
+        rescued((100, 200 * MIB), BUDGET, containers=(KILLED,)),
+        id="Recreate takes something away from a dying pod",
     ),
     pytest.param(Modes, evicted(UpdateMode.OFF), evicted(UpdateMode.RECREATE), id="Off evicts"),
     pytest.param(

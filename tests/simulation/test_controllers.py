@@ -116,7 +116,7 @@ async def test_a_quota_that_is_full_is_asked_ever_more_rarely() -> None:
         return ()
 
     async with a_cluster() as cluster:
-        cluster.admitting.webhook = webhook
+        cluster.admitting.webhooks = [webhook]
         cluster.world.quotas.put(Quota("default", "room", amounts(cpu=0)))
         cluster.world.add_workload(a_workload("ReplicaSet", replicas=50))
         await passing(minutes=5)
@@ -149,7 +149,7 @@ async def test_a_slow_webhook_delays_nobody_but_those_who_ask_it() -> None:
         return None
 
     async with a_cluster() as cluster:
-        cluster.admitting.webhook = webhook
+        cluster.admitting.webhooks = [webhook]
         cluster.world.add_workload(a_workload("ReplicaSet", "slow", replicas=30))
         cluster.world.add_workload(a_workload("ReplicaSet", "quick", replicas=30))
         await passing(seconds=5)
@@ -168,7 +168,7 @@ async def test_a_workload_that_changes_while_its_pods_are_made_is_looked_at_agai
         return None
 
     async with a_cluster() as cluster:
-        cluster.admitting.webhook = webhook
+        cluster.admitting.webhooks = [webhook]
         workload = cluster.world.add_workload(a_workload("ReplicaSet", replicas=1))
         await passing(seconds=5)
         cluster.change(workload, replicas=0)

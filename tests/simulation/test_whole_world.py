@@ -187,3 +187,19 @@ def test_what_the_real_components_do_does_not_depend_on_how_python_hashes() -> N
     }
 
     assert len(digests) == 1
+
+
+def test_when_a_second_copy_of_admission_ends_the_first_one_answers_again() -> None:
+    async def run() -> list[int]:
+        async with Simulation(random=Random(1)) as simulation:
+            furnish(simulation.world, 1)
+            admission = REAL.build(simulation)["admission"]
+            simulation.add("admission", admission)
+            copy = simulation.add("admission-copy", admission)
+            await simulation.clock.sleep(timedelta(minutes=1))
+            counts = [len(simulation.admitting.webhooks)]
+            copy.crash()
+            await simulation.clock.sleep(timedelta(minutes=1))
+            return [*counts, len(simulation.admitting.webhooks)]
+
+    assert run_virtually(run()) == [2, 1]

@@ -27,7 +27,9 @@ class Admitting:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.webhook: Webhook | None = None
+        self.webhooks: list[Webhook] = []
+        """The copies of the admission controller that answer now, each in its turn."""
+        self._turn = 0
         self.outages = 0
         """For how many reasons the webhook cannot be reached now."""
         self.later_webhooks: list[Callable[[Pod, Pod], Pod]] = []
@@ -57,9 +59,11 @@ class Admitting:
         return self._changed(pod, await self._ask(pod))
 
     async def _ask(self, wanted: Pod) -> Patch | None:
-        if self.webhook is None or self.outages:
+        if not self.webhooks or self.outages:
             return None
-        return await self.webhook(_as_asked(wanted))
+        self._turn += 1
+        webhook = self.webhooks[self._turn % len(self.webhooks)]
+        return await webhook(_as_asked(wanted))
 
     def _render(
         self, namespace: str, name: str, template: PodTemplate, owner: OwnerReference | None

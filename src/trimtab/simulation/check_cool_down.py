@@ -51,9 +51,10 @@ class CoolDown(Checker):
 
 
 def _may_be_changed_at_once(pod: Pod) -> bool:
-    return pod.resize is not None or any(map(_ran_out_of_memory, pod.containers))
+    return pod.resize is not None or any(map(ran_out_of_memory, pod.containers))
 
 
-def _ran_out_of_memory(container: Container) -> bool:
+def ran_out_of_memory(container: Container) -> bool:
+    """Whether a container was killed for want of memory when it last ended."""
     ends = (container.termination, container.last_termination)
     return any(end is not None and end.is_oom_kill for end in ends)

@@ -10,6 +10,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import BOTH, Resource
+from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
 from trimtab.simulation.rules import Checker
 
@@ -23,7 +24,8 @@ class Modes(Checker):
     """A pod is evicted or resized only as its autoscaler's mode says: UpscaleOnly never shrinks it.
 
     Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
-    without an autoscaler is nobody's business.
+    without an autoscaler is nobody's business. A pod that dies for want of memory and that a
+    PodDisruptionBudget keeps from eviction may grow in place wherever it may be evicted (F22).
     """
 
     def observe(self, fact: Fact) -> Iterator[str]:
@@ -37,10 +39,23 @@ class Modes(Checker):
             case PodResized(actor=actor, before=before, after=after):
                 governors = self.past.governors(before, acts_on_running_pods)
                 possible: list[Autoscaler | None] = [*governors] or [None]
-                if not any(_may_resize(before, after, governor) for governor in possible):
+                is_rescue = self._is_protected(before) and _rescues(before, after, governors)
+                if not is_rescue and not any(_may_resize(before, after, one) for one in possible):
                     yield f"{actor} resized {_name(before)} under {_mode(governors)}"
             case _:
                 return
+
+    def _is_protected(self, pod: Pod) -> bool:
+        budgets = [each for each in self.world.budgets if each.namespace == pod.namespace]
+        return any(each.selector.matches(pod.labels) for each in budgets)
+
+
+def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
+    """Whether a pod that has died for want of memory gets more, and nothing less."""
+    pairs = list(zip(before.containers, after.containers, strict=True))
+    may_go = any(governor.mode in _EVICTING for governor in governors)
+    has_died = any(map(ran_out_of_memory, before.containers))
+    return may_go and has_died and not any(_shrinks(old, new, ()) for old, new in pairs)
 
 
 def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:

@@ -118,10 +118,13 @@ async def run_admission(admitting: Admitting, surroundings: Surroundings) -> Non
         passes_test=passes_test,
     )
     await surroundings.cluster.synced()
-    admitting.webhook = webhook
-    async with asyncio.TaskGroup() as group:
-        group.create_task(admission.run())
-        group.create_task(lease.run())
+    admitting.webhooks.append(webhook)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(admission.run())
+            group.create_task(lease.run())
+    finally:
+        admitting.webhooks.remove(webhook)
 
 
 def _elector(surroundings: Surroundings, lease: str) -> Elector:

@@ -2,6 +2,8 @@
 
 import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,14 @@ def test_without_a_cluster_it_ends_with_code_1(
 
     assert code == 1
     assert "no way to a cluster" in capsys.readouterr().err
+
+
+def test_nothing_is_imported_that_only_others_need() -> None:
+    """Every megabyte counts where there are three copies of us and five pods."""
+    look = "import sys, trimtab.cli.admission; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", look], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert "trimtab.admission.serving" in found
+    assert {"numpy", "cryptography", "trimtab.recommender", "trimtab.simulation"}.isdisjoint(found)

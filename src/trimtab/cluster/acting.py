@@ -2,28 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
-from trimtab.api.checkpoints import (
-    Checkpoint,
-    decode_checkpoint_annotations,
-    encode_checkpoint,
-    encode_checkpoint_patch,
-)
 from trimtab.api.encoding import encode
 from trimtab.api.events import Event
 from trimtab.api.eviction_requests import encode_eviction
 from trimtab.api.leases import Lease, decode_lease, encode_lease
-from trimtab.cluster import paths
+from trimtab.cluster import checkpoint_wire, paths
 from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
 from trimtab.cluster.event_log import EventLog
-from trimtab.cluster.ports import Store
 from trimtab.cluster.rights import MissingRights
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
+
+if TYPE_CHECKING:
+    from trimtab.api.checkpoints import Checkpoint
+    from trimtab.cluster.ports import Store
 
 _LEASES: Final = "coordination.k8s.io/v1"
 
@@ -31,7 +28,7 @@ _LEASES: Final = "coordination.k8s.io/v1"
 class Acts:
     """The acts of a real cluster; what is known of stored checkpoints comes from their store."""
 
-    def __init__(self, client: Client, checkpoints: Store[Checkpoint]) -> None:
+    def __init__(self, client: Client, checkpoints: "Store[Checkpoint]") -> None:
         self._client = client
         self._checkpoints = checkpoints
         self._rights = MissingRights()
@@ -76,7 +73,7 @@ class Acts:
             with self._rights.noted("publish status"):
                 await self._patch_if_it_applies(path, patch)
 
-    async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+    async def save_checkpoint(self, checkpoint: "Checkpoint") -> None:
         """Write a checkpoint, making the object if there is none."""
         stored = self._checkpoints.find(checkpoint.namespace, checkpoint.written_name)
         with self._rights.noted("save checkpoint"):
@@ -131,28 +128,30 @@ class Acts:
         """Tell what happened; equal events are counted, and a failure is nobody's problem."""
         await self._events.emit(event)
 
-    async def _create_checkpoint(self, checkpoint: Checkpoint) -> None:
+    async def _create_checkpoint(self, checkpoint: "Checkpoint") -> None:
         path = paths.checkpoints(checkpoint.namespace)
         try:
-            await self._client.post(path, encode_checkpoint(checkpoint))
+            await self._client.post(path, checkpoint_wire.encode_checkpoint(checkpoint))
         except ConflictError:
             # It exists, and the store does not know it yet, or cannot read it.
             found = await self._client.fetch(paths.item(path, checkpoint.written_name))
-            await self._patch_checkpoint(checkpoint, decode_checkpoint_annotations(found))
+            await self._patch_checkpoint(
+                checkpoint, checkpoint_wire.decode_checkpoint_annotations(found)
+            )
 
-    async def _overwrite_checkpoint(self, checkpoint: Checkpoint, stored: Checkpoint) -> None:
+    async def _overwrite_checkpoint(self, checkpoint: "Checkpoint", stored: "Checkpoint") -> None:
         try:
             await self._patch_checkpoint(checkpoint, stored.annotations)
         except NotFoundError:
             # The store does not know yet that somebody has deleted it.
             path = paths.checkpoints(checkpoint.namespace)
-            await self._client.post(path, encode_checkpoint(checkpoint))
+            await self._client.post(path, checkpoint_wire.encode_checkpoint(checkpoint))
 
     async def _patch_checkpoint(
-        self, checkpoint: Checkpoint, annotations: Mapping[str, str]
+        self, checkpoint: "Checkpoint", annotations: Mapping[str, str]
     ) -> None:
         path = paths.item(paths.checkpoints(checkpoint.namespace), checkpoint.written_name)
-        body = encode_checkpoint_patch(checkpoint, stored=annotations)
+        body = checkpoint_wire.encode_checkpoint_patch(checkpoint, stored=annotations)
         await self._client.patch(path, body)
 
     async def _patch_seen(self, pod: Pod, patch: Patch, subresource: str = "") -> None:

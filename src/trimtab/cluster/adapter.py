@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import Checkpoint, decode_checkpoint
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.namespaces import decode_namespace
@@ -18,6 +17,7 @@ from trimtab.api.quotas import decode_quota
 from trimtab.cluster import paths
 from trimtab.cluster.abilities import Abilities
 from trimtab.cluster.acting import Acts
+from trimtab.cluster.checkpoint_wire import decode_checkpoint
 from trimtab.cluster.client import Client
 from trimtab.cluster.evictions import MemoryEvictions
 from trimtab.cluster.feeding import Feed, Kind
@@ -32,6 +32,9 @@ from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
 from trimtab.core.quotas import Quota
+
+if TYPE_CHECKING:
+    from trimtab.api.checkpoints import Checkpoint
 
 RecordT = TypeVar("RecordT")
 
@@ -138,7 +141,7 @@ class LiveCluster(Acts):
 
     pods: IndexedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
-    checkpoints: Store[Checkpoint]
+    checkpoints: "Store[Checkpoint]"
     nodes: Store[Node]
     namespaces: Store[Namespace]
     owners: Owners

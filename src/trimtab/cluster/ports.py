@@ -4,30 +4,35 @@ Shaped by what a component needs to decide and do, not by REST. Two worlds stand
 Kubernetes API server, and a simulated cluster in virtual time. Acts raise errors of `errors.py`.
 """
 
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
+from __future__ import annotations
 
-from trimtab.api.checkpoints import Checkpoint
-from trimtab.api.events import Event
-from trimtab.api.evictions import MemoryEviction
-from trimtab.api.external_metrics import PodGroup
-from trimtab.api.leases import Lease
-from trimtab.api.lists import Unreadable
-from trimtab.api.metrics import UsageColumns
-from trimtab.api.secrets import Secret
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.namespaces import Namespace
-from trimtab.core.nodes import Node
-from trimtab.core.operations import Patch
-from trimtab.core.past_pods import PodTrace
-from trimtab.core.past_usage import PastUsage, Shard
-from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.quotas import Quota
-from trimtab.core.registration import Registration
-from trimtab.core.resources import Resource
-from trimtab.core.workloads import Workload
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    # Only types stand here, and some of them would bring numpy to who does not need it.
+    from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+    from trimtab.api.checkpoints import Checkpoint
+    from trimtab.api.events import Event
+    from trimtab.api.evictions import MemoryEviction
+    from trimtab.api.external_metrics import PodGroup
+    from trimtab.api.leases import Lease
+    from trimtab.api.lists import Unreadable
+    from trimtab.api.metrics import UsageColumns
+    from trimtab.api.secrets import Secret
+    from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+    from trimtab.core.limit_ranges import LimitRangeItem
+    from trimtab.core.namespaces import Namespace
+    from trimtab.core.nodes import Node
+    from trimtab.core.operations import Patch
+    from trimtab.core.past_pods import PodTrace
+    from trimtab.core.past_usage import PastUsage, Shard
+    from trimtab.core.pods import Pod, WorkloadName
+    from trimtab.core.quotas import Quota
+    from trimtab.core.registration import Registration
+    from trimtab.core.resources import Resource
+    from trimtab.core.workloads import Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rig import controlplane, node, programs
+from rig import controlplane, node, node_settings, programs, prometheus
 from rig.controlplane import ControlPlane, Part
 from rig.node import Node
+from rig.prometheus import Prometheus
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,6 +74,29 @@ def node_namespace(node_cluster: Node) -> Iterator[str]:
     pods = f"/api/v1/namespaces/{name}/pods"
     node_cluster.plane.request("DELETE", pods)
     node_cluster.plane.wait_for(pods, lambda found: not found["items"])
+
+
+@pytest.fixture(scope="session")
+def fake_prometheus(cluster: ControlPlane) -> Iterator[Prometheus]:
+    """A Prometheus of the cluster with the fake node."""
+    skip_without_prometheus()
+    with prometheus.running(cluster, prometheus.fake_usage(cluster)) as ready:
+        yield ready
+
+
+@pytest.fixture(scope="session")
+def node_prometheus(node_cluster: Node) -> Iterator[Prometheus]:
+    """A Prometheus of the cluster with the real node."""
+    skip_without_prometheus()
+    target = prometheus.cadvisor(f"{node_cluster.place.address}:{node_settings.PORT}")
+    with prometheus.running(node_cluster.plane, target) as ready:
+        yield ready
+
+
+def skip_without_prometheus() -> None:
+    reason = prometheus.why_not()
+    if reason:
+        pytest.skip(f"no Prometheus: {reason}")
 
 
 @pytest.hookimpl(wrapper=True)

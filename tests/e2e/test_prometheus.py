@@ -1,11 +1,10 @@
 """Prometheus over real and fake usage: the series that history is read from are there."""
 
 import secrets
-from collections.abc import Iterator
 
 import pytest
 
-from rig import node_settings, prometheus, workers
+from rig import prometheus, workers
 from rig.controlplane import ControlPlane
 from rig.node import Node
 from rig.prometheus import Prometheus
@@ -13,29 +12,6 @@ from rig.prometheus import Prometheus
 pytestmark = pytest.mark.e2e
 
 USAGE = {"kwok.x-k8s.io/usage-cpu": "250m", "kwok.x-k8s.io/usage-memory": "64Mi"}
-
-
-@pytest.fixture(scope="session")
-def fake_prometheus(cluster: ControlPlane) -> Iterator[Prometheus]:
-    """A Prometheus of the cluster with the fake node."""
-    skip_without_prometheus()
-    with prometheus.running(cluster, prometheus.fake_usage(cluster)) as ready:
-        yield ready
-
-
-@pytest.fixture(scope="session")
-def node_prometheus(node_cluster: Node) -> Iterator[Prometheus]:
-    """A Prometheus of the cluster with the real node."""
-    skip_without_prometheus()
-    target = prometheus.cadvisor(f"{node_cluster.place.address}:{node_settings.PORT}")
-    with prometheus.running(node_cluster.plane, target) as ready:
-        yield ready
-
-
-def skip_without_prometheus() -> None:
-    reason = prometheus.why_not()
-    if reason:
-        pytest.skip(f"no Prometheus: {reason}")
 
 
 def test_the_usage_of_a_fake_pod_can_be_queried_as_annotated(

@@ -122,9 +122,7 @@ def test_a_pod_disruption_budget_holds_pods_until_it_allows_evictions(
         )
         told = stage.condition("UpdatesHeld")
         stands = stage.uids() == set(uids)
-        path = f"/apis/policy/v1/namespaces/{stage.namespace}/poddisruptionbudgets/web"
-        patch = json.dumps({"spec": {"maxUnavailable": 1}}).encode()
-        stage.plane.request("PATCH", path, patch, MERGE)
+        stage.allow_unavailable(1)
         stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
         refused = run.metric('vpa_updater_acts_total{act="Evict",result="PodDisruptionBudget"}')
 

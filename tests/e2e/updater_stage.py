@@ -17,6 +17,12 @@ from trimtab.api.times import format_micro_time
 
 MERGE = "application/merge-patch+json"
 AUTOSCALING = "autoscaling.k8s.io/v1"
+WORKLOADS = {
+    "Deployment": ("apps/v1", "deployments"),
+    "ReplicaSet": ("apps/v1", "replicasets"),
+    "ReplicationController": ("v1", "replicationcontrollers"),
+    "StatefulSet": ("apps/v1", "statefulsets"),
+}
 HIGHER_CPU = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
 HIGHER_MEMORY = {"resources": ["memory"], "changeRequirement": "TargetHigherThanRequests"}
 HIGHER = {"resources": ["cpu", "memory"], "changeRequirement": "TargetHigherThanRequests"}
@@ -27,7 +33,7 @@ updater = partial(running, "updater")
 
 
 class Stage:
-    """A namespace with Deployments and their autoscalers."""
+    """A namespace with workloads and their autoscalers."""
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self.plane = plane
@@ -39,23 +45,31 @@ class Stage:
         self,
         name: str = "web",
         *requests: Json,
+        kind: str = "Deployment",
         replicas: int = 2,
         annotations: dict[str, str] | None = None,
+        limits: Json | None = None,
     ) -> list[str]:
-        """A Deployment with a container for each of the requests; the uids of its pods."""
+        """A workload with a container for each of the requests; the uids of its pods."""
         containers = [
-            {"name": f"c{index}", "image": "none", "resources": {"requests": each}}
+            {
+                "name": f"c{index}",
+                "image": "none",
+                "resources": {"requests": each, "limits": limits or {}},
+            }
             for index, each in enumerate(requests or (SMALL,))
         ]
-        metadata = {"labels": {"app": name}, "annotations": annotations or {}}
+        labels = {"app": name}
+        metadata = {"labels": labels, "annotations": annotations or {}}
         spec = {
             "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
+            "selector": labels if kind == "ReplicationController" else {"matchLabels": labels},
             "template": {"metadata": metadata, "spec": {"containers": containers}},
         }
-        self._create(
-            f"/apis/apps/v1/namespaces/{self.namespace}/deployments", "apps/v1", name, spec
-        )
+        version, resource = WORKLOADS[kind]
+        root = "/api/v1" if version == "v1" else f"/apis/{version}"
+        path = f"{root}/namespaces/{self.namespace}/{resource}"
+        self._create(path, version, name, spec, kind=kind)
         pods = self.wait_for_pods(
             lambda pods: len(pods) == replicas and all(map(reports_resources, pods)), name
         )
@@ -65,15 +79,16 @@ class Stage:
         self,
         *targets: Json,
         name: str = "web",
+        kind: str = "Deployment",
         mode: str = "Recreate",
         requirements: list[Json] | None = None,
         **spec: Any,
     ) -> None:
-        """An autoscaler of the Deployment, with bounds that are the targets themselves."""
+        """An autoscaler of the workload, with bounds that are the targets themselves."""
         policy = {"updateMode": mode, "evictionRequirements": requirements or []}
-        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+        target = {"apiVersion": WORKLOADS[kind][0], "kind": kind, "name": name}
         wanted = {"targetRef": target, "updatePolicy": policy, **spec}
-        self._create(self._autoscalers, AUTOSCALING, name, wanted)
+        self._create(self._autoscalers, AUTOSCALING, name, wanted, kind="VerticalPodAutoscaler")
         self.recommend(*targets or (TARGET,), name=name)
 
     def recommend(self, *targets: Json, name: str = "web") -> None:
@@ -98,6 +113,11 @@ class Stage:
         self.plane.wait_for(
             f"{path}/{name}", lambda found: found.get("status", {}).get("observedGeneration")
         )
+
+    def allow_unavailable(self, count: int, name: str = "web") -> None:
+        """Let the PodDisruptionBudget allow that many pods to be down."""
+        path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/{name}"
+        self._patch(path, {"spec": {"maxUnavailable": count}})
 
     def promise_admission(self) -> None:
         """The lease that an admission controller would renew, written once."""
@@ -139,8 +159,19 @@ class Stage:
         told: Json = conditions(found)[kind]
         return told
 
-    def _create(self, path: str, version: str, name: str, spec: Json, *, kind: str = "") -> None:
-        kind = kind or ("Deployment" if version == "apps/v1" else "VerticalPodAutoscaler")
+    def kill(self, pod: Json) -> None:
+        """Delete the pod, as somebody might; return when it is gone."""
+        path = f"{self._pods}/{pod['metadata']['name']}"
+        self.plane.request("DELETE", path)
+        uid = pod["metadata"]["uid"]
+        self.wait_for_pods(lambda pods: uid not in {each["metadata"]["uid"] for each in pods})
+
+    def limit(self, item: Json) -> None:
+        """Let pods of the namespace have only so much."""
+        path = f"/api/v1/namespaces/{self.namespace}/limitranges"
+        self._create(path, "v1", "bounds", {"limits": [item]}, kind="LimitRange")
+
+    def _create(self, path: str, version: str, name: str, spec: Json, *, kind: str) -> None:
         manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
         self.plane.create(path, manifest)
 

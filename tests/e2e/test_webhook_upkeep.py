@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -166,14 +167,22 @@ class Controller:
 
 @dataclass
 class Load:
-    """Pods that are created all the time, by several at once."""
+    """Pods that are created all the time, by several at once, and one who doubts the webhook.
+
+    API servers keep their connections; who doubts makes a new one each time, and believes what
+    the registration said a moment before.
+    """
 
     scene: Scene
+    port: int
     answers: list[tuple[int, bytes]] = field(default_factory=list)
+    greetings: list[str] = field(default_factory=list)
+    """What came of each handshake; empty if it was good."""
 
     def __enter__(self) -> Self:
         self._ends = threading.Event()
-        self._threads = [threading.Thread(target=self._create) for _ in range(3)]
+        works = (self._create, self._create, self._create, self._doubt)
+        self._threads = [threading.Thread(target=work) for work in works]
         for thread in self._threads:
             thread.start()
         return self
@@ -187,6 +196,18 @@ class Load:
         while not self._ends.is_set():
             self.answers.append(self.scene.try_pod())
 
+    def _doubt(self) -> None:
+        while not self._ends.is_set():
+            trust = ssl.create_default_context(cadata="".join(self.scene.bundle().values()))
+            try:
+                with (
+                    socket.create_connection((LOOPBACK, self.port)) as plain,
+                    trust.wrap_socket(plain, server_hostname=LOOPBACK),
+                ):
+                    self.greetings.append("")
+            except ssl.SSLCertVerificationError as error:
+                self.greetings.append(str(error))
+
     def go_on(self, count: int = 50) -> None:
         """Return when so many more pods have been created."""
         wanted = len(self.answers) + count
@@ -194,8 +215,10 @@ class Load:
             lambda: len(self.answers), lambda made: made >= wanted, patience_seconds=SLOW_SECONDS
         )
 
-    def failures(self) -> list[tuple[int, bytes]]:
-        return [answer for answer in self.answers if answer[0] != 201]
+    def failures(self) -> list[object]:
+        """All that went wrong."""
+        refused = [answer for answer in self.answers if answer[0] != 201]
+        return [*refused, *filter(None, self.greetings)]
 
 
 @pytest.fixture
@@ -218,7 +241,7 @@ def test_f39_certificate_and_authority_change_under_load_without_a_failed_admiss
     with scene.controller("--webhook-failure-policy-fail") as controller:
         controller.wait_for(PASSED)
         first, first_bundle = controller.shown(), scene.bundle()
-        with Load(scene) as load:
+        with Load(scene, controller.port) as load:
             load.go_on()
             scene.age_keys("shown", timedelta(days=31))
             until(lambda: controller.shown() != first)
@@ -241,7 +264,7 @@ def test_f39_files_are_swapped_under_load_without_a_failed_admission(scene: Scen
     with scene.controller("--webhook-failure-policy-fail", "--reload-cert") as controller:
         controller.wait_for(PASSED)
         first = controller.shown()
-        with Load(scene) as load:
+        with Load(scene, controller.port) as load:
             load.go_on()
             scene.keep_files(new, a_pair(new, "new"))
             until(lambda: controller.shown() != first)

@@ -180,12 +180,12 @@ def assess(
 ) -> Candidate | Hold:
     """The pod as a candidate, or the first reason why it is none.
 
-    Who knows already what the autoscaler wants of the pod may bring the judgement along.
+    Who knows already what an autoscaler that acts wants of the pod may bring the judgement along.
     """
     name = autoscaler.identity
-    if (idle := reason_to_idle(autoscaler, context.settings.gates)) is not None:
-        return Hold(pod, name, idle)
     if judgement is None:
+        if (idle := reason_to_idle(autoscaler, context.settings.gates)) is not None:
+            return Hold(pod, name, idle)
         judgement = context.judge(pod, autoscaler)
     if judgement.distrust is not None:
         return Hold(pod, name, judgement.distrust)

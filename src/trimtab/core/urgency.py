@@ -103,7 +103,12 @@ def _parse_observed(value: str) -> frozenset[str] | None:
 
 def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime) -> bool:
     """Whether a scaled container was lately killed for want of memory, soon after its start."""
-    killed = [each for each in pod.containers if _died_quickly(each, threshold, now)]
+    killed = [
+        each
+        for each in pod.containers
+        # Most containers have never ended, and every pod is asked.
+        if each.last_termination is not None and _died_quickly(each, threshold, now)
+    ]
     if not killed:
         return False
     observed = observed_containers(pod.annotations)

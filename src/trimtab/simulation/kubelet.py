@@ -195,7 +195,7 @@ class Kubelet:
         if not machine.node.is_ready:
             self._unsettled[worker.pod.uid] = worker
             return
-        neighbours = [each for each in machine.workers.values() if each is not worker]
+        neighbours = (each for each in machine.workers.values() if each is not worker)
         state = resizes.judge(worker, machine.node, neighbours)
         if state is not None:
             state = self.resize_faults.get(worker.pod.uid, state)

@@ -61,7 +61,7 @@ def _fits(
     grown = [kind for kind in BOTH if wanted[kind] > has[kind]]
     if not grown:
         return True
-    taken = _total(each for other in neighbours for each in other.allocated.values())
+    taken = _total(each for other in neighbours for each in other.allocations())
     return all(taken[kind] + wanted[kind] <= node.capacity.get(kind, 0) for kind in grown)
 
 

@@ -4,7 +4,7 @@ Sidecars start one after the other before the rest; a container that is killed c
 back-off. Resizes are decided elsewhere (`resizes.py`); here they only take effect.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -165,6 +165,10 @@ class PodWorker:
     def allocated(self) -> Mapping[str, Allocation]:
         """What the node has set aside for each container."""
         return {name: slot.allocated for name, slot in self._slots.items()}
+
+    def allocations(self) -> Iterator[Allocation]:
+        """The same, whatever the containers are called."""
+        return (slot.allocated for slot in self._slots.values())
 
     def memory_of(self, name: str) -> int:
         """What a container used when it was last measured in this run."""

@@ -41,6 +41,8 @@ class Memory:
     def __init__(self) -> None:
         self.recollections: dict[str, Recollection] = {}
         """By the uid of the pod."""
+        self._of_all: Mapping[MemoryKey, PodMemory] | None = None
+        """The same as plans read it; None if it changed since."""
         self.evicted: dict[str, datetime] = {}
         """Evictions that were asked for and do not show in the view yet, by uid."""
         self.disturbed: dict[WorkloadName, datetime] = {}
@@ -55,18 +57,27 @@ class Memory:
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
         """Bring the memory of the pods up to date; whether any has another governor than before."""
         fresh = remembering.recall(self.recollections, governed, now)
-        self.recollections |= fresh
+        if fresh:
+            self.recollections |= fresh
+            self._of_all = None
         return any(each.memory.governed_since == now for each in fresh.values())
 
     def of_pods(self, uids: Iterable[str]) -> Mapping[MemoryKey, PodMemory]:
         """The memory of these pods, as plans read it."""
         return remembering.pod_memory(self.recollections, uids)
 
+    def of_all(self) -> Mapping[MemoryKey, PodMemory]:
+        """The memory of all pods, as plans read it: the same map while nothing changes."""
+        if self._of_all is None:
+            self._of_all = self.of_pods(self.recollections)
+        return self._of_all
+
     def forget_others(self, standing: Container[str]) -> None:
         """Forget all pods but these, by uid."""
-        self.recollections = {
-            uid: each for uid, each in self.recollections.items() if uid in standing
-        }
+        gone = [uid for uid in self.recollections if uid not in standing]
+        for uid in gone:
+            del self.recollections[uid]
+            self._of_all = None
 
     def amend(
         self,
@@ -79,6 +90,7 @@ class Memory:
         if found is None or found.governor != governor:
             found = Recollection(governor)
         self.recollections[pod.uid] = change(found)
+        self._of_all = None
 
     def forget_shown_evictions(self, pods: Iterable[Pod], now: datetime) -> None:
         """Forget evictions that the view shows, and those that it should show by now."""
@@ -200,3 +212,4 @@ class Memory:
         if expectation.is_eviction:
             before = self.recollections.get(pod.uid, Recollection(expectation.autoscaler))
             self.recollections[pod.uid] = remembering.after_succession(before, expectation.since)
+            self._of_all = None

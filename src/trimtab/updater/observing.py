@@ -226,7 +226,7 @@ class Observer:
             configured_replicas=self._configured(owners),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
-            pod_memory=memory.of_pods(pod.uid for pod in pods),
+            pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
             settling=memory.settling(pods, now),

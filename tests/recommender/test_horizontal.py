@@ -1,0 +1,79 @@
+"""A HorizontalPodAutoscaler beside the recommender: both come to rest (F27)."""
+
+import math
+
+import pytest
+from makers import MIB, a_container, amounts, hours, minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.core.aggregates import UsageSettings
+from trimtab.core.resources import Resource
+
+WANTED_UTILIZATION, TOLERANCE, MOST_PODS = 0.8, 0.1, 200
+"""What people usually ask of a HorizontalPodAutoscaler, and the tolerance that it has."""
+
+
+class Tandem:
+    """A Deployment with a load that its pods share, scaled in both directions."""
+
+    def __init__(self, load: float, pods: int) -> None:
+        self.load = load
+        self.world = SmallWorld()
+        self.world.deploy(replicas=0)
+        self.world.autoscale()
+        usage = UsageSettings(cpu_half_life=hours(1))
+        self._recommender = self.world.recommender(usage=usage)
+        self.pods = 0
+        self.request = 0
+        self._scale(pods)
+
+    async def go_on(self, rounds: int) -> list[tuple[int, int]]:
+        """The number of pods and what each requests, round by round."""
+        history = []
+        for _ in range(rounds):
+            self.world.loads[""] = Load(cpu=self.load / self.pods, memory=200.0 * MIB)
+            await self._recommender.tick()
+            self.request = self.world.target().get(Resource.CPU, self.request)
+            if self.request:
+                self._scale_by(self.load / self.pods / self.request / WANTED_UTILIZATION)
+            history.append((self.pods, self.request))
+            self.world.wait(minutes(10))
+        return history
+
+    def _scale_by(self, ratio: float) -> None:
+        if abs(ratio - 1) > TOLERANCE:
+            self._scale(max(1, min(math.ceil(self.pods * ratio), MOST_PODS)))
+
+    def _scale(self, pods: int) -> None:
+        for number in range(pods, self.pods):
+            self.world.end(f"web-{number}")
+        for number in range(self.pods, pods):
+            container = a_container(requests=amounts(self.request or 100, 200 * MIB))
+            self.world.start(f"web-{number}", container)
+        self.pods = pods
+
+
+@pytest.mark.parametrize("pods", [1, 4, 20])
+async def test_f27_beside_a_horizontal_autoscaler_the_request_does_not_shrink_round_by_round(
+    pods: int,
+) -> None:
+    tandem = Tandem(load=4000.0, pods=pods)
+    *_, rest = [await tandem.go_on(60), await tandem.go_on(60)]
+
+    assert len(set(rest)) == 1
+    assert rest[-1][0] < MOST_PODS
+    assert rest[-1][1] >= 4000 / pods
+
+
+@pytest.mark.parametrize("factor", [0.3, 3.0])
+async def test_f27_after_the_load_has_changed_both_come_to_rest_again(factor: float) -> None:
+    tandem = Tandem(load=4000.0, pods=8)
+    await tandem.go_on(60)
+    tandem.load *= factor
+    await tandem.go_on(150)
+    rest = await tandem.go_on(60)
+    pods, request = rest[-1]
+
+    assert len(set(rest)) == 1
+    assert pods < MOST_PODS
+    assert tandem.load / pods / request == pytest.approx(WANTED_UTILIZATION, rel=TOLERANCE)

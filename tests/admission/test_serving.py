@@ -366,6 +366,7 @@ def test_who_does_not_read_its_answers_is_not_answered_for_ever(play: Play) -> N
                 await asyncio.sleep(0.05)
 
             assert it.echo.answered < 400
+            assert it.server.buffered_bytes < 1_000_000
             client.writer.transport.abort()
 
     play(scene)

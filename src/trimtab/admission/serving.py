@@ -202,11 +202,11 @@ class _Connection(asyncio.Protocol):
         self._account(len(data))
         if self._server.buffered_bytes > self._server.limits.buffered_bytes:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
-        elif self._is_busy or self._is_clogged:
-            # Nobody who speaks in turn gets here; what comes stays where it is meanwhile.
+            return
+        self._go_on()
+        if (self._is_busy or self._is_clogged) and self._reader.buffered_bytes:
+            # Nobody who speaks in turn gets here; what else comes stays where it is meanwhile.
             self._transport.pause_reading()
-        else:
-            self._go_on()
 
     def pause_writing(self) -> None:
         self._is_clogged = True

@@ -311,3 +311,28 @@ def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
         assert requests_after(a_new_pod(), unbounded) == amounts(500, 500 * MIB)
 
     run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        pytest.param(None, 3000, id="what the largest node has"),
+        pytest.param(2000, 2000, id="what an operator allows"),
+        pytest.param(9000, 3000, id="an operator who allows more than any node has"),
+    ],
+)
+def test_f26_a_boost_asks_for_no_more_cpu_than_there_is_on_the_largest_node(
+    most: int | None, expected: int
+) -> None:
+    async def scene() -> None:
+        cluster = await a_cluster(boost=CpuBoost(BoostType.FACTOR, factor=10))
+        for name, node in (
+            ("large", amounts(3000, 4096 * MIB)),
+            ("small", amounts(500, 9999 * MIB)),
+        ):
+            cluster.node_writer.put(Entry(ObjectName("", name), Node(name, node)))
+        admission = Admission(cluster, AdmissionSettings(max_boost_millicores=most))
+
+        assert requests_after(a_new_pod(), admission)[Resource.CPU] == expected
+
+    run_virtually(scene())

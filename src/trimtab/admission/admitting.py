@@ -17,6 +17,7 @@ from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import amount_of
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
@@ -28,6 +29,7 @@ from trimtab.core.node_room import largest_nodes
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing, size_pod
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.resources import Resource
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -112,7 +114,7 @@ class Admission:
             autoscaler,
             gates=self._settings.gates,
             limit_ranges=(*self._cluster.limit_ranges(pod.namespace), *self._room()),
-            max_boost_millicores=self._settings.max_boost_millicores,
+            max_boost_millicores=self._most_boost(),
         )
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 
@@ -122,6 +124,12 @@ class Admission:
         if self._nodes is None:
             self._nodes = largest_nodes(self._cluster.nodes)
         return self._nodes
+
+    def _most_boost(self) -> int | None:
+        """The most CPU that a boost may come to: never more than the largest node has (F26)."""
+        bounds = [amount_of(item.max, Resource.CPU) for item in self._room()]
+        most, on_nodes = self._settings.max_boost_millicores, max(bounds, default=None)
+        return min((each for each in (most, on_nodes) if each is not None), default=None)
 
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():

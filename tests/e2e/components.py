@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 SLOW_SECONDS = 90
 """Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
 
 
@@ -79,13 +80,18 @@ def running(
 
 def install(plane: ControlPlane) -> None:
     """Our CRDs, served by the API server."""
+    manifest = ROOT / "deploy/crds.yaml"
     kubectl = [str(programs.find("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
-    manifest = str(ROOT / "deploy/crds.yaml")
-    for words in (
-        ["apply", "--server-side", "-f", manifest],
-        ["wait", "--for=condition=Established", "--timeout=30s", "-f", manifest],
-    ):
-        subprocess.run([*kubectl, *words], check=True, capture_output=True)
+    apply = ["apply", "--server-side", "-f", str(manifest)]
+    subprocess.run([*kubectl, *apply], check=True, capture_output=True)
+    for document in yaml.safe_load_all(manifest.read_text(encoding="utf-8")):
+        # Not `kubectl wait`: it gives up at once on an object that has no conditions yet.
+        plane.wait_for(f"{_DEFINITIONS}/{document['metadata']['name']}", _is_established)
+
+
+def _is_established(definition: Json) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or []
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 def rights_on_page(page: str) -> list[Json]:

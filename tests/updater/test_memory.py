@@ -27,6 +27,15 @@ def test_later_only_what_was_done_by_itself_counts() -> None:
     assert settling(memory, minutes(6)) == set()
 
 
+def test_who_leads_again_counts_pods_that_are_not_ready_as_after_a_start() -> None:
+    memory = Memory()
+    settling(memory, timedelta())
+    memory.begin_anew()
+
+    assert settling(memory, minutes(60)) == {RESTARTING.uid}
+    assert settling(memory, minutes(66)) == set()
+
+
 def test_after_an_eviction_a_sibling_that_is_not_ready_may_be_the_successor() -> None:
     memory = Memory()
     settling(memory, timedelta())

@@ -83,6 +83,8 @@ class Updater:
     async def run(self) -> None:
         """Tick at once and at every interval, and plan in between what changed, for ever."""
         self._agenda.fill(())
+        # Who leads again does not know what others did meanwhile.
+        self._memory.begin_anew()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch.follow(self._cluster.pods))
             group.create_task(self._tick_forever())

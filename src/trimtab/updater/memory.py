@@ -54,6 +54,10 @@ class Memory:
         self._share_at: datetime | None = None
         self._begun_at: datetime | None = None
 
+    def begin_anew(self) -> None:
+        """Know that another may have acted until now."""
+        self._begun_at = None
+
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
         """Bring the memory of the pods up to date; whether any has another governor than before."""
         fresh = remembering.recall(self.recollections, governed, now)

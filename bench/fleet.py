@@ -187,9 +187,12 @@ class Fleet:
         _say(f"{len(items)} {title} in {time.monotonic() - began:.1f} s")
 
 
+FleetT = TypeVar("FleetT", bound=Fleet)
+
+
 @asynccontextmanager
-async def manned(plane: ControlPlane) -> AsyncIterator[Fleet]:
-    """An empty fleet of a control plane, which knows autoscalers."""
+async def manned(plane: ControlPlane, kind: type[FleetT]) -> AsyncIterator[FleetT]:
+    """An empty fleet of a kind on a control plane, which knows autoscalers."""
     trust = ssl.create_default_context(cafile=plane.certificates.authority)
     headers = {"Authorization": f"Bearer {plane.token}"}
     timeout = aiohttp.ClientTimeout(total=600)
@@ -199,7 +202,7 @@ async def manned(plane: ControlPlane) -> AsyncIterator[Fleet]:
         connector=aiohttp.TCPConnector(ssl=trust, limit=2 * AT_ONCE),
         read_bufsize=2**22,
     ) as session:
-        fleet = Fleet(plane, session)
+        fleet = kind(plane, session)
         await fleet.install_crds()
         yield fleet
 

@@ -76,6 +76,16 @@ def read_vitals(pid: int) -> Vitals:
     )
 
 
+def read_family(pid: int) -> Vitals:
+    """What a process and all that descend from it cost together."""
+    family = [read_vitals(member) for member in _list_family(pid)]
+    return Vitals(
+        cpu_seconds=sum(each.cpu_seconds for each in family),
+        resident_bytes=sum(each.resident_bytes for each in family),
+        peak_bytes=sum(each.peak_bytes for each in family),
+    )
+
+
 def read_own() -> Vitals:
     """What this process costs."""
     return read_vitals(os.getpid())
@@ -83,9 +93,7 @@ def read_own() -> Vitals:
 
 def pid_of(process: Process) -> int:
     """The pid of a program of the rig, whose parent is its supervisor."""
-    parent = process.popen.pid
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="utf-8")
-    return int(children.split()[0])
+    return _list_children(process.popen.pid)[0]
 
 
 def server_cpu_seconds(plane: ControlPlane) -> float:
@@ -116,6 +124,15 @@ def sum_requests(counted: Counter[tuple[str, str]]) -> Requests:
         reads=_sum(count for (verb, _), count in kept.items() if verb in _READS),
         writes=_sum(count for (verb, _), count in kept.items() if verb not in _READS),
     )
+
+
+def _list_family(pid: int) -> list[int]:
+    return [pid, *(each for child in _list_children(pid) for each in _list_family(child))]
+
+
+def _list_children(pid: int) -> list[int]:
+    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8")
+    return [int(child) for child in listed.split()]
 
 
 def _sum(counts: Iterable[int]) -> float:

@@ -29,6 +29,22 @@ RECOMMENDER: Final = (
     Measure("restart_seconds", "Restart: first tick done after", Unit.SECONDS, is_judged=False),
     Measure("restart_cpu", "Restart: CPU until then", Unit.SECONDS),
 )
+GOVERNED: Final = "with an autoscaler"
+STRANGE: Final = "others"
+STARTED: Final = "process"
+"""What the groups of the webhook's entries are: two kinds of pods, and the process as such."""
+ADMISSION: Final = (
+    Measure("cpu", "CPU per 1 000 requests", Unit.SECONDS),
+    Measure("seconds", "1 000 requests take", Unit.SECONDS, is_judged=False),
+    Measure("p50", "Half are answered within", Unit.MILLISECONDS, is_judged=False),
+    Measure("p99", "99 % are answered within", Unit.MILLISECONDS, is_judged=False),
+)
+STARTING: Final = (
+    Measure("seconds", "Start: first patch after", Unit.SECONDS, is_judged=False),
+    Measure("cpu", "Start: CPU until then", Unit.SECONDS),
+    Measure("resident", "Resident memory", Unit.MEBIBYTES),
+    Measure("peak", "The most memory", Unit.MEBIBYTES),
+)
 _GROWTH: Final = ("settled_cpu", "settled_writes", "resident", "restart_cpu")
 _HEAD: Final = """\
 # Benchmarks
@@ -55,6 +71,22 @@ days old where nothing else is said.
 _GROWTH_HEAD: Final = """
 How costs grow with the number of autoscalers, as an exponent (1 is linear, 2 is quadratic), limits
 lifted:
+
+| | Trimtab | original |
+|---|--:|--:|
+"""
+_ADMISSION: Final = """
+## The webhook
+
+Both as processes on one real API server, with the same objects, certificates and default flags.
+Reviews of new pods come over TLS on eight connections that stay open, by HTTP/1.1 as API servers
+speak it to webhooks, as fast as they are answered; the program that sends them uses the same cores.
+Pods *with an autoscaler* get a patch for two containers; *others* belong to a Deployment, too, but
+no autoscaler is for it. Times are those of a busy machine.
+
+"""
+_ADMISSION_GROWTH: Final = """
+What grows with the number of autoscalers, from {least} to {most}:
 
 | | Trimtab | original |
 |---|--:|--:|
@@ -90,6 +122,8 @@ every bucket is equal, bit for bit; see [the whole table](../bench/results/core.
 def format_page(results: Path = RESULTS) -> str:
     """The page that the results in a folder make."""
     parts = [_HEAD, *_tell_of_recommender(scoring.read_entries(results / "recommender.json"))]
+    if admission := scoring.read_entries(results / "admission.json"):
+        parts += [_ADMISSION, format_admission(admission)]
     if (results / "capacity.json").exists():
         parts += [_CAPACITY, *map(_format_capacity, _read(results / "capacity.json")["runs"])]
     core = _read(results / "core.json")
@@ -120,6 +154,45 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
             if measure.name in _GROWTH:
                 slopes = [scoring.growth(entries, "lifted", side, measure.name) for side in Side]
                 yield f"| {measure.title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
+
+
+def format_admission(entries: Sequence[Entry]) -> str:
+    """What was measured of the webhooks, as Markdown tables."""
+    asked, started = _part(entries)
+    parts = [
+        scoring.format_table(asked, ADMISSION, "Pods"),
+        "\n",
+        scoring.format_table(started, STARTING, "Of the"),
+        *_tell_of_admission_growth(entries),
+    ]
+    return "".join(parts)
+
+
+def find_admission_regresses(entries: Sequence[Entry], recorded: Sequence[Entry]) -> Iterator[str]:
+    """What is clearly worse of the webhook than what was recorded."""
+    for some, measures in zip(_part(entries), (ADMISSION, STARTING), strict=True):
+        yield from scoring.find_regresses(some, recorded, measures)
+
+
+def _part(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    asked = [entry for entry in entries if entry.group != STARTED]
+    return asked, [entry for entry in entries if entry.group == STARTED]
+
+
+def _tell_of_admission_growth(entries: Sequence[Entry]) -> Iterator[str]:
+    sizes = {entry.size for entry in entries}
+    least, most = min(sizes), max(sizes)
+    if least == most:
+        return
+    yield _ADMISSION_GROWTH.format(least=least, most=most)
+    for group in (GOVERNED, STRANGE):
+        slopes = [scoring.growth(entries, group, side, "cpu") for side in Side]
+        title = f"CPU per request, pods {group}, exponent"
+        yield f"| {title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
+    ends = [scoring.score(entries, (STARTED, size), "resident") for size in (least, most)]
+    added = (ends[1].ours - ends[0].ours, ends[1].original - ends[0].original)
+    told = [f"{one / (most - least) / 1024:.1f} KiB" for one in added]
+    yield f"| Resident memory per autoscaler | {told[0]} | {told[1]} |\n"
 
 
 def _format_capacity(run: Json) -> str:

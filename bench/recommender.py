@@ -162,7 +162,7 @@ async def measure_all(plane: ControlPlane, cases: Sequence[Case]) -> list[Entry]
     """Everything that is planned, on one control plane whose fleet grows."""
     found = []
     with usage_server.serving(plane) as usage:
-        async with fleet.manned(plane) as manned:
+        async with fleet.manned(plane, Fleet) as manned:
             bench = Bench(plane, manned, usage)
             for case in cases:
                 if manned.size < case.size:

@@ -33,6 +33,8 @@ class Unit(StrEnum):
     """In what a measure is told."""
 
     SECONDS = "s"
+    MILLISECONDS = "ms"
+    """Measured in seconds, and told as milliseconds."""
     MEBIBYTES = "MiB"
     COUNT = ""
 
@@ -43,6 +45,8 @@ class Unit(StrEnum):
                 return f"{value / _MIB:.0f} MiB"
             case Unit.COUNT:
                 return f"{value:.0f}" if value >= _MANY else f"{value:.2g}"
+            case Unit.MILLISECONDS:
+                return f"{value * 1000:.2f} ms"
             case Unit.SECONDS:
                 return f"{value:.1f} s" if value >= _MANY else f"{value:.2f} s"
 
@@ -162,10 +166,12 @@ def find_regresses(
                 yield f"{size}, {group}: {measure.title}: {best:.2f}, and it was {before:.2f}"
 
 
-def format_table(entries: Sequence[Entry], measures: Sequence[Measure]) -> str:
+def format_table(
+    entries: Sequence[Entry], measures: Sequence[Measure], conditions: str = "Limits"
+) -> str:
     """A Markdown table: for each measure and case both sides, and the ratio with its spread."""
     lines = [
-        "| | Autoscalers | Limits | Trimtab | original | original ÷ Trimtab |",
+        f"| | Autoscalers | {conditions} | Trimtab | original | original ÷ Trimtab |",
         "|---|--:|---|--:|--:|--:|",
     ]
     for measure in measures:

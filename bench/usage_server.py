@@ -69,6 +69,9 @@ class UsageServer(ThreadingHTTPServer):
         self.answered = 0
         """How often usage was asked for; the API server does not count what it passes on."""
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of those who went away before they had their answer."""
+
     def show(self, workloads: Iterable[Workload]) -> None:
         """From now on the usage of these is told."""
         answers = Answers(workloads)

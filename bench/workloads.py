@@ -25,6 +25,8 @@ CPU_SPREAD: Final = 0.15
 MEMORY_SPREAD: Final = 0.002
 """Working sets are much steadier than that."""
 NODE: Final = "bench-node"
+NO_UID: Final = "00000000-0000-4000-8000-000000000000"
+"""Of an owner by whose name alone it is known."""
 _HASH: Final = "7d4b9c8f6d"
 _DAYS: Final = 8
 _HISTORY_BUCKETS: Final = range(-9, 10)
@@ -92,7 +94,7 @@ def deployment(workload: Workload) -> Manifest:
     )
 
 
-def replica_set(workload: Workload) -> Manifest:
+def replica_set(workload: Workload, deployment_uid: str = NO_UID) -> Manifest:
     """The ReplicaSet, as a Deployment would have made it."""
     labels = {**workload.labels, "pod-template-hash": _HASH}
     template = _template(workload)
@@ -103,13 +105,13 @@ def replica_set(workload: Workload) -> Manifest:
         "metadata": {
             **_metadata(workload, workload.owner),
             "labels": labels,
-            "ownerReferences": [_controller("Deployment", workload.name)],
+            "ownerReferences": [_controller("Deployment", workload.name, deployment_uid)],
         },
         "spec": {"replicas": PODS, "selector": {"matchLabels": labels}, "template": template},
     }
 
 
-def pod(workload: Workload, name: str) -> Manifest:
+def pod(workload: Workload, name: str, owner_uid: str = NO_UID) -> Manifest:
     """A pod, as a ReplicaSet would have made it and a scheduler would have placed it."""
     return {
         "apiVersion": "v1",
@@ -117,10 +119,15 @@ def pod(workload: Workload, name: str) -> Manifest:
         "metadata": {
             **_metadata(workload, name),
             "labels": {**workload.labels, "pod-template-hash": _HASH},
-            "ownerReferences": [_controller("ReplicaSet", workload.owner)],
+            "ownerReferences": [_controller("ReplicaSet", workload.owner, owner_uid)],
         },
         "spec": {**_pod_spec(), "nodeName": NODE},
     }
+
+
+def new_pod(workload: Workload, name: str, owner_uid: str) -> Manifest:
+    """A pod as a ReplicaSet makes it, which nobody has placed yet."""
+    return {**pod(workload, name, owner_uid), "spec": _pod_spec()}
 
 
 def running_status(now: datetime) -> Manifest:
@@ -150,9 +157,25 @@ def running_status(now: datetime) -> Manifest:
 
 def autoscaler(workload: Workload) -> Manifest:
     """The autoscaler of a workload; it only recommends."""
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": workload.name}
-    spec: Manifest = {"targetRef": target, "updatePolicy": {"updateMode": "Off"}}
-    return _object(workload, "autoscaling.k8s.io/v1", "VerticalPodAutoscaler", spec=spec)
+    return _autoscaler(workload, "Off")
+
+
+def acting_autoscaler(workload: Workload) -> Manifest:
+    """The autoscaler of a workload; it gives pods their size."""
+    return _autoscaler(workload, "Recreate")
+
+
+def recommended_status(workload: Workload) -> Manifest:
+    """What a recommender would say of a workload."""
+    told = []
+    for name, appetite in workload.appetites().items():
+        amounts = {
+            "cpu": f"{appetite.cpu_cores * 1000:.0f}m",
+            "memory": f"{appetite.memory_bytes:.0f}",
+        }
+        kinds = ("lowerBound", "target", "uncappedTarget", "upperBound")
+        told.append({"containerName": name, **dict.fromkeys(kinds, amounts)})
+    return {"recommendation": {"containerRecommendations": told}}
 
 
 def checkpoints(workload: Workload, now: datetime) -> Iterator[Checkpoint]:
@@ -191,6 +214,12 @@ def _spread(scheme: BucketScheme, mean: float, spread: float) -> dict[int, int]:
     return {bucket: weight for bucket, weight in weights.items() if bucket >= 0 and weight}
 
 
+def _autoscaler(workload: Workload, mode: str) -> Manifest:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": workload.name}
+    spec: Manifest = {"targetRef": target, "updatePolicy": {"updateMode": mode}}
+    return _object(workload, "autoscaling.k8s.io/v1", "VerticalPodAutoscaler", spec=spec)
+
+
 def _object(workload: Workload, version: str, kind: str, *, spec: Manifest) -> Manifest:
     metadata = _metadata(workload, workload.name)
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
@@ -200,12 +229,12 @@ def _metadata(workload: Workload, name: str) -> Manifest:
     return {"name": name, "namespace": workload.namespace}
 
 
-def _controller(kind: str, name: str) -> Manifest:
+def _controller(kind: str, name: str, uid: str) -> Manifest:
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
         "name": name,
-        "uid": "00000000-0000-4000-8000-000000000000",
+        "uid": uid,
         "controller": True,
     }
 

@@ -91,6 +91,22 @@ What grows with the number of autoscalers, from {least} to {most}:
 | | Trimtab | original |
 |---|--:|--:|
 """
+_BOUNDS: Final = """
+What bounds them, by profiles (cProfile, 3 000 autoscalers):
+
+- *A tick in the long run.* A third goes into checkpoints (a tenth of them each time: drafting,
+  one request each, and the watch event that comes back), somewhat less into decoding usage, a
+  quarter into statuses, the rest into autoscalers and pods. All of it is linear. The original
+  walks all pods for each autoscaler when it writes checkpoints.
+- *A tick of young histories.* Bounds halve with the second sample, so every status is written, as
+  the original does in every tick. What is left is the price of a request in Python.
+- *Memory and CPU of small clusters.* Before its first line of work our process has spent more
+  than a second of CPU on imports and holds 65 MiB: the interpreter, numpy, aiohttp and our own
+  records. At 100 autoscalers the original needs less of both.
+- *New clusters.* The same imports come first; then the API server takes the statuses, ten at
+  a time, as fast as it can on the cores that both share. The figures leave out that the original
+  waits for a minute by default before it begins.
+"""
 _CAPACITY: Final = """
 ## One recommender for many containers
 
@@ -154,6 +170,7 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
             if measure.name in _GROWTH:
                 slopes = [scoring.growth(entries, "lifted", side, measure.name) for side in Side]
                 yield f"| {measure.title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
+    yield _BOUNDS
 
 
 def format_admission(entries: Sequence[Entry]) -> str:

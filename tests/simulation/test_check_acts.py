@@ -19,13 +19,23 @@ from simulation.toys import (
 )
 
 from trimtab.api.leases import Lease
-from trimtab.core.autoscalers import ContainerPolicy, ControlledValues, UpdateMode
+from trimtab.core.autoscalers import (
+    ChangeDirection,
+    Condition,
+    ContainerPolicy,
+    ControlledValues,
+    EvictionRequirement,
+    UpdateMode,
+)
 from trimtab.core.boost import annotation_name
 from trimtab.core.operations import Add
 from trimtab.core.pods import Allocation, Container, PodPhase, ResizeState, Termination
+from trimtab.core.resources import Resource
+from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
+from trimtab.simulation.check_convergence import Converged
 from trimtab.simulation.check_cool_down import CoolDown
 from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
@@ -35,7 +45,7 @@ from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
 from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, PodResized, ProcessStarted
-from trimtab.simulation.objects import DisruptionBudget
+from trimtab.simulation.objects import DisruptionBudget, Quota
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.virtual_time import START
 
@@ -298,6 +308,36 @@ def restless(
 
     return scene
 
+
+def left_alone(
+    *, minutes: int = 31, recommendation: object = LARGER, replicas: int = 2, **fields: object
+) -> Scene:
+    """Nobody does anything about some pods for so long, though everything is quiet."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_pods(replicas)
+        stage.put_autoscaler(recommendation, **fields)  # type: ignore[arg-type]
+        stage.inspector.expect_quiet()
+        stage.inspector.inspect()
+        await stage.wait(timedelta(minutes=minutes))
+
+    return scene
+
+
+def left_alone_in(namespace: str, budget: DisruptionBudget | None = None) -> Scene:
+    """The same, with a quota in some namespace, or a budget."""
+
+    async def scene(stage: Stage) -> None:
+        stage.world.quotas.put(Quota(namespace, "room", {}))
+        if budget is not None:
+            stage.world.budgets.put(budget)
+        await left_alone()(stage)
+
+    return scene
+
+
+WITHOUT_EFFECT = Condition(UpdateConditionType.WITHOUT_EFFECT, "True")
+ONLY_CPU = EvictionRequirement((Resource.CPU,), ChangeDirection.TARGET_LOWER)
 
 SINS = [
     pytest.param(
@@ -576,6 +616,34 @@ SINS = [
         boosted_for(timedelta(hours=2)),
         boosted_for(timedelta(hours=2), fault="cut off updater"),
         id="a boost that never ends though nothing is broken",
+    ),
+    pytest.param(
+        Converged,
+        left_alone(),
+        left_alone(recommendation=a_recommendation(target=USUAL, lower=USUAL, upper=USUAL)),
+        id="pods outside their bounds",
+    ),
+    pytest.param(
+        Converged, left_alone(), left_alone(minutes=30), id="pods outside their bounds for long"
+    ),
+    pytest.param(
+        Converged, left_alone(), left_alone(mode=UpdateMode.INITIAL), id="in a mode that changes"
+    ),
+    pytest.param(
+        Converged, left_alone(), left_alone(requirements=(ONLY_CPU,)), id="without requirements"
+    ),
+    pytest.param(
+        Converged, left_alone(), left_alone(conditions=(WITHOUT_EFFECT,)), id="without a word"
+    ),
+    pytest.param(
+        Converged,
+        left_alone(replicas=1, min_replicas=1),
+        left_alone(replicas=1),
+        id="with replicas enough",
+    ),
+    pytest.param(Converged, left_alone_in("other"), left_alone_in("default"), id="without a quota"),
+    pytest.param(
+        Converged, left_alone_in("other"), left_alone_in("other", BUDGET), id="without a budget"
     ),
     pytest.param(
         Quiet,

@@ -7,6 +7,7 @@ from typing import Final
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
+from trimtab.simulation.check_convergence import Converged
 from trimtab.simulation.check_cool_down import CoolDown
 from trimtab.simulation.check_counting import SamplesCountedOnce
 from trimtab.simulation.check_disruption import Disruption
@@ -42,6 +43,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     KillsCountedOnce,
     SoundRecommendations,
     SteadyRestarts,
+    Converged,
     Quiet,
 )
 """Every checker that there is."""
@@ -87,7 +89,7 @@ class Inspector:
     def expect_quiet(self) -> None:
         """Let nothing happen any more from now on."""
         for checker in self._checkers:
-            if isinstance(checker, Quiet):
+            if isinstance(checker, Converged | Quiet):
                 checker.begin()
 
     def violations(self) -> tuple[Violation, ...]:

@@ -1,0 +1,106 @@
+"""Checks that a cluster which has come to rest is where it should be."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.boost import boosted_containers
+from trimtab.core.disruption import owner_of
+from trimtab.core.limits import amount_of
+from trimtab.core.matching import acts_on_running_pods
+from trimtab.core.pods import Pod, PodPhase
+from trimtab.core.update_conditions import UpdateConditionType
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.world import World
+
+_CHANGING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
+_KINDS: Final = ("DaemonSet", "ReplicaSet", "Rollout", "StatefulSet")
+"""Owners that make a pod anew and know how many they want."""
+_PATIENCE: Final = timedelta(minutes=30)
+"""How long a pod may take to get the size that it should have."""
+
+
+class Converged(Checker):
+    """Once it has to be quiet no pod is outside its bounds for long, if nothing is in its way.
+
+    In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
+    ready, a PodDisruptionBudget, a quota, a limit range, and what the autoscaler itself tells of
+    changes that have no effect.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._begins = rules.quiet_from
+        self._outside_since: dict[str, datetime] = {}
+
+    def begin(self) -> None:
+        """Let it have to be quiet from now on."""
+        self._begins = self.world.now()
+
+    def check(self) -> Iterator[str]:
+        """Pods that nobody brings to their size."""
+        now = self.world.now()
+        if self._begins is None or now < self._begins:
+            return
+        outside = {pod.uid: pod for pod in self.world.pods if self._should_change(pod)}
+        known = self._outside_since
+        self._outside_since = {uid: known.get(uid, now) for uid in outside}
+        for uid, since in self._outside_since.items():
+            if now - since > _PATIENCE:
+                pod = outside[uid]
+                # Once is enough.
+                self._outside_since[uid] = datetime.max.replace(tzinfo=now.tzinfo)
+                yield f"{pod.namespace}/{pod.name} is outside its bounds since {since:%H:%M}"
+
+    def _should_change(self, pod: Pod) -> bool:
+        governors = self.past.governors(pod, acts_on_running_pods)
+        if not governors or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
+            return False
+        governor = governors[-1]
+        return (
+            governor.mode in _CHANGING
+            and not governor.requirements
+            and _is_outside(pod, governor)
+            and not _is_in_vain(governor)
+            and not self._is_protected(pod)
+            and self._has_siblings_enough(pod, governor)
+        )
+
+    def _is_protected(self, pod: Pod) -> bool:
+        world = self.world
+        budgets = [each for each in world.budgets if each.namespace == pod.namespace]
+        return (
+            any(each.selector.matches(pod.labels) for each in budgets)
+            or any(each.namespace == pod.namespace for each in world.quotas)
+            or any(each.namespace == pod.namespace for each in world.limit_ranges)
+        )
+
+    def _has_siblings_enough(self, pod: Pod, governor: Autoscaler) -> bool:
+        owner = owner_of(pod)
+        workload = None if owner is None else self.world.find_workload(owner)
+        if owner is None or owner.kind not in _KINDS or workload is None:
+            return False
+        siblings = self.world.pods_by_owner.under(workload.uid)
+        own = governor.min_replicas
+        required = self.rules.disruption.min_replicas if own is None else own
+        ready = sum(each.ready_since is not None and not each.is_deleting for each in siblings)
+        return ready == workload.replicas and ready >= required
+
+
+def _is_outside(pod: Pod, governor: Autoscaler) -> bool:
+    entries = {entry.container_name: entry for entry in governor.recommendation or ()}
+    pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
+    return any(
+        not amount_of(entry.lower_bound, resource)
+        <= amount_of(container.current.requests, resource)
+        <= amount_of(entry.upper_bound, resource)
+        for container, entry in pairs
+        for resource in entry.target
+    )
+
+
+def _is_in_vain(governor: Autoscaler) -> bool:
+    told = [each for each in governor.conditions if each.type == UpdateConditionType.WITHOUT_EFFECT]
+    return any(each.status == "True" for each in told)

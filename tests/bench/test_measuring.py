@@ -1,4 +1,5 @@
 import os
+import subprocess
 import time
 
 from bench import measuring
@@ -35,3 +36,13 @@ def test_this_process_has_used_cpu_and_holds_memory() -> None:
 
     assert 0 < found.cpu_seconds <= time.process_time() + 1
     assert 0 < found.resident_bytes <= found.peak_bytes
+
+
+def test_a_family_costs_as_much_as_all_its_members() -> None:
+    with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as child:
+        child_holds = measuring.read_vitals(child.pid).resident_bytes
+        family = measuring.read_family(os.getpid())
+        own = measuring.read_vitals(os.getpid())
+
+    assert family.resident_bytes >= own.resident_bytes / 2 + child_holds
+    assert family.peak_bytes > own.peak_bytes

@@ -1,0 +1,107 @@
+"""Targets of autoscalers on an API server, and the reviews that it would send of their pods.
+
+Each target is a Deployment with its ReplicaSet, and an autoscaler that has a recommendation. Pods
+are made as a dry run, so that they look as webhooks see them: with all defaults filled in.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from bench import workloads
+from bench.fleet import Fleet
+from bench.workloads import Manifest, Workload
+from trimtab.cluster import paths
+
+STRANGERS: Final = tuple(Workload(number) for number in range(99_900, 99_920))
+"""Workloads without an autoscaler."""
+_MERGE: Final = "application/merge-patch+json"
+_SAMPLE: Final = 100
+"""Pods of so many targets are asked about in turn."""
+
+
+class TargetFleet(Fleet):
+    """Workloads that autoscalers are for, and some that none is for; nobody runs them."""
+
+    async def settle_strangers(self) -> None:
+        """Make the workloads without an autoscaler."""
+        for namespace in sorted({one.namespace for one in STRANGERS}):
+            await self._add_namespace(namespace)
+        for one in STRANGERS:
+            await self._add_owners(one)
+
+    async def list_reviews(self) -> list[str]:
+        """Reviews of pods that an autoscaler is for."""
+        return await self._review(self.workloads[:: -(-self.size // _SAMPLE)])
+
+    async def list_strange_reviews(self) -> list[str]:
+        """Reviews of pods of the workloads without an autoscaler."""
+        return await self._review(STRANGERS)
+
+    async def _review(self, chosen: Iterable[Workload]) -> list[str]:
+        pods = [await self._try_pod(one) for one in chosen]
+        return [json.dumps(review(pod), separators=(",", ":")) for pod in pods]
+
+    async def _try_pod(self, workload: Workload) -> Manifest:
+        """A pod of the workload, as the API server completes it."""
+        owner = f"{_of_apps(workload)}/replicasets/{workload.owner}"
+        made = workloads.new_pod(workload, workload.pods[0], _uid(await self.send("GET", owner)))
+        path = f"{paths.pods(workload.namespace)}?dryRun=All"
+        found: Manifest = json.loads(await self.send("POST", path, json.dumps(made).encode()))
+        return found
+
+    async def _add(self, workload: Workload) -> None:
+        await self._add_owners(workload)
+        path = paths.autoscalers(workload.namespace)
+        await self._create(path, workloads.acting_autoscaler(workload))
+        status = json.dumps({"status": workloads.recommended_status(workload)}).encode()
+        await self.send("PATCH", paths.item(path, workload.name, "status"), status, _MERGE)
+
+    async def _add_owners(self, workload: Workload) -> None:
+        path = f"{_of_apps(workload)}/deployments"
+        body = json.dumps(workloads.deployment(workload)).encode()
+        uid = _uid(await self.send("POST", path, body))
+        path = f"{_of_apps(workload)}/replicasets"
+        await self._create(path, workloads.replica_set(workload, uid))
+
+
+def _of_apps(workload: Workload) -> str:
+    return f"/apis/apps/v1/namespaces/{workload.namespace}"
+
+
+def _uid(found: bytes) -> str:
+    uid: str = json.loads(found)["metadata"]["uid"]
+    return uid
+
+
+def review(pod: Manifest) -> Manifest:
+    """What an API server asks when a controller creates the pod."""
+    metadata = pod["metadata"]
+    assert isinstance(metadata, dict)
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    resource = {"group": "", "version": "v1", "resource": "pods"}
+    account = "system:serviceaccount:kube-system:replicaset-controller"
+    groups = [
+        "system:serviceaccounts",
+        "system:serviceaccounts:kube-system",
+        "system:authenticated",
+    ]
+    return {
+        "kind": "AdmissionReview",
+        "apiVersion": "admission.k8s.io/v1",
+        "request": {
+            "uid": metadata["uid"],
+            "kind": kind,
+            "resource": resource,
+            "requestKind": kind,
+            "requestResource": resource,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "operation": "CREATE",
+            "userInfo": {"username": account, "groups": groups},
+            "object": pod,
+            "oldObject": None,
+            "dryRun": False,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    }

@@ -99,14 +99,15 @@ class Containers:
 
     def recall(self, row: int, now: float) -> ContainerMemory:
         """What is remembered of a container at that moment."""
-        record = self._rows.data[row]
+        # All fields at once: to read them one by one takes five times as long.
+        _, last_cpu, last_memory, end, usage_peak, oom_peak = self._rows.data[row].item()
         return ContainerMemory(
-            float(record["last_cpu"]),
-            float(record["last_memory"]),
-            None if np.isnan(record["window_end"]) else float(record["window_end"]),
-            float(record["usage_peak"]),
-            float(record["oom_peak"]),
-            bool(record["window_end"] <= now),
+            last_cpu,
+            last_memory,
+            None if math.isnan(end) else end,
+            usage_peak,
+            oom_peak,
+            end <= now,
         )
 
     def resume(self, row: int, memory: ContainerMemory) -> None:

@@ -157,9 +157,17 @@ def _find_conflicts(knowledge: Knowledge) -> Mapping[AutoscalerName, Sequence[Co
     """Autoscalers of one target that learn from the same running pods, by each of the two."""
     observed = [
         ObservedAutoscaler(subject.learned, subject.verdict)
-        for subject in knowledge.served.values()
-        if isinstance(subject.verdict, Selector)
+        for subject in knowledge.subjects.values()
+        if subject.is_ours and isinstance(subject.verdict, Selector)
     ]
+    targets = {
+        (each.autoscaler.namespace, target.kind, target.name)
+        for each in observed
+        if (target := each.autoscaler.target) is not None
+    }
+    if len(targets) == len(observed):
+        # Hardly ever do two share one.
+        return {}
     found: dict[AutoscalerName, list[Conflict]] = {}
     for siblings in matching.index_by_workload(observed).values():
         for conflict in _conflicts_among(knowledge, siblings) if len(siblings) > 1 else ():

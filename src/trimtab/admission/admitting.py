@@ -12,6 +12,7 @@ from typing import Final
 
 from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.owning import NotYetError, ReadyOwners
+from trimtab.admission.remembering import Bounds, Sizings
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
@@ -27,7 +28,7 @@ from trimtab.core.matching import (
 )
 from trimtab.core.node_room import largest_nodes
 from trimtab.core.operations import Patch
-from trimtab.core.patch import Sizing, size_pod
+from trimtab.core.patch import Sizing
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resources import Resource
 
@@ -60,6 +61,7 @@ class Admission:
         self._settings = settings
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
+        self._sizings = Sizings(settings.gates)
         self._nodes: tuple[LimitRangeItem, ...] | None = None
         """The room on the largest nodes, as far as it was looked at."""
         self.counts: Counter[Admitted] = Counter()
@@ -109,13 +111,8 @@ class Admission:
         autoscaler = self._governor(pod, workload)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
-        sizing = size_pod(
-            pod,
-            autoscaler,
-            gates=self._settings.gates,
-            limit_ranges=(*self._cluster.limit_ranges(pod.namespace), *self._room()),
-            max_boost_millicores=self._most_boost(),
-        )
+        limit_ranges = (*self._cluster.limit_ranges(pod.namespace), *self._room())
+        sizing = self._sizings.size(pod, autoscaler, Bounds(limit_ranges, self._most_boost()))
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 
     def _room(self) -> tuple[LimitRangeItem, ...]:

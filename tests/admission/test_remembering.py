@@ -1,0 +1,96 @@
+"""Pods that are alike get the same, and whatever has changed is seen."""
+
+from dataclasses import replace
+
+import pytest
+from drawn import autoscaler, limit_ranges, pod
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+
+from trimtab.admission.remembering import Bounds, Sizings
+from trimtab.core.autoscalers import Autoscaler, CpuBoost
+from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.patch import Sizing, size_pod
+from trimtab.core.pods import Envelope, OwnerReference, Pod
+
+GATES = FeatureGates()
+FREE = Bounds((), None)
+POD = a_pod(a_container(requests=amounts(100, 100 * MIB), limits=amounts(100, 100 * MIB)))
+DOUBLED = an_autoscaler(a_recommendation(target=amounts(500, 500 * MIB)), boost=CpuBoost(factor=2))
+SMALL = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(None, 200 * MIB))
+
+
+def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+    return size_pod(
+        pod,
+        autoscaler,
+        gates=GATES,
+        limit_ranges=bounds.limit_ranges,
+        max_boost_millicores=bounds.max_boost_millicores,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "autoscaler", "bounds"),
+    [
+        pytest.param(
+            replace(POD, containers=(a_container(requests=amounts(5)),)),
+            DOUBLED,
+            FREE,
+            id="another request",
+        ),
+        pytest.param(replace(POD, annotations={"a": "b"}), DOUBLED, FREE, id="an annotation"),
+        pytest.param(replace(POD, has_empty_annotations=True), DOUBLED, FREE, id="an empty map"),
+        pytest.param(
+            replace(POD, envelope=Envelope(amounts(300), {})), DOUBLED, FREE, id="an envelope"
+        ),
+        pytest.param(
+            POD,
+            an_autoscaler(a_recommendation(target=amounts(700, 500 * MIB))),
+            FREE,
+            id="another recommendation",
+        ),
+        pytest.param(POD, DOUBLED, Bounds((SMALL,), None), id="a limit range"),
+        pytest.param(POD, DOUBLED, Bounds((), 600), id="a bound for boosts"),
+    ],
+)
+def test_a_change_of_anything_that_counts_is_seen_at_once(
+    pod: Pod, autoscaler: Autoscaler, bounds: Bounds
+) -> None:
+    sizings = Sizings(GATES)
+    before = sizings.size(POD, DOUBLED, FREE)
+    after = sizings.size(pod, autoscaler, bounds)
+
+    assert after == work_out(pod, autoscaler, bounds)
+    assert after != before
+
+
+@given(pod=pod(), autoscaler=autoscaler, items=limit_ranges, name=st.text())
+def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
+    pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem], name: str
+) -> None:
+    bounds = Bounds(items, None)
+    other = replace(
+        pod,
+        name=name,
+        uid=name,
+        labels={"a": name},
+        owner=OwnerReference("Job", name),
+        node_name=name,
+    )
+    sizings = Sizings(GATES)
+    first = sizings.size(pod, autoscaler, bounds)
+
+    assert sizings.size(other, autoscaler, bounds) is first
+    assert first == work_out(other, autoscaler, bounds)
+
+
+def test_no_more_than_some_hundred_pods_are_remembered() -> None:
+    sizings = Sizings(GATES)
+    first = sizings.size(POD, DOUBLED, FREE)
+    for number in range(600):
+        sizings.size(POD, replace(DOUBLED, name=f"web-{number}"), FREE)
+
+    assert sizings.size(POD, DOUBLED, FREE) is not first

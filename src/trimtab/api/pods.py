@@ -108,7 +108,6 @@ _PENDING_STATES: Final = {
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
-_NO_CONTAINER_STATUS: Final = _ContainerStatus()
 
 
 def decode_pod(data: bytes) -> Pod:
@@ -179,7 +178,13 @@ def _convert_container(
     statuses: dict[str, tuple[int, _ContainerStatus]],
 ) -> Container:
     name = intern(source.name or "")
-    place, status = statuses.get(name, (0, _NO_CONTAINER_STATUS))
+    spec = _convert_allocation(source.resources, f"spec.{kind}[{index}].resources") or Allocation()
+    has_claims = source.resources is not None and bool(source.resources.claims)
+    restarts = _restarts_on_resize(source)
+    if name not in statuses:
+        # Nobody has said anything of a new pod yet, and while one waits every microsecond counts.
+        return Container(name, index, kind, spec, None, has_claims, restarts)
+    place, status = statuses[name]
     path = f"status.{_STATUS_LISTS[kind]}[{place}]"
     state = status.state or _NO_STATE
     last_state = status.last_state or _NO_STATE
@@ -187,11 +192,10 @@ def _convert_container(
         name=name,
         index=index,
         kind=kind,
-        spec=_convert_allocation(source.resources, f"spec.{kind}[{index}].resources")
-        or Allocation(),
+        spec=spec,
         status=_convert_allocation(status.resources, f"{path}.resources"),
-        has_claims=source.resources is not None and bool(source.resources.claims),
-        restarts_on_resize=_restarts_on_resize(source),
+        has_claims=has_claims,
+        restarts_on_resize=restarts,
         restart_count=status.restart_count or 0,
         is_running=state.running is not None,
         termination=_convert_termination(state, f"{path}.state"),

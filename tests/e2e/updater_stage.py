@@ -192,7 +192,10 @@ def reports_resources(pod: Json) -> bool:
 def requests(pods: list[Json]) -> list[list[Json]]:
     """What the containers of each pod have, by the word of its node."""
     return [
-        [each["resources"].get("requests", {}) for each in pod["status"]["containerStatuses"]]
+        [
+            each.get("resources", {}).get("requests", {})
+            for each in pod["status"].get("containerStatuses", [])
+        ]
         for pod in pods
     ]
 

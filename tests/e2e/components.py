@@ -2,7 +2,9 @@
 
 import http.client
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -58,10 +60,26 @@ class Run:
     def wait_until(self, path: str, holds: Callable[[tuple[int, str]], object]) -> tuple[int, str]:
         return waiting.wait_for(lambda: self.ask(path), holds, patience_seconds=SLOW_SECONDS)
 
+    @property
+    def pid(self) -> int:
+        """The component itself: below the one that minds it."""
+        return children(self.process.popen.pid)[0]
+
+    def kill(self) -> None:
+        """End it as the kernel does."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.process.popen.wait(30)
+
     def end(self) -> int:
         """End it as a kubelet does; its exit code."""
         self.process.popen.terminate()
         return self.process.popen.wait(30)
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started."""
+    text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(each) for each in text.split()]
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from e2e.admission_stage import (
     Webhook,
     admission_controller,
 )
-from e2e.components import ROOT, install
+from e2e.components import ROOT, children, install
 
 from rig import programs, waiting
 from rig.controlplane import ControlPlane
@@ -398,8 +398,7 @@ def test_pods_are_still_created_when_the_webhook_is_gone(
         admission_controller(cluster.kubeconfig, tmp_path) as doomed,
         doomed.registered(cluster, f"doomed-{namespace}"),
     ):
-        doomed.run.process.popen.kill()
-        doomed.run.process.popen.wait(30)
+        doomed.run.kill()
         stage.deploy({"containers": [_container(0, Ctr(USUAL, USUAL))]})
         pods = cluster.wait_for(stage.pods, lambda found: found["items"])
 
@@ -424,7 +423,7 @@ def test_several_processes_answer_on_one_port_and_end_together(
         admission_controller(cluster.kubeconfig, tmp_path, "--workers=3") as it,
         it.registered(cluster, f"many-{namespace}"),
     ):
-        workers = _workers(it)
+        workers = children(it.run.pid)
         stage.autoscale({})
         stage.recommend({"hamster": amounts(TARGET)})
         stage.deploy({"containers": [_container(0, Ctr(USUAL, TARGET))]}, replicas=20)
@@ -443,23 +442,12 @@ def test_the_end_of_one_process_is_the_end_of_all(
     assert namespace
     install(cluster)
     with admission_controller(cluster.kubeconfig, tmp_path, "--workers=3") as it:
-        first, second = _workers(it)
+        first, second = children(it.run.pid)
         os.kill(first, signal.SIGKILL)
         code = it.run.process.popen.wait(30)
         waiting.wait_for(lambda: Path(f"/proc/{second}").exists(), lambda is_there: not is_there)
 
     assert code == 1
-
-
-def _workers(it: Webhook) -> list[int]:
-    """The processes below the first one, which is itself below the one that minds it."""
-    (first,) = _children(it.run.process.popen.pid)
-    return _children(first)
-
-
-def _children(process: int) -> list[int]:
-    text = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
-    return [int(each) for each in text.split()]
 
 
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.yaml") if path.stem != "deployment")

@@ -72,10 +72,8 @@ class Client:
 
 
 def resident_kib(webhook: Webhook) -> int:
-    """The memory of the process below the one that minds it."""
-    minder = webhook.run.process.popen.pid
-    children = Path(f"/proc/{minder}/task/{minder}/children").read_text(encoding="ascii")
-    status = Path(f"/proc/{int(children)}/status").read_text(encoding="ascii")
+    """The memory of the process."""
+    status = Path(f"/proc/{webhook.run.pid}/status").read_text(encoding="ascii")
     return int(status.partition("VmRSS:")[2].split()[0])
 
 

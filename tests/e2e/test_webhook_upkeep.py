@@ -2,8 +2,6 @@
 
 import base64
 import json
-import os
-import signal
 import socket
 import ssl
 import threading
@@ -277,11 +275,9 @@ def test_f39_files_are_swapped_under_load_without_a_failed_admission(scene: Scen
 def test_f40_pods_are_created_while_the_webhook_hangs_and_when_it_is_killed(scene: Scene) -> None:
     with scene.controller("--webhook-timeout-seconds=1") as controller:
         controller.wait_for(PASSED)
-        process = controller.run.process.popen
-        os.kill(process.pid, signal.SIGSTOP)
-        hanging = scene.try_pod()
-        process.kill()
-        process.wait(30)
+        with controller.run.process.paused():
+            hanging = scene.try_pod()
+        controller.run.kill()
         gone = scene.try_pod()
 
     assert (hanging[0], gone[0]) == (201, 201)

@@ -177,7 +177,7 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
     yield scoring.format_table(entries, RECOMMENDER)
     rounds = {size: max(one.round for one in entries if one.size == size) for _, size in cases}
     told = ", ".join(f"{count} of {size}" for size, count in rounds.items())
-    yield f"\nRounds recorded: {told}. `make bench BENCH='--sizes 100 --rounds 5'` measures some anew.\n"
+    yield f"\nRounds recorded: {told}. `make bench BENCH='--sizes 100 --rounds 5'` renews some.\n"
     sizes = {entry.size for entry in entries if entry.group == "lifted"}
     if len(sizes) > 1:
         yield _GROWTH_HEAD

@@ -113,7 +113,7 @@ What bounds them, by profiles (cProfile, 100 autoscalers, pods with an autoscale
 
 - *CPU per request.* Half is the review itself: a third of that for decoding the pod, somewhat more
   for finding its owners and its autoscaler, the rest for the envelope around both. The size of a
-  pod is worked out once for all that are alike; before that it was half of everything. The other
+  pod is worked out once for all that are alike; before, that was half of a review. The other
   half is TLS, HTTP and the event loop.
 - *Start and memory of small clusters.* Imports come first: more than a second of CPU and 50 MiB
   before the first object is listed.

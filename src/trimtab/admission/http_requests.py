@@ -6,6 +6,7 @@ one stream must not disagree about where a request ends.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -15,6 +16,7 @@ MAX_HEAD_BYTES: Final = 16 * 1024
 
 _HEAD_END: Final = b"\r\n\r\n"
 _MAX_DIGITS: Final = 18
+_KEPT_HEADS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class RequestReader:
         return HttpRequest(head.content_type, body, head.keeps_alive)
 
 
+# One API server sends the same head again and again, but for the length, and few lengths differ.
+@lru_cache(maxsize=_KEPT_HEADS)
 def _parse_head(text: str) -> _Head | HttpFlaw:
     line, *rest = text.split("\r\n")
     method, _, version = line.partition(" ")

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final
 
-from trimtab.core.pods import Allocation, Container, ResizeState
+from trimtab.core.pods import Container, ResizeState
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.objects import Node
 from trimtab.simulation.starting import limit_of
+from trimtab.simulation.totals import total_requests
 from trimtab.simulation.workers import Means, PodWorker
 
 _TAKES: Final = timedelta(seconds=0.3), timedelta(seconds=1.2)
@@ -27,7 +28,7 @@ def judge(worker: PodWorker, node: Node, neighbours: Iterable[PodWorker]) -> Res
     """How a resize of the pod stands; None if there is nothing to do."""
     if is_settled(worker):
         return None
-    wanted = _total(container.spec for container in worker.pod.containers)
+    wanted = total_requests(container.spec for container in worker.pod.containers)
     if any(wanted[kind] > node.capacity.get(kind, 0) for kind in BOTH):
         return ResizeState.INFEASIBLE
     if not _fits(worker, node, neighbours, wanted):
@@ -57,12 +58,15 @@ def resize(means: Means, worker: PodWorker, state: ResizeState | None) -> None:
 def _fits(
     worker: PodWorker, node: Node, neighbours: Iterable[PodWorker], wanted: Resources
 ) -> bool:
-    has = _total(worker.allocated.values())
+    has = worker.reserved
     grown = [kind for kind in BOTH if wanted[kind] > has[kind]]
     if not grown:
         return True
-    taken = _total(each for other in neighbours for each in other.allocations())
-    return all(taken[kind] + wanted[kind] <= node.capacity.get(kind, 0) for kind in grown)
+    reserved = [other.reserved for other in neighbours]
+    return all(
+        sum(each[kind] for each in reserved) + wanted[kind] <= node.capacity.get(kind, 0)
+        for kind in grown
+    )
 
 
 def _is_too_small(worker: PodWorker, container: Container) -> bool:
@@ -71,8 +75,3 @@ def _is_too_small(worker: PodWorker, container: Container) -> bool:
     if limit is None or not container.is_running or container.restarts_on_resize:
         return False
     return worker.memory_of(container.name) > limit
-
-
-def _total(allocations: Iterable[Allocation]) -> Resources:
-    requests = [allocation.requests or {} for allocation in allocations]
-    return {kind: sum(each.get(kind, 0) for each in requests) for kind in BOTH}

@@ -1,12 +1,20 @@
 """Totals: what the containers of a pod request, and what is set aside for them."""
 
-from trimtab.core.pods import Container, Pod, ResizeState
-from trimtab.core.resources import Resource
+from collections.abc import Iterable
+
+from trimtab.core.pods import Allocation, Container, Pod, ResizeState
+from trimtab.core.resources import BOTH, Resource, Resources
 
 
 def resource_total(pod: Pod, resource: Resource) -> int:
     """What all containers of a pod request together."""
     return sum((container.spec.requests or {}).get(resource, 0) for container in pod.containers)
+
+
+def total_requests(allocations: Iterable[Allocation]) -> Resources:
+    """What all of these request together."""
+    requests = [allocation.requests or {} for allocation in allocations]
+    return {kind: sum(each.get(kind, 0) for each in requests) for kind in BOTH}
 
 
 def reserved_total(pod: Pod, resource: Resource) -> int:

@@ -4,7 +4,7 @@ Sidecars start one after the other before the rest; a container that is killed c
 back-off. Resizes are decided elsewhere (`resizes.py`); here they only take effect.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -21,6 +21,7 @@ from trimtab.simulation.objects import ContainerTemplate, PodTemplate, RestartPo
 from trimtab.simulation.running import ContainerName, Running
 from trimtab.simulation.starting import Start, limit_of
 from trimtab.simulation.timers import Timer
+from trimtab.simulation.totals import total_requests
 from trimtab.simulation.world import World
 
 # The kubelet's own constants.
@@ -91,6 +92,8 @@ class PodWorker:
         self._slots = {
             container.name: self._open_slot(container, node) for container in pod.containers
         }
+        self.reserved = total_requests(self.allocated.values())
+        """What the node has set aside for all of them together."""
         self._stages = _stages(pod)
         """Which containers start together; each stage waits for the one before."""
         self._begun = 0
@@ -111,6 +114,7 @@ class PodWorker:
             slot.timer.cancel()
             self._means.running.remove(slot.row)
         self._slots.clear()
+        self.reserved = total_requests(())
 
     def end(self, phase: PodPhase, reason: str) -> Pod:
         """Let the pod be over, with all its containers."""
@@ -166,10 +170,6 @@ class PodWorker:
         """What the node has set aside for each container."""
         return {name: slot.allocated for name, slot in self._slots.items()}
 
-    def allocations(self) -> Iterator[Allocation]:
-        """The same, whatever the containers are called."""
-        return (slot.allocated for slot in self._slots.values())
-
     def memory_of(self, name: str) -> int:
         """What a container used when it was last measured in this run."""
         return self._means.running.memory_of(self._slots[name].row)
@@ -182,6 +182,7 @@ class PodWorker:
         """Set aside what the spec asks for."""
         for container in self.pod.containers:
             self._slots[container.name].allocated = container.spec
+        self.reserved = total_requests(self.allocated.values())
 
     def show_resize(self, state: ResizeState | None) -> None:
         """Say how far a resize got."""

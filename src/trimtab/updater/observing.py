@@ -197,7 +197,8 @@ class Observer:
     ) -> dict[WorkloadName, Workload | None]:
         """Workloads of which something is expected, as they are now; None for what is gone."""
         owners = self._cluster.owners
-        return {name: await owners.workload(name) for name in workloads}
+        # In a fixed order: some are asked for one by one, and a set has another order in each run.
+        return {name: await owners.workload(name) for name in sorted(workloads)}
 
     def _compose(
         self,

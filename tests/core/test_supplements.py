@@ -9,6 +9,7 @@ from usage_makers import DAY, WEB, World, moment
 
 from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.containers import PodName
+from trimtab.core.garbage import collect_garbage
 from trimtab.core.resources import Resource
 from trimtab.core.saving import encode_checkpoints
 from trimtab.core.supplements import (
@@ -44,7 +45,7 @@ def restarted(world: World, minute: float, *pods: str) -> World:
     beside = supplement(world, minute)
     new = World(world.settings, world.usage_settings, world.autoscaler)
     new.usage.restore(*key, stored)
-    restore_supplement(new.usage, key, beside)
+    restore_supplement(new.usage, key, beside, moment(minute))
     for pod in pods:
         new.pod(pod, minute=minute)
     settle_expected(new.usage, {("default", pod, "app"): key for pod in beside.containers})
@@ -171,7 +172,8 @@ def test_a_container_that_is_tracked_already_is_not_overwritten() -> None:
     stored = world.checkpoint(5)
     old = replace(supplement(world, 5).containers["web-0"].memory, last_cpu=0.0)
     world.usage.restore(*key, stored)
-    restore_supplement(world.usage, key, Supplement(containers={"web-0": Remembered(old)}))
+    beside = Supplement(containers={"web-0": Remembered(old)})
+    restore_supplement(world.usage, key, beside, moment(5))
 
     assert world.usage.drain_expected() == {}
 
@@ -183,11 +185,26 @@ def test_whoever_was_forgotten_in_between_takes_nothing_over() -> None:
     beside = supplement(world, 1)
     world.usage.restore(*key, world.checkpoint(1))
     world.usage.forget(PodName("default", "web-0"))
-    restore_supplement(world.usage, key, beside)
+    restore_supplement(world.usage, key, beside, moment(1))
     world.usage.unlearn(key[0])
     settle_expected(world.usage, {("default", "web-0", "app"): key})
 
     assert world.usage.drain_expected() == {}
+
+
+def test_f2_a_pod_that_ended_long_ago_is_forgotten_without_its_peak_after_a_restart() -> None:
+    world = a_world()
+    world.cpu([100], [0])
+    world.memory([500 * MIB], [0])
+    day = 24 * 60.0
+    again = restarted(world, 20 * day, "web-0")
+    before = again.container().target
+    ended = {PodName("default", "web-0")}
+    forgotten = collect_garbage(again.usage, moment(29 * day), ended=ended, abandoned=set())
+
+    assert forgotten.aggregates == 1
+    assert before[Resource.MEMORY] > 500 * MIB
+    assert again.container().target == before
 
 
 def test_rows_of_containers_are_found_by_columns() -> None:

@@ -82,18 +82,34 @@ def collect_supplements(
     }
 
 
-def restore_supplement(usage: Usage, key: CheckpointKey, supplement: Supplement) -> None:
-    """Let an autoscaler know what was stored beside a checkpoint that was restored before."""
+def restore_supplement(
+    usage: Usage, key: CheckpointKey, supplement: Supplement, now: datetime
+) -> None:
+    """Let an autoscaler know what was stored beside a checkpoint that was restored before.
+
+    The window of a container goes with it while a late OOM kill may still change it. After that it
+    stays in what was restored: pods that ended long ago are soon forgotten, and it is not.
+    """
     name, container_name = key
     row = usage.links.learners[name].restored[container_name]
     usage.aggregates.restore_kills(row, supplement.oom_levels)
+    interval = float(usage.aggregates.floats("interval")[row])
     for pod, remembered in supplement.containers.items():
         place = (name.namespace, pod, container_name)
-        if not usage.is_tracked(place):
-            usage.expect(place, remembered.memory)
-            if remembered.memory.is_saved:
-                # Its container will book it, and may replace it: it must not count twice.
-                usage.aggregates.take_back_window(row, remembered.memory)
+        if usage.is_tracked(place):
+            continue
+        memory = remembered.memory
+        is_over = memory.is_saved and _ended_long_ago(memory, interval, now)
+        usage.expect(place, memory, is_booked=is_over)
+        if memory.is_saved and not is_over:
+            # Its container will book it, and may replace it: it must not count twice.
+            usage.aggregates.take_back_window(row, memory)
+
+
+def _ended_long_ago(memory: ContainerMemory, interval: float, now: datetime) -> bool:
+    """Whether a window ended so long ago that no OOM kill of it is believed any more."""
+    ended = memory.last_memory if memory.window_end is None else memory.window_end
+    return to_seconds(now, missing=0.0) >= ended + interval
 
 
 def settle_expected(usage: Usage, owners: Mapping[Place, CheckpointKey]) -> None:

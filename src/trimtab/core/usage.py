@@ -54,7 +54,8 @@ class Usage:
         self.links = Links()
         self._pods: dict[PodName, _Tracked] = {}
         self._places: dict[Place, int] = {}
-        self._expected: dict[Place, ContainerMemory] = {}
+        self._expected: dict[Place, tuple[ContainerMemory, bool]] = {}
+        """Containers that may come back, and whether their windows are booked already."""
         self._resumed: list[tuple[int, ContainerMemory]] = []
         """Aggregates and what is still to be booked there, before anything looks at them."""
 
@@ -113,15 +114,15 @@ class Usage:
         """Whether a container is among those that feed aggregates."""
         return place in self._places
 
-    def expect(self, place: Place, memory: ContainerMemory) -> None:
+    def expect(self, place: Place, memory: ContainerMemory, *, is_booked: bool = False) -> None:
         """Let a container go on from what is remembered of it, once it is tracked."""
-        self._expected[place] = memory
+        self._expected[place] = (memory, is_booked)
 
     def drain_expected(self) -> dict[Place, ContainerMemory]:
-        """The containers that were expected and did not come."""
+        """The containers that were expected and did not come, with windows yet to be booked."""
         self._book_resumed()
         expected, self._expected = self._expected, {}
-        return expected
+        return {place: memory for place, (memory, is_booked) in expected.items() if not is_booked}
 
     def count_feeders(self, pods: Iterable[PodName]) -> Ints:
         """How many containers of some pods feed each aggregate."""
@@ -274,10 +275,12 @@ class Usage:
             self.aggregates.override(row, () if policy is None else (policy,))
 
     def _resume(self, row: int, place: Place) -> None:
-        memory = self._expected.pop(place, None)
-        if memory is not None:
+        expected = self._expected.pop(place, None)
+        if expected is not None:
+            memory, is_booked = expected
             self.containers.resume(row, memory)
-            self._resumed.append((int(self.containers.aggregate[row]), memory))
+            if not is_booked:
+                self._resumed.append((int(self.containers.aggregate[row]), memory))
 
     def _book_resumed(self) -> None:
         """Book what resumed containers have in their windows, many at once at a start."""

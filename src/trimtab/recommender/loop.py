@@ -155,7 +155,7 @@ class Recommender:
 
     async def _load_autoscalers(self) -> TickReport:
         report = await self._loader.load(self._knowledge, self._clock.now())
-        return report + self._restorer.restore(self._knowledge)
+        return report + self._restorer.restore(self._knowledge, self._clock.now())
 
     async def _load_pods(self) -> TickReport:
         load_nodes(self._knowledge, self._cluster.nodes, self._settings)

@@ -51,7 +51,7 @@ class CheckpointRestorer:
     _start_from: list[Checkpoint] | None = field(default=None, init=False)
     """What is restored instead of what is stored."""
 
-    def restore(self, knowledge: Knowledge) -> TickReport:
+    def restore(self, knowledge: Knowledge, now: datetime) -> TickReport:
         """Let autoscalers that are new to us know what their checkpoints hold."""
         report = TickReport()
         new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
@@ -66,7 +66,7 @@ class CheckpointRestorer:
         # All at once: one by one it would take longer than everything else at a start.
         knowledge.usage.restore_all({key: one.content for key, one in chosen.items()})
         for key, one in chosen.items():
-            _take_over(knowledge, key, one.checkpoint)
+            _take_over(knowledge, key, one.checkpoint, now)
         self._part_ways([subject for subject in new if subject.turn.is_saved])
         self._start_from = None
         return report
@@ -140,7 +140,9 @@ class CheckpointRestorer:
             subject.turn = replace(subject.turn, since=since[subject.name])
 
 
-def _take_over(knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint) -> None:
+def _take_over(
+    knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
+) -> None:
     """Note what else follows from a checkpoint that was restored."""
     subject = knowledge.subjects[key[0]]
     samples = subject.turn.samples + checkpoint.aggregate.total_samples_count
@@ -149,7 +151,7 @@ def _take_over(knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint)
     subject.counted_until = max(times, default=None)
     supplement = checkpoint.supplement
     if supplement is not None:
-        restore_supplement(knowledge.usage, key, supplement)
+        restore_supplement(knowledge.usage, key, supplement, now)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
             knowledge.pods.expected[place] = key

@@ -21,6 +21,12 @@ def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(seed: int) -> None:
     assert report.violations == (), told(report)
 
 
+def test_seed_3_a_recommender_that_crashes_forgets_no_memory_of_a_job_that_has_ended() -> None:
+    report = run_seed(3, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
     report = run_seed(110, Size(disturbed_hours=(3, 3)))
 

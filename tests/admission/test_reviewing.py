@@ -62,6 +62,19 @@ def test_a_new_pod_gets_its_size_in_a_patch() -> None:
     in_cluster(scene)
 
 
+def test_of_a_pod_without_an_autoscaler_nothing_but_its_head_is_read() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        stranger = a_pod_object(containers="many")
+        stranger["metadata"]["ownerReferences"][0]["controller"] = False
+        response = webhook.ask(a_review(stranger))
+
+        assert response == {"uid": "u-1", "allowed": True}
+        assert webhook.tally.pods == {Admitted.UNGOVERNED: 1}
+
+    in_cluster(scene)
+
+
 def test_a_pod_is_sized_where_it_is_created_not_where_it_says() -> None:
     def scene(cluster: SmallCluster) -> None:
         pod = a_pod_object()
@@ -134,11 +147,18 @@ def test_only_the_creation_of_a_whole_pod_is_looked_at(change: Json) -> None:
             id="an autoscaler of another version",
         ),
         pytest.param(
-            json.dumps(a_review({"spec": {"containers": "many"}})).encode(),
+            json.dumps(a_review(a_pod_object(containers="many"))).encode(),
             "application/json",
             Trouble.UNREADABLE_POD,
             "u-1",
             id="a pod that cannot be read",
+        ),
+        pytest.param(
+            json.dumps(a_review({"metadata": {"labels": "many"}})).encode(),
+            "application/json",
+            Trouble.UNREADABLE_POD,
+            "u-1",
+            id="a pod of which not even the owner can be read",
         ),
     ],
 )

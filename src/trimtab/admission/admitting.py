@@ -7,6 +7,7 @@ is admitted as it is, and it is counted why.
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +15,7 @@ from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Bounds, Sizings
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
@@ -86,10 +88,16 @@ class Admission:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
         return self.size(pod).patch
 
-    def size(self, pod: Pod) -> Sizing:
-        """The same, and which containers get nothing for want of room."""
+    def size(self, head: Pod, read: Callable[[], Pod] | None = None) -> Sizing:
+        """The same, and which containers get nothing for want of room.
+
+        Most pods have no autoscaler, so the head of one is enough to begin with: the whole is read
+        only if it is needed. A DecodeError of that is for whoever can read it.
+        """
         try:
-            how, sizing = self._size(pod)
+            how, sizing = self._size(head, read or (lambda: head))
+        except DecodeError:
+            raise
         except NotYetError:
             how, sizing = Admitted.OWNER_UNKNOWN, UNCHANGED
         except BoostError:
@@ -101,16 +109,17 @@ class Admission:
         self.counts[how] += 1
         return sizing
 
-    def _size(self, pod: Pod) -> tuple[Admitted, Sizing]:
-        if pod.namespace in self._settings.ignored_namespaces:
+    def _size(self, head: Pod, read: Callable[[], Pod]) -> tuple[Admitted, Sizing]:
+        if head.namespace in self._settings.ignored_namespaces:
             return Admitted.IGNORED, UNCHANGED
-        workload = self._owners.topmost(pod)
+        workload = self._owners.topmost(head)
         if workload is None:
-            ownerless = pod.owner is None
+            ownerless = head.owner is None
             return Admitted.UNGOVERNED if ownerless else Admitted.OWNER_UNKNOWN, UNCHANGED
-        autoscaler = self._governor(pod, workload)
+        autoscaler = self._governor(head, workload)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
+        pod = read()
         limit_ranges = (*self._cluster.limit_ranges(pod.namespace), *self._room())
         sizing = self._sizings.size(pod, autoscaler, Bounds(limit_ranges, self._most_boost()))
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing

@@ -20,10 +20,11 @@ from trimtab.api import autoscaler_wire as wire
 from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused
 from trimtab.api.decoding import DecodeError
 from trimtab.api.metadata import NO_METADATA
-from trimtab.api.pods import decode_pod
+from trimtab.api.pods import decode_pod, decode_pod_head
 from trimtab.api.validation import decode_flaw, validate
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
+from trimtab.core.pods import Pod
 
 _AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
 _PODS: Final = ("", "pods")
@@ -98,14 +99,12 @@ class Reviewer:
         patch = self._probe(request)
         if patch is not None:
             return Review(Allowed(patch), Status.APPLIED, Reviewed.POD)
+        data, namespace = request.object, request.namespace
         try:
-            pod = decode_pod(request.object)
+            head = _placed_pod(decode_pod_head(data), namespace)
+            sizing = self._admission.size(head, lambda: _placed_pod(decode_pod(data), namespace))
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
-        if pod.namespace != request.namespace:
-            # Where it will be is what the API server says, whatever its author wrote.
-            pod = replace(pod, namespace=request.namespace)
-        sizing = self._admission.size(pod)
         status = Status.APPLIED if sizing.patch else Status.SKIPPED
         return Review(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
 
@@ -143,6 +142,11 @@ def _warnings(sizing: Sizing) -> tuple[str, ...]:
 
 def _trouble(trouble: Trouble, about: Reviewed, detail: str) -> Review:
     return Review(UNCHANGED, Status.ERROR, about, trouble, detail)
+
+
+def _placed_pod(pod: Pod, namespace: str) -> Pod:
+    """The pod where it will be: that is what the API server says, whatever its author wrote."""
+    return pod if pod.namespace == namespace else replace(pod, namespace=namespace)
 
 
 def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.VerticalPodAutoscaler:

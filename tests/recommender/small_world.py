@@ -123,6 +123,7 @@ class SmallWorld:
         """When usage was read."""
         self.evictions: list[MemoryEviction] = []
         self.is_listed = True
+        self.view_age = timedelta()
         self.shows_statuses = True
         """Whether the store of autoscalers shows what is written."""
         self._versions = 0
@@ -303,7 +304,7 @@ class SmallWorld:
             yield eviction
 
     def age(self) -> timedelta | None:
-        return timedelta() if self.is_listed else None
+        return self.view_age if self.is_listed else None
 
     def problems(self) -> Mapping[str, Exception]:
         return {}

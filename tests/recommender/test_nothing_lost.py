@@ -312,6 +312,30 @@ async def test_f41_a_lease_that_nobody_else_held_changes_nothing() -> None:
     assert world.checkpoint().aggregate.total_samples_count == 2 * len(world.readings)
 
 
+async def test_f41_who_was_cut_off_while_another_led_waits_until_it_sees_again() -> None:
+    world = a_world()
+    first, second = world.recommender(), world.recommender()
+    await work(world, first, 20)
+    await work(world, second, 48, minutes(30))
+    await second.save_all()
+    learned, world.view_age = world.checkpoint(), minutes(4)
+    running = asyncio.create_task(first.run())
+    await world.clock.nap_begun.wait()
+    writes = world.acts.total()
+    await first.save_all()
+    blind_writes = world.acts.total() - writes
+    world.view_age = minutes(1)
+    world.clock.nap_over.set()
+    await world.tick_done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await first.save_all()
+
+    assert blind_writes == 0
+    count = world.checkpoint().aggregate.total_samples_count
+    assert count > learned.aggregate.total_samples_count
+
+
 async def run_for(world: SmallWorld, recommender: Recommender, ticks: int) -> None:
     """Let a recommender run for so many ticks, then take the lease away."""
     running = asyncio.create_task(recommender.run())

@@ -27,6 +27,12 @@ def test_seed_3_a_recommender_that_crashes_forgets_no_memory_of_a_job_that_has_e
     assert report.violations == (), told(report)
 
 
+def test_seed_9_a_recommender_that_was_cut_off_writes_over_nothing_when_it_leads_again() -> None:
+    report = run_seed(9, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
     report = run_seed(110, Size(disturbed_hours=(3, 3)))
 

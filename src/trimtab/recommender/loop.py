@@ -39,6 +39,8 @@ RecordT = TypeVar("RecordT")
 
 NOT_LISTED_YET: Final = timedelta(seconds=1)
 """How soon it is tried again while the cluster has not been seen as a whole."""
+OLDEST_VIEW: Final = timedelta(minutes=3)
+"""A view that is kept up to date is never as old as this, however quiet the cluster is."""
 MOST_TOLD: Final = 20
 """So much is told of usage that could not be read in one tick; the rest is alike."""
 LAST_WRITERS: Final = 50
@@ -69,6 +71,8 @@ class Recommender:
         self._checkpoints = CheckpointKeeper(cluster, settings)
         self._restorer = CheckpointRestorer(cluster, settings)
         self._history = None if history is None else HistoryKeeper(history, clock, settings.history)
+        self._has_taken_up = True
+        """Whether it is known what others have learned before we began to lead."""
         self._orphans_sought_at: datetime | None = None
         self._garbage_collected_at: datetime | None = None
         self.last_turnout: Turnout | None = None
@@ -83,7 +87,7 @@ class Recommender:
 
     async def run(self) -> None:
         """Tick until cancelled, and listen for OOM kills all the time."""
-        self._take_up_again()
+        self._has_taken_up = False
         async with asyncio.TaskGroup() as group:
             group.create_task(self._listen(self._cluster.pods.changes, self._see_pod))
             group.create_task(self._listen(self._cluster.memory_evictions, self._see_eviction))
@@ -95,6 +99,8 @@ class Recommender:
         """One turn: look, learn, recommend, save; what fails is told and stops nothing else."""
         if self._cluster.age() is None:
             # Whoever does not see an object yet must not take it for deleted.
+            return TickReport()
+        if not self._take_up_again():
             return TickReport()
         report = await self._timed(Step.LOAD_AUTOSCALERS, self._load_autoscalers)
         report += await self._timed(Step.LOAD_PODS, self._load_pods)
@@ -111,13 +117,26 @@ class Recommender:
 
         Who ends has nothing else to write, so more writes are under way at once than in a tick.
         """
+        if not self._has_taken_up:
+            return TickReport()
         now = self._clock.now()
         count = max(LAST_WRITERS, self._settings.update_worker_count)
         until = None if within is None else now + within
         writers = Writers(self._clock, count, until=until, is_final=True)
         return await self._checkpoints.save_all(self._knowledge, writers, now)
 
-    def _take_up_again(self) -> None:
+    def _take_up_again(self) -> bool:
+        """Go on where others have left off; whether it can be seen where that was.
+
+        Who was cut off while another led would take its own old checkpoints for the newest, and
+        write over better ones.
+        """
+        if self._has_taken_up:
+            return True
+        age = self._cluster.age()
+        if age is None or age > OLDEST_VIEW:
+            return False
+        self._has_taken_up = True
         before = self._knowledge
         if self._restorer.take_up_again(before, self._clock.now()):
             self._knowledge = Knowledge(self._settings)
@@ -125,6 +144,7 @@ class Recommender:
                 self._history.forget()
             # Kills that were seen before are no news.
             self._knowledge.oom_watch = before.oom_watch
+        return True
 
     async def _tick_on(self) -> None:
         while True:
@@ -132,7 +152,7 @@ class Recommender:
             self.last_turnout = await self._try_tick(begin)
             if self._tell is not None:
                 self._tell(self.last_turnout)
-            is_blind = self._cluster.age() is None
+            is_blind = self._cluster.age() is None or not self._has_taken_up
             pause = NOT_LISTED_YET if is_blind else self._settings.interval
             taken = max(timedelta(), self._clock.now() - begin)
             await self._clock.sleep(max(timedelta(), pause - taken))

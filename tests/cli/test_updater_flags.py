@@ -84,6 +84,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("surge_margin", 0.7, "plan.surge_margin"),
     ("surge_min_pods", 7, "plan.surge_min_pods"),
     ("infeasible_retry_after", SECONDS_7, "plan.infeasible_retry_after"),
+    ("evict_after_deferred_threshold", SECONDS_7, "plan.evict_after_deferred"),
     ("grow_only_under_requirements", True, "plan.grow_only_under_requirements"),
     ("ignore_eviction_annotations", True, "plan.evicts_unwillingly"),
     ("cap_to_largest_node", False, "caps_to_nodes"),

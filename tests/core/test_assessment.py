@@ -524,6 +524,7 @@ def test_a_hold_tells_the_change_that_it_holds_back() -> None:
         pytest.param("role_dwell", minutes(-1), id="a dwell of less than no time"),
         pytest.param("cool_down", minutes(-1), id="a cool-down of less than no time"),
         pytest.param("infeasible_retry_after", minutes(-1), id="a retry before the failure"),
+        pytest.param("evict_after_deferred", minutes(-1), id="an eviction before the resize"),
         pytest.param("max_misses", 0, id="nothing may ever miss"),
         pytest.param("surge_margin", -0.1, id="every share is a surge"),
         pytest.param("surge_margin", float("nan"), id="a margin that is no number"),

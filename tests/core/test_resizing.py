@@ -148,6 +148,13 @@ def test_a_resize_that_does_not_succeed_ends_in_an_eviction(
     assert decide_resize_or_eviction(given) is expected
 
 
+def test_how_long_a_deferred_resize_may_wait_is_for_the_operator_to_say() -> None:
+    given = situation(resizing(ResizeState.DEFERRED), target=SPEC, lasted=10 * SECOND)
+
+    assert decide_resize_or_eviction(given) is HoldReason.RESIZE_DEFERRED
+    assert decide_resize_or_eviction(given._replace(evict_after_deferred=9 * SECOND)) is EVICT
+
+
 @pytest.mark.parametrize("state", list(ResizeState))
 def test_no_resize_ends_in_an_eviction_beyond_the_budget(state: ResizeState) -> None:
     given = situation(resizing(state), target=SPEC, lasted=hours(2), disruptable=False)

@@ -97,6 +97,8 @@ class CareFlags:
     """With fewer pods than this there is no surge."""
     infeasible_retry_after: Span = timedelta(hours=1)
     """How long a resize that the node refused is not tried again."""
+    evict_after_deferred_threshold: Span = timedelta(minutes=5)
+    """How long a resize may wait for room on its node until InPlaceOrRecreate evicts the pod."""
     grow_only_under_requirements: Switch = False
     """Under requirements that only ask for growth, let resizes shrink nothing."""
     ignore_eviction_annotations: Switch = False
@@ -166,6 +168,7 @@ def _plan_settings(flags: UpdaterFlags, gates: FeatureGates) -> PlanSettings:
         cool_down=care.cool_down,
         grow_only_under_requirements=care.grow_only_under_requirements,
         infeasible_retry_after=care.infeasible_retry_after,
+        evict_after_deferred=care.evict_after_deferred_threshold,
         max_misses=care.max_misses,
         max_unproven=care.max_misses,
         paused=care.pause,

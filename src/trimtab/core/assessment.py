@@ -23,6 +23,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.policy import Capped, cap_for_pod
+from trimtab.core.resizing import DEFERRED_FOR
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
@@ -56,6 +57,8 @@ class PlanSettings:
     """Whether requirements that only ask for growth keep a resize from shrinking anything."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
     """How long a resize that the node refused is believed to be impossible."""
+    evict_after_deferred: timedelta = DEFERRED_FOR
+    """How long a resize may wait for room before an eviction takes its place."""
     max_misses: int = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     max_unproven: int | None = None
@@ -76,6 +79,7 @@ class PlanSettings:
             "role_dwell": self.role_dwell,
             "cool_down": self.cool_down,
             "infeasible_retry_after": self.infeasible_retry_after,
+            "evict_after_deferred": self.evict_after_deferred,
         }
         for name, span in spans.items():
             require_at_least(name, span.total_seconds(), 0)

@@ -326,6 +326,7 @@ def _decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Act
         now=context.now,
         skip_budget=settings.disruption.skip_budget_in_place and mode in _RESIZING_MODES,
         infeasible_retry_after=settings.infeasible_retry_after,
+        evict_after_deferred=settings.evict_after_deferred,
     )
     chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
     return _confirm_resize(candidate, situation) if chosen is Action.RESIZE else chosen

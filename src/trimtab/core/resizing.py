@@ -57,6 +57,7 @@ class Situation(NamedTuple):
     skip_budget: bool = False
     """Whether resizes that restart nothing need no budget."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
+    evict_after_deferred: timedelta = DEFERRED_FOR
 
 
 def decide_eviction(situation: Situation) -> Action | HoldReason:
@@ -130,8 +131,9 @@ def _reason_to_wait(situation: Situation) -> HoldReason | None:
     if is_in_progress(situation.pod, situation.memory, situation.now):
         return HoldReason.RESIZE_IN_PROGRESS
     lasted = situation.now - (situation.memory.resize_since or situation.now)
-    is_deferred = situation.pod.resize is ResizeState.DEFERRED and lasted <= DEFERRED_FOR
-    return HoldReason.RESIZE_DEFERRED if is_deferred else None
+    is_early = lasted <= situation.evict_after_deferred
+    is_deferred = situation.pod.resize is ResizeState.DEFERRED
+    return HoldReason.RESIZE_DEFERRED if is_deferred and is_early else None
 
 
 def _is_known_infeasible(situation: Situation) -> bool:

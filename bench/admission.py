@@ -10,28 +10,34 @@ Writes `results/admission.json` and the page of benchmarks; fails if a ratio got
 """
 
 import argparse
-import asyncio
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Final
 
-from bench import fleet, page, scoring, webhooks
+from bench import contests, fleet, page, webhooks
+from bench.contests import Contest
 from bench.page import GOVERNED, STARTED, STRANGE
 from bench.reviews import TargetFleet
 from bench.scoring import Entry, Side
+from bench.telling import say
 from bench.webhooks import LoadError, Webhook
-from rig import building, controlplane, programs
 from rig.controlplane import ControlPlane
 
-RESULTS: Final = Path(__file__).parent / "results/admission.json"
-SIZES: Final = (1, 100, 1000, 10_000)
 REQUESTS: Final = 4000
 """Of each kind of pod."""
 WARM_UP: Final = 500
+CONTEST: Final = Contest(
+    "admission",
+    sizes=(1, 100, 1000, 10_000),
+    rounds=3,
+    short_size=1,
+    programs=("original-admission",),
+    tables=(page.ADMISSION, page.STARTING),
+    recipes=(webhooks.LOAD,),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,28 +100,24 @@ class Bench:
 
 
 def plan(sizes: Sequence[int], rounds: int) -> Iterator[Case]:
-    """What is measured, in its order: the sides take turns, and so does who is first."""
+    """What is measured, in its order."""
     for size in sorted(sizes):
-        for number in range(1, rounds + 1):
-            sides = list(Side)
-            for side in sides if number % 2 else reversed(sides):
-                yield Case(size, number, side)
+        for number, side in contests.take_turns(rounds):
+            yield Case(size, number, side)
 
 
-async def measure_all(plane: ControlPlane, cases: Sequence[Case], requests: int) -> list[Entry]:
-    """Everything that is planned, on one control plane whose fleet grows."""
-    found = []
-    bench = Bench(plane, requests)
+async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
+    """Everything that is asked for, on one control plane whose fleet grows."""
+    found: list[Entry] = []
+    bench = Bench(plane, WARM_UP if given.short else REQUESTS)
     async with fleet.manned(plane, TargetFleet) as targets:
         await targets.settle_strangers()
         _write(bench.strange, await targets.list_strange_reviews())
-        for case in cases:
+        for case in plan(given.sizes, given.rounds):
             if targets.size < case.size:
                 await targets.grow(case.size)
                 _write(bench.governed, await targets.list_reviews())
-            for entry in bench.measure(case):
-                say(json.dumps(asdict(entry)))
-                found.append(entry)
+            found += map(contests.note, bench.measure(case))
     return found
 
 
@@ -123,47 +125,5 @@ def _write(path: Path, lines: Sequence[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def say(text: str) -> None:
-    """Tell whoever waits."""
-    sys.stderr.write(f"bench: {text}\n")
-    sys.stderr.flush()
-
-
-def parse_arguments() -> argparse.Namespace:
-    """What the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m bench.admission")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="autoscalers")
-    parser.add_argument("--rounds", type=int, default=3, help="of each side and size")
-    parser.add_argument("--short", action="store_true", help="one small round, nothing written")
-    parser.add_argument("--accept", action="store_true", help="write down even what got worse")
-    return parser.parse_args()
-
-
-def main() -> int:
-    """Measure, print and write everything; 1 if a ratio got worse, 2 if a program is missing."""
-    given = parse_arguments()
-    try:
-        programs.find("original-admission")
-        building.build(webhooks.LOAD)
-    except building.BuildError as error:
-        sys.stderr.write(f"bench: {error}\n")
-        return 2
-    sizes, rounds = ((1,), 1) if given.short else (given.sizes, given.rounds)
-    cases = list(plan(sizes, rounds))
-    with controlplane.running() as plane:
-        requests = WARM_UP if given.short else REQUESTS
-        entries = asyncio.run(measure_all(plane, cases, requests))
-    print(page.format_admission(entries))
-    recorded = scoring.read_entries(RESULTS)
-    regresses = list(page.find_admission_regresses(entries, recorded))
-    for regress in regresses:
-        print(f"worse: {regress}")
-    if not given.short and (given.accept or not regresses):
-        facts = scoring.machine_facts()
-        scoring.write_entries(RESULTS, scoring.renew(recorded, entries), facts)
-        page.write()
-    return 1 if regresses else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CONTEST.hold(CONTEST.parser().parse_args(), measure_all))

@@ -7,7 +7,6 @@ have done is written by `workloads`.
 import asyncio
 import json
 import ssl
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -21,6 +20,7 @@ import aiohttp
 import yaml
 
 from bench import workloads
+from bench.telling import say
 from bench.workloads import Manifest, Workload
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
@@ -179,12 +179,12 @@ class Fleet:
                 done += 1
                 if time.monotonic() - said > _SAY_EVERY_SECONDS:
                     said = time.monotonic()
-                    _say(f"{done} of {len(items)} {title}")
+                    say(f"{done} of {len(items)} {title}")
 
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(work(waiting))
-        _say(f"{len(items)} {title} in {time.monotonic() - began:.1f} s")
+        say(f"{len(items)} {title} in {time.monotonic() - began:.1f} s")
 
 
 FleetT = TypeVar("FleetT", bound=Fleet)
@@ -216,8 +216,3 @@ def _key(found: Manifest) -> tuple[str, str]:
 def _is_recommended(found: Manifest) -> bool:
     status = found.get("status")
     return isinstance(status, dict) and bool(status.get("recommendation"))
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"bench: {text}\n")
-    sys.stderr.flush()

@@ -9,41 +9,53 @@ from pathlib import Path
 from typing import Final
 
 from bench import scoring
-from bench.scoring import Entry, Measure, Side, Unit
+from bench.scoring import Entry, Measure, Side, Table, Unit
 from rig.fake_node import Json
 
 PAGE: Final = Path(__file__).parents[1] / "docs/benchmarks.md"
 RESULTS: Final = Path(__file__).parent / "results"
-RECOMMENDER: Final = (
-    Measure("settled_cpu", "CPU per tick", Unit.SECONDS),
-    Measure("settled_server_cpu", "CPU of the API server and etcd per tick", Unit.SECONDS),
-    Measure("settled_writes", "API writes per tick", Unit.COUNT),
-    Measure("settled_reads", "API reads per tick", Unit.COUNT),
-    Measure("settled_seconds", "A tick lasts", Unit.SECONDS, is_judged=False),
-    Measure("resident", "Resident memory", Unit.MEBIBYTES),
-    Measure("peak", "The most memory", Unit.MEBIBYTES),
-    Measure("young_cpu", "CPU per tick, histories minutes old", Unit.SECONDS),
-    Measure("young_writes", "API writes per tick, histories minutes old", Unit.COUNT),
-    Measure("first_seconds", "New cluster: all recommended after", Unit.SECONDS, is_judged=False),
-    Measure("first_cpu", "New cluster: CPU until then", Unit.SECONDS),
-    Measure("restart_seconds", "Restart: first tick done after", Unit.SECONDS, is_judged=False),
-    Measure("restart_cpu", "Restart: CPU until then", Unit.SECONDS),
+RECOMMENDER: Final = Table(
+    (
+        Measure("settled_cpu", "CPU per tick", Unit.SECONDS),
+        Measure("settled_server_cpu", "CPU of the API server and etcd per tick", Unit.SECONDS),
+        Measure("settled_writes", "API writes per tick", Unit.COUNT),
+        Measure("settled_reads", "API reads per tick", Unit.COUNT),
+        Measure("settled_seconds", "A tick lasts", Unit.SECONDS, is_judged=False),
+        Measure("resident", "Resident memory", Unit.MEBIBYTES),
+        Measure("peak", "The most memory", Unit.MEBIBYTES),
+        Measure("young_cpu", "CPU per tick, histories minutes old", Unit.SECONDS),
+        Measure("young_writes", "API writes per tick, histories minutes old", Unit.COUNT),
+        Measure(
+            "first_seconds", "New cluster: all recommended after", Unit.SECONDS, is_judged=False
+        ),
+        Measure("first_cpu", "New cluster: CPU until then", Unit.SECONDS),
+        Measure("restart_seconds", "Restart: first tick done after", Unit.SECONDS, is_judged=False),
+        Measure("restart_cpu", "Restart: CPU until then", Unit.SECONDS),
+    )
 )
 GOVERNED: Final = "with an autoscaler"
 STRANGE: Final = "others"
 STARTED: Final = "process"
 """What the groups of the webhook's entries are: two kinds of pods, and the process as such."""
-ADMISSION: Final = (
-    Measure("cpu", "CPU per 1 000 requests", Unit.SECONDS),
-    Measure("seconds", "1 000 requests take", Unit.SECONDS, is_judged=False),
-    Measure("p50", "Half are answered within", Unit.MILLISECONDS, is_judged=False),
-    Measure("p99", "99 % are answered within", Unit.MILLISECONDS, is_judged=False),
+ADMISSION: Final = Table(
+    (
+        Measure("cpu", "CPU per 1 000 requests", Unit.SECONDS),
+        Measure("seconds", "1 000 requests take", Unit.SECONDS, is_judged=False),
+        Measure("p50", "Half are answered within", Unit.MILLISECONDS, is_judged=False),
+        Measure("p99", "99 % are answered within", Unit.MILLISECONDS, is_judged=False),
+    ),
+    "Pods",
+    (GOVERNED, STRANGE),
 )
-STARTING: Final = (
-    Measure("seconds", "Start: first patch after", Unit.SECONDS, is_judged=False),
-    Measure("cpu", "Start: CPU until then", Unit.SECONDS),
-    Measure("resident", "Resident memory", Unit.MEBIBYTES),
-    Measure("peak", "The most memory", Unit.MEBIBYTES),
+STARTING: Final = Table(
+    (
+        Measure("seconds", "Start: first patch after", Unit.SECONDS, is_judged=False),
+        Measure("cpu", "Start: CPU until then", Unit.SECONDS),
+        Measure("resident", "Resident memory", Unit.MEBIBYTES),
+        Measure("peak", "The most memory", Unit.MEBIBYTES),
+    ),
+    "Of the",
+    (STARTED,),
 )
 _GROWTH: Final = ("settled_cpu", "settled_writes", "resident", "restart_cpu")
 _HEAD: Final = """\
@@ -174,14 +186,14 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
         return
     yield _RECOMMENDER
     cases = scoring.list_cases(entries)
-    yield scoring.format_table(entries, RECOMMENDER)
+    yield RECOMMENDER.format(entries)
     rounds = {size: max(one.round for one in entries if one.size == size) for _, size in cases}
     told = ", ".join(f"{count} of {size}" for size, count in rounds.items())
     yield f"\nRounds recorded: {told}. `make bench BENCH='--sizes 100 --rounds 5'` renews some.\n"
     sizes = {entry.size for entry in entries if entry.group == "lifted"}
     if len(sizes) > 1:
         yield _GROWTH_HEAD
-        for measure in RECOMMENDER:
+        for measure in RECOMMENDER.measures:
             if measure.name in _GROWTH:
                 slopes = [scoring.growth(entries, "lifted", side, measure.name) for side in Side]
                 yield f"| {measure.title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
@@ -190,25 +202,8 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
 
 def format_admission(entries: Sequence[Entry]) -> str:
     """What was measured of the webhooks, as Markdown tables."""
-    asked, started = _part(entries)
-    parts = [
-        scoring.format_table(asked, ADMISSION, "Pods"),
-        "\n",
-        scoring.format_table(started, STARTING, "Of the"),
-        *_tell_of_admission_growth(entries),
-    ]
-    return "".join(parts)
-
-
-def find_admission_regresses(entries: Sequence[Entry], recorded: Sequence[Entry]) -> Iterator[str]:
-    """What is clearly worse of the webhook than what was recorded."""
-    for some, measures in zip(_part(entries), (ADMISSION, STARTING), strict=True):
-        yield from scoring.find_regresses(some, recorded, measures)
-
-
-def _part(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-    asked = [entry for entry in entries if entry.group != STARTED]
-    return asked, [entry for entry in entries if entry.group == STARTED]
+    tables = "\n".join(table.format(entries) for table in (ADMISSION, STARTING))
+    return "".join((tables, *_tell_of_admission_growth(entries)))
 
 
 def _tell_of_admission_growth(entries: Sequence[Entry]) -> Iterator[str]:

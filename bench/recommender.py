@@ -18,27 +18,32 @@ Writes `results/recommender.json` and the page of benchmarks; fails if a ratio g
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
-from pathlib import Path
 from time import time
 from typing import Final
 
-from bench import contestants, fleet, measuring, page, scoring, usage_server
+from bench import contestants, contests, fleet, measuring, page, usage_server
 from bench.contestants import Limits, Run
+from bench.contests import Contest
 from bench.fleet import Fleet
 from bench.scoring import Entry, Side
+from bench.telling import say
 from bench.usage_server import UsageServer
-from rig import building, controlplane, programs
 from rig.controlplane import ControlPlane
 
-RESULTS: Final = Path(__file__).parent / "results/recommender.json"
-SIZES: Final = (100, 1000, 3000)
+CONTEST: Final = Contest(
+    "recommender",
+    sizes=(100, 1000, 3000),
+    rounds=2,
+    short_size=100,
+    programs=("original-recommender",),
+    tables=(page.RECOMMENDER,),
+)
 DEFAULT_LIMITS_UP_TO: Final = 1000
 """Within its own limits a tick of the original takes minutes beyond that."""
 INTERVALS: Final = {100: timedelta(seconds=5), 1000: timedelta(seconds=15)}
@@ -83,9 +88,7 @@ class Bench:
         """One side in one round."""
         say(f"{case.size} autoscalers, limits {case.limits}, round {case.round}: {case.side}")
         values = {**await self._start_anew(case), **await self._start_again(case)}
-        entry = Entry(case.limits, case.size, case.round, case.side, values)
-        say(json.dumps(asdict(entry)))
-        return entry
+        return Entry(case.limits, case.size, case.round, case.side, values)
 
     async def _start_anew(self, case: Case) -> dict[str, float]:
         """A start where nobody has recommended anything yet, and a tick after it."""
@@ -149,71 +152,35 @@ async def _wait_for_tick(run: Run, number: int) -> float:
 
 
 def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Case]:
-    """What is measured, in its order: the sides take turns, and so does who is first."""
+    """What is measured, in its order."""
     for size, chosen in product(sorted(sizes), limits):
         if chosen is Limits.LIFTED or size <= DEFAULT_LIMITS_UP_TO:
-            for number in range(1, rounds + 1):
-                sides = list(Side)
-                for side in sides if number % 2 else reversed(sides):
-                    yield Case(size, chosen, number, side)
+            for number, side in contests.take_turns(rounds):
+                yield Case(size, chosen, number, side)
 
 
-async def measure_all(plane: ControlPlane, cases: Sequence[Case]) -> list[Entry]:
-    """Everything that is planned, on one control plane whose fleet grows."""
+async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
+    """Everything that is asked for, on one control plane whose fleet grows."""
     found = []
     with usage_server.serving(plane) as usage:
         async with fleet.manned(plane, Fleet) as manned:
             bench = Bench(plane, manned, usage)
-            for case in cases:
+            for case in plan(given.sizes, given.rounds, given.limits):
                 if manned.size < case.size:
                     await manned.grow(case.size)
                     usage.show(manned.workloads)
-                found.append(await bench.measure(case))
+                found.append(contests.note(await bench.measure(case)))
     return found
-
-
-def say(text: str) -> None:
-    """Tell whoever waits."""
-    sys.stderr.write(f"bench: {text}\n")
-    sys.stderr.flush()
 
 
 def parse_arguments() -> argparse.Namespace:
     """What the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m bench.recommender")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="autoscalers")
-    parser.add_argument("--rounds", type=int, default=2, help="of each side and size")
+    parser = CONTEST.parser()
     parser.add_argument(
         "--limits", type=Limits, nargs="+", default=list(Limits), help="of requests"
     )
-    parser.add_argument("--short", action="store_true", help="one round of 100, nothing written")
-    parser.add_argument("--accept", action="store_true", help="write down even what got worse")
     return parser.parse_args()
 
 
-def main() -> int:
-    """Measure, print and write everything; 1 if a ratio got worse, 2 if a program is missing."""
-    given = parse_arguments()
-    try:
-        programs.find("original-recommender")
-    except building.BuildError as error:
-        sys.stderr.write(f"bench: {error}\n")
-        return 2
-    sizes, rounds = ((100,), 1) if given.short else (given.sizes, given.rounds)
-    cases = plan(sizes, rounds, given.limits)
-    with controlplane.running() as plane:
-        entries = asyncio.run(measure_all(plane, list(cases)))
-    print(scoring.format_table(entries, page.RECOMMENDER))
-    recorded = scoring.read_entries(RESULTS)
-    regresses = list(scoring.find_regresses(entries, recorded, page.RECOMMENDER))
-    for regress in regresses:
-        print(f"worse: {regress}")
-    if not given.short and (given.accept or not regresses):
-        facts = scoring.machine_facts()
-        scoring.write_entries(RESULTS, scoring.renew(recorded, entries), facts)
-        page.write()
-    return 1 if regresses else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(CONTEST.hold(parse_arguments(), measure_all))

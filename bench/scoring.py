@@ -10,7 +10,7 @@ import math
 import os
 import platform
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -72,6 +72,28 @@ class Entry:
     round: int
     side: Side
     values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Measures that are told together, each of the cases that have it."""
+
+    measures: Sequence[Measure]
+    conditions: str = "Limits"
+    """What the groups of its entries differ by."""
+    groups: Collection[str] = ()
+    """Whose entries these are; those of all groups if none is named."""
+
+    def format(self, entries: Iterable[Entry]) -> str:
+        """As Markdown."""
+        return format_table(self._own(entries), self.measures, self.conditions)
+
+    def find_regresses(self, entries: Iterable[Entry], recorded: Sequence[Entry]) -> Iterator[str]:
+        """What is clearly worse than what was recorded."""
+        return find_regresses(self._own(entries), recorded, self.measures)
+
+    def _own(self, entries: Iterable[Entry]) -> list[Entry]:
+        return [entry for entry in entries if not self.groups or entry.group in self.groups]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What is measured of the webhooks, and how it is told."""
 
 from bench import page
-from bench.admission import plan
+from bench.admission import CONTEST, plan
 from bench.page import GOVERNED, STARTED, STRANGE
 from bench.scoring import Entry, Side
 
@@ -40,9 +40,9 @@ def test_memory_is_told_by_what_each_further_autoscaler_takes() -> None:
 def test_more_cpu_than_was_recorded_is_a_regress() -> None:
     recorded = entries_of(1)
 
-    worse = list(page.find_admission_regresses(entries_of(1, ours_cpu=0.3), recorded))
+    worse = CONTEST.find_regresses(entries_of(1, ours_cpu=0.3), recorded)
 
     assert [text.partition(":")[0] for text in worse] == [
         f"1, {group}" for group in (STRANGE, GOVERNED, STARTED)
     ]
-    assert not list(page.find_admission_regresses(recorded, recorded))
+    assert not CONTEST.find_regresses(recorded, recorded)

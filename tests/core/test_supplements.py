@@ -1,17 +1,18 @@
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB
-from usage_makers import DAY, WEB, World, moment
+from makers import MIB, an_autoscaler
+from usage_makers import DAY, WEB, World, a_selector, moment
 
-from trimtab.core.checkpoint import HistogramCheckpoint
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.containers import PodName
 from trimtab.core.garbage import collect_garbage
 from trimtab.core.resources import Resource
-from trimtab.core.saving import encode_checkpoints
+from trimtab.core.saving import CheckpointKey, encode_checkpoints
 from trimtab.core.supplements import (
     MOST_CONTAINERS,
     Remembered,
@@ -20,6 +21,10 @@ from trimtab.core.supplements import (
     restore_supplement,
     settle_expected,
 )
+
+LEADER, FOLLOWER = {"role": "leader"}, {"role": "follower"}
+FOLLOWERS = an_autoscaler(name="followers")
+Stored: TypeAlias = dict[CheckpointKey, tuple[AggregateCheckpoint, Supplement]]
 
 LATE = 300
 """Minutes after which a kill may still come to light; windows may have closed since."""
@@ -48,7 +53,7 @@ def restarted(world: World, minute: float, *pods: str) -> World:
     restore_supplement(new.usage, key, beside, moment(minute))
     for pod in pods:
         new.pod(pod, minute=minute)
-    settle_expected(new.usage, {("default", pod, "app"): key for pod in beside.containers})
+    settle_expected(new.usage)
     return new
 
 
@@ -165,6 +170,76 @@ def test_the_open_window_of_a_container_that_is_gone_is_not_lost() -> None:
     assert world.container().target[Resource.MEMORY] == before[Resource.MEMORY]
 
 
+def learn_roles(world: World) -> None:
+    """Let one autoscaler be for leaders, another for followers."""
+    world.usage.learn(world.autoscaler, a_selector(**WEB, **LEADER))
+    world.usage.learn(FOLLOWERS, a_selector(**WEB, **FOLLOWER))
+
+
+def moved_while_down(stored: Stored, minute: float) -> World:
+    """The world after a restart during which the leader became a follower."""
+    new = World()
+    learn_roles(new)
+    for key, (checkpoint, beside) in stored.items():
+        new.usage.restore(*key, checkpoint)
+        restore_supplement(new.usage, key, beside, moment(minute))
+    new.pod("web-0", labels=FOLLOWER, minute=minute)
+    settle_expected(new.usage)
+    return new
+
+
+def saved(world: World, minute: float) -> Stored:
+    """What is stored of both roles, as far as they know anything."""
+    names = [world.autoscaler.identity, FOLLOWERS.identity]
+    checkpoints = encode_checkpoints(world.usage, names, moment(minute))
+    beside = collect_supplements(world.usage, checkpoints, {}, moment(minute))
+    return {key: (checkpoint, beside[key]) for key, checkpoint in checkpoints.items()}
+
+
+@pytest.mark.parametrize(
+    "minute",
+    [
+        pytest.param(5, id="its window is still open"),
+        pytest.param(DAY + 5, id="its window has just ended"),
+        pytest.param(3 * DAY, id="its window ended long ago"),
+    ],
+)
+def test_s25a_a_peak_stays_with_its_role_when_that_moves_during_a_restart(minute: int) -> None:
+    world = World()
+    learn_roles(world)
+    world.pod("web-0", labels=LEADER)
+    world.memory([4096 * MIB], [1])
+    world.cpu([2000], [1])
+    before = world.history().memory_histogram
+    again = moved_while_down(saved(world, minute), minute)
+    outdated = again.cpu([2000], [1])
+    again.cpu([100], [minute + 1])
+    again.memory([512 * MIB], [minute + 1])
+
+    assert outdated.outdated == 1
+    assert again.history().memory_histogram.total_weight == pytest.approx(before.total_weight)
+    assert shares(again.history().memory_histogram) == shares(before)
+    (target,) = again.viewing(FOLLOWERS).recommendation().containers
+    assert target.target[Resource.MEMORY] < 700 * MIB
+
+
+def test_s25a_two_roles_that_remember_the_same_pod_both_keep_its_peaks() -> None:
+    world = World()
+    learn_roles(world)
+    world.pod("web-0", labels=LEADER)
+    world.memory([4096 * MIB], [1])
+    as_leader = saved(world, 2)
+    world.pod("web-0", labels=FOLLOWER, minute=3)
+    world.memory([512 * MIB], [4])
+    again = moved_while_down(saved(world, 5) | as_leader, 6)
+    again.memory([600 * MIB], [7])
+    world.memory([600 * MIB], [7])
+
+    assert again.history().memory_histogram == world.history().memory_histogram
+    ours, theirs = again.viewing(FOLLOWERS).history(), world.viewing(FOLLOWERS).history()
+    assert ours.memory_histogram == theirs.memory_histogram
+
+
 def test_a_container_that_is_tracked_already_is_not_overwritten() -> None:
     world = a_world()
     world.cpu([100], [5])
@@ -175,7 +250,7 @@ def test_a_container_that_is_tracked_already_is_not_overwritten() -> None:
     beside = Supplement(containers={"web-0": Remembered(old)})
     restore_supplement(world.usage, key, beside, moment(5))
 
-    assert world.usage.drain_expected() == {}
+    assert world.usage.drain_expected() == []
 
 
 def test_whoever_was_forgotten_in_between_takes_nothing_over() -> None:
@@ -187,9 +262,9 @@ def test_whoever_was_forgotten_in_between_takes_nothing_over() -> None:
     world.usage.forget(PodName("default", "web-0"))
     restore_supplement(world.usage, key, beside, moment(1))
     world.usage.unlearn(key[0])
-    settle_expected(world.usage, {("default", "web-0", "app"): key})
+    settle_expected(world.usage)
 
-    assert world.usage.drain_expected() == {}
+    assert world.usage.drain_expected() == []
 
 
 def test_f2_a_pod_that_ended_long_ago_is_forgotten_without_its_peak_after_a_restart() -> None:

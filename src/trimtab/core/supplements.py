@@ -18,7 +18,7 @@ from trimtab.core.aggregates import to_seconds
 from trimtab.core.containers import ContainerMemory
 from trimtab.core.oom_ledger import OomLevel
 from trimtab.core.saving import CheckpointKey
-from trimtab.core.usage import Place, Usage
+from trimtab.core.usage import Expected, Place, Usage
 
 MOST_CONTAINERS: Final = 100
 """So many containers are remembered in one checkpoint: those with the highest peaks, and before
@@ -100,7 +100,7 @@ def restore_supplement(
             continue
         memory = remembered.memory
         is_over = memory.is_saved and _ended_long_ago(memory, interval, now)
-        usage.expect(place, memory, is_booked=is_over)
+        usage.expect(place, Expected(name, memory, is_booked=is_over))
         if memory.is_saved and not is_over:
             # Its container will book it, and may replace it: it must not count twice.
             usage.aggregates.take_back_window(row, memory)
@@ -112,15 +112,14 @@ def _ended_long_ago(memory: ContainerMemory, interval: float, now: datetime) -> 
     return to_seconds(now, missing=0.0) >= ended + interval
 
 
-def settle_expected(usage: Usage, owners: Mapping[Place, CheckpointKey]) -> None:
-    """Book the windows of containers that are gone into what their autoscalers restored."""
+def settle_expected(usage: Usage) -> None:
+    """Book windows of containers that are gone, or in another role, for those who restored them."""
     windows = []
-    for place, memory in usage.drain_expected().items():
-        name, container_name = owners[place]
-        learner = usage.links.learners.get(name)
+    for (_, _, container_name), expected in usage.drain_expected():
+        learner = usage.links.learners.get(expected.owner)
         row = None if learner is None else learner.restored.get(container_name)
         if row is not None:
-            windows.append((row, memory))
+            windows.append((row, expected.memory))
     usage.aggregates.book_windows(windows)
 
 

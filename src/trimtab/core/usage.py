@@ -45,6 +45,16 @@ class _Tracked:
     containers: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A container that may come back, as one autoscaler remembers it."""
+
+    owner: AutoscalerName
+    memory: ContainerMemory
+    is_booked: bool = False
+    """Whether its window is booked already, in what its owner restored."""
+
+
 class Usage:
     """All histories of all containers, and who learns from them."""
 
@@ -54,8 +64,7 @@ class Usage:
         self.links = Links()
         self._pods: dict[PodName, _Tracked] = {}
         self._places: dict[Place, int] = {}
-        self._expected: dict[Place, tuple[ContainerMemory, bool]] = {}
-        """Containers that may come back, and whether their windows are booked already."""
+        self._expected: dict[Place, list[Expected]] = {}
         self._resumed: list[tuple[int, ContainerMemory]] = []
         """Aggregates and what is still to be booked there, before anything looks at them."""
 
@@ -114,15 +123,18 @@ class Usage:
         """Whether a container is among those that feed aggregates."""
         return place in self._places
 
-    def expect(self, place: Place, memory: ContainerMemory, *, is_booked: bool = False) -> None:
-        """Let a container go on from what is remembered of it, once it is tracked."""
-        self._expected[place] = (memory, is_booked)
+    def expect(self, place: Place, expected: Expected) -> None:
+        """Let a container go on from what an autoscaler remembers of it, once it is tracked."""
+        self._expected.setdefault(place, []).append(expected)
 
-    def drain_expected(self) -> dict[Place, ContainerMemory]:
-        """The containers that were expected and did not come, with windows yet to be booked."""
+    def drain_expected(self) -> list[tuple[Place, Expected]]:
+        """What was expected and did not come, or came in another role, and is yet to be booked."""
         self._book_resumed()
         expected, self._expected = self._expected, {}
-        return {place: memory for place, (memory, is_booked) in expected.items() if not is_booked}
+        places = expected.items()
+        return [
+            (place, one) for place, all_of_it in places for one in all_of_it if not one.is_booked
+        ]
 
     def count_feeders(self, pods: Iterable[PodName]) -> Ints:
         """How many containers of some pods feed each aggregate."""
@@ -275,12 +287,33 @@ class Usage:
             self.aggregates.override(row, () if policy is None else (policy,))
 
     def _resume(self, row: int, place: Place) -> None:
+        """Let a new container go on in the window that it had in the role that it has now.
+
+        Windows of other roles are left to be booked where they were: whoever learns from this role
+        has nothing to do with them. What was read in any role is not read again.
+        """
         expected = self._expected.pop(place, None)
-        if expected is not None:
-            memory, is_booked = expected
-            self.containers.resume(row, memory)
-            if not is_booked:
-                self._resumed.append((int(self.containers.aggregate[row]), memory))
+        if expected is None:
+            return
+        aggregate = int(self.containers.aggregate[row])
+        mine = [one for one in expected if self._may_learn(one.owner, aggregate)]
+        newest = max(mine, key=lambda one: one.memory.last_memory, default=None)
+        memory = ContainerMemory() if newest is None else newest.memory
+        last_cpu = max(one.memory.last_cpu for one in expected)
+        last_memory = max(one.memory.last_memory for one in expected)
+        self.containers.resume(row, replace(memory, last_cpu=last_cpu, last_memory=last_memory))
+        covered = [newest]
+        if newest is not None and not newest.is_booked:
+            self._resumed.append((aggregate, memory))
+            covered += [one for one in mine if one.memory.window_end == memory.window_end]
+        if left := [one for one in expected if one not in covered]:
+            self._expected[place] = left
+
+    def _may_learn(self, name: AutoscalerName, aggregate: int) -> bool:
+        """Whether an autoscaler learns from an aggregate, or may once its target is found."""
+        learner = self.links.learners.get(name)
+        is_waiting = learner is not None and learner.selector is None
+        return is_waiting or name in self.links.learners_of(aggregate)
 
     def _book_resumed(self) -> None:
         """Book what resumed containers have in their windows, many at once at a start."""

@@ -11,7 +11,6 @@ from trimtab.core.publications import Publications
 from trimtab.core.publishing import Status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.rotation import Turn
-from trimtab.core.saving import CheckpointKey
 from trimtab.core.selectors import Selector
 from trimtab.core.usage import Place, Usage
 from trimtab.recommender.oom_watch import OomWatch, PodKey
@@ -96,8 +95,6 @@ class PodView:
 
     None of one that was remembered over a restart and never killed.
     """
-    expected: dict[Place, CheckpointKey] = field(default_factory=dict)
-    """Containers that were remembered over a restart and not seen yet."""
 
 
 class Knowledge:

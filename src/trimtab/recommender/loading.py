@@ -101,8 +101,7 @@ def load_pods(
     view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
     knowledge.oom_watch.forget(knowledge.oom_watch.gone(present), now)
     knowledge.selection_changed = False
-    settle_expected(knowledge.usage, knowledge.pods.expected)
-    knowledge.pods.expected.clear()
+    settle_expected(knowledge.usage)
     return TickReport(pods=len(view.tracked) - len(gone), resource_reads=reads)
 
 

@@ -154,5 +154,4 @@ def _take_over(
         restore_supplement(knowledge.usage, key, supplement, now)
         for pod, remembered in supplement.containers.items():
             place = (checkpoint.namespace, pod, checkpoint.container_name)
-            knowledge.pods.expected[place] = key
             knowledge.pods.counted_kills.setdefault(place, remembered.last_kill)

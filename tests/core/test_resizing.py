@@ -6,7 +6,7 @@ from makers import NOW, a_container, a_pod, amounts, hours, minutes
 
 from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
-from trimtab.core.pods import Pod, PodPhase, ResizeState
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resizing import (
     Action,
     InfeasibleAttempt,
@@ -148,6 +148,26 @@ def test_a_resize_that_does_not_succeed_ends_in_an_eviction(
     assert decide_resize_or_eviction(given) is expected
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(200, 100, HoldReason.RESIZE_FAILING, id="a limit that would be lower"),
+        pytest.param(None, 100, HoldReason.RESIZE_FAILING, id="a limit where there was none"),
+        pytest.param(100, 200, EVICT, id="a limit that would be higher"),
+        pytest.param(100, 100, EVICT, id="the same limit"),
+        pytest.param(None, None, EVICT, id="no limit at all"),
+    ],
+)
+def test_a_pod_that_keeps_more_memory_than_it_shall_have_is_not_evicted_for_that(
+    before: int | None, after: int | None, expected: Decision
+) -> None:
+    had, wanted = ({} if each is None else amounts(memory=each) for each in (before, after))
+    container = a_container(requests=SPEC, limits=wanted, status=Allocation(SPEC, had))
+    given = situation(a_pod(container, resize=ResizeState.ERROR), target=SPEC, lasted=hours(2))
+
+    assert decide_resize_or_eviction(given) is expected
+
+
 def test_how_long_a_deferred_resize_may_wait_is_for_the_operator_to_say() -> None:
     given = situation(resizing(ResizeState.DEFERRED), target=SPEC, lasted=10 * SECOND)
 
@@ -210,7 +230,7 @@ def test_resize_only_without_a_resize_under_way(given: Situation, expected: Deci
             id="in progress, oddly",
         ),
         pytest.param(
-            ResizeState.ERROR, SPEC, HoldReason.RESIZE_IN_PROGRESS, id="failed, retried by itself"
+            ResizeState.ERROR, SPEC, HoldReason.RESIZE_FAILING, id="failed, retried by itself"
         ),
         pytest.param(ResizeState.INFEASIBLE, LOWER, RESIZE, id="infeasible, lower now"),
         pytest.param(

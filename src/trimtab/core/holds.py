@@ -52,6 +52,8 @@ class HoldReason(StrEnum):
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
+    RESIZE_FAILING = "ResizeFailing"
+    """The kubelet cannot do what was asked for, as with a memory limit below usage; it goes on."""
     RESIZE_INFEASIBLE = "ResizeInfeasible"
     """The node can never fit what was asked for; only a lower target is worth another try."""
     RESIZE_UNSUPPORTED = "ResizeUnsupported"
@@ -94,6 +96,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.QUOTA_EXCEEDED,
         HoldReason.REPLICAS_UNKNOWN,
         HoldReason.RESIZE_DEFERRED,
+        HoldReason.RESIZE_FAILING,
         HoldReason.RESIZE_INFEASIBLE,
         HoldReason.RESIZE_IN_PROGRESS,
         HoldReason.RESIZE_UNSUPPORTED,

@@ -1,5 +1,6 @@
 """Whether a pod that wants a change is resized in place, evicted or left alone for now."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,8 +9,9 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
-from trimtab.core.pods import Pod, PodPhase, ResizeState
-from trimtab.core.resources import BOTH, Resources
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.resources import BOTH, Resource, Resources
 
 Targets: TypeAlias = Mapping[str, Resources]
 """Requests by container."""
@@ -82,6 +84,9 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     if pod.resize is ResizeState.ERROR and _differs_from_spec(situation):
         # Another size may succeed where this one failed, and restarts nobody.
         return _decide_resize(situation)
+    if pod.resize is ResizeState.ERROR and _takes_memory(pod):
+        # It uses more than it shall have: its successor would be killed for that.
+        return HoldReason.RESIZE_FAILING
     return decide_eviction(situation)
 
 
@@ -95,11 +100,12 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
     match pod.resize:
         case None | ResizeState.INFEASIBLE:
             return _decide_resize(situation)
-        case ResizeState.ERROR if _differs_from_spec(situation):
-            return _decide_resize(situation)
+        case ResizeState.ERROR:
+            is_new = _differs_from_spec(situation)
+            return _decide_resize(situation) if is_new else HoldReason.RESIZE_FAILING
         case ResizeState.DEFERRED | ResizeState.PENDING_UNKNOWN:
             return HoldReason.RESIZE_DEFERRED
-        case ResizeState.ERROR | ResizeState.IN_PROGRESS | ResizeState.IN_PROGRESS_UNKNOWN:
+        case ResizeState.IN_PROGRESS | ResizeState.IN_PROGRESS_UNKNOWN:
             return HoldReason.RESIZE_IN_PROGRESS
         case _:
             assert_never(pod.resize)
@@ -169,6 +175,19 @@ def _differs_from_spec(situation: Situation) -> bool:
         if name in spec
         for resource, amount in target.items()
     )
+
+
+def _takes_memory(pod: Pod) -> bool:
+    """Whether the spec leaves some container a lower memory limit than it has."""
+    return any(
+        _memory_limit(container.spec) < _memory_limit(container.status)
+        for container in pod.containers
+        if container.status is not None
+    )
+
+
+def _memory_limit(allocation: Allocation) -> float:
+    return (allocation.limits or NO_AMOUNTS).get(Resource.MEMORY, math.inf)
 
 
 def _spec_requests(pod: Pod) -> Targets:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from e2e.admission_stage import Webhook, admission_controller
+from e2e.components import install
+from e2e.node_stage import NodeStage
 
 from rig import controlplane, node, node_settings, programs, prometheus
 from rig.controlplane import ControlPlane, Part
@@ -74,6 +77,25 @@ def node_namespace(node_cluster: Node) -> Iterator[str]:
     pods = f"/api/v1/namespaces/{name}/pods"
     node_cluster.plane.request("DELETE", pods)
     node_cluster.plane.wait_for(pods, lambda found: not found["items"])
+
+
+@pytest.fixture(scope="module")
+def node_webhook(node_cluster: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
+    """An admission controller of the cluster with the real node."""
+    install(node_cluster.plane)
+    folder = tmp_path_factory.mktemp("node-admission")
+    with (
+        admission_controller(node_cluster.plane.kubeconfig, folder) as it,
+        it.registered(node_cluster.plane, "vpa-webhook-config"),
+    ):
+        yield it
+
+
+@pytest.fixture
+def node_stage(node_webhook: Webhook, node_cluster: Node, node_namespace: str) -> NodeStage:
+    """A namespace of the real node for one test alone, whose pods pass an admission controller."""
+    assert node_webhook.port
+    return NodeStage(node_cluster, node_namespace)
 
 
 @pytest.fixture(scope="session")

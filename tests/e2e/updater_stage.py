@@ -59,21 +59,33 @@ class Stage:
             }
             for index, each in enumerate(requests or (SMALL,))
         ]
+        metadata = {"annotations": annotations or {}}
+        template = {"metadata": metadata, "spec": {"containers": containers}}
+        pods = self.start(template, name=name, kind=kind, replicas=replicas)
+        return [pod["metadata"]["uid"] for pod in pods]
+
+    def start(
+        self, template: Json, *, name: str = "web", kind: str = "Deployment", replicas: int = 2
+    ) -> list[Json]:
+        """The pods of a new workload, as soon as all of them tell what they have."""
         labels = {"app": name}
-        metadata = {"labels": labels, "annotations": annotations or {}}
+        template["metadata"]["labels"] = labels
         spec = {
             "replicas": replicas,
             "selector": labels if kind == "ReplicationController" else {"matchLabels": labels},
-            "template": {"metadata": metadata, "spec": {"containers": containers}},
+            "template": template,
         }
         version, resource = WORKLOADS[kind]
         root = "/api/v1" if version == "v1" else f"/apis/{version}"
         path = f"{root}/namespaces/{self.namespace}/{resource}"
         self._create(path, version, name, spec, kind=kind)
-        pods = self.wait_for_pods(
-            lambda pods: len(pods) == replicas and all(map(reports_resources, pods)), name
+        return self.wait_until_running(replicas, name)
+
+    def wait_until_running(self, count: int, name: str = "web") -> list[Json]:
+        """The pods of a workload, as soon as that many tell what they have and no others are."""
+        return self.wait_for_pods(
+            lambda pods: len(pods) == count and all(map(reports_resources, pods)), name
         )
-        return [pod["metadata"]["uid"] for pod in pods]
 
     def autoscale(
         self,
@@ -91,9 +103,20 @@ class Stage:
         self._create(self._autoscalers, AUTOSCALING, name, wanted, kind="VerticalPodAutoscaler")
         self.recommend(*targets or (TARGET,), name=name)
 
-    def recommend(self, *targets: Json, name: str = "web") -> None:
+    def recommend(
+        self,
+        *targets: Json,
+        name: str = "web",
+        lower: Json | None = None,
+        upper: Json | None = None,
+    ) -> None:
         recommended = [
-            {"containerName": f"c{index}", "target": each, "lowerBound": each, "upperBound": each}
+            {
+                "containerName": f"c{index}",
+                "target": each,
+                "lowerBound": lower or each,
+                "upperBound": upper or each,
+            }
             for index, each in enumerate(targets)
         ]
         status = {"recommendation": {"containerRecommendations": recommended}}

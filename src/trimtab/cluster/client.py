@@ -5,18 +5,15 @@ where they are safe. What the bytes mean is for `api/` to say.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
 from random import Random
 from types import TracebackType
-from typing import Final, Self
-
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
+from typing import Final, Self, TypeVar
+from urllib.parse import urlencode
 
 from trimtab import __version__
 from trimtab.api.decoding import DecodeError
@@ -25,6 +22,8 @@ from trimtab.cluster import errors, retries
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.credentials import Connection, Identity
 from trimtab.cluster.errors import ApiError, UnauthorizedError, UnreachableError
+from trimtab.cluster.http_connections import ConnectionPool, HttpConnection, format_head
+from trimtab.cluster.http_responses import Head
 from trimtab.cluster.lines import LineError, split_lines
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.retries import RetrySettings
@@ -33,15 +32,16 @@ JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 
-_HEADERS: Final = {
-    "User-Agent": f"trimtab/{__version__}",
-    "Accept": JSON,
+_HEADERS: Final = (
+    ("User-Agent", f"trimtab/{__version__}"),
+    ("Accept", JSON),
     # Inside a cluster the network is faster than any compression.
-    "Accept-Encoding": "identity",
-}
-_MAX_CONNECTIONS: Final = 256
+    ("Accept-Encoding", "identity"),
+)
 _SHOWN: Final = 200
 _MAX_DIGITS: Final = 9
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,15 @@ class _Request:
     is_urgent: bool = False
     is_exempt: bool = False
     """Whether it neither waits for the budget nor takes from it."""
-    is_stream: bool = False
 
     @property
     def is_read(self) -> bool:
         return self.method == "GET"
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it may reach the server twice: what we PUT names the version that it replaces."""
+        return self.method in {"GET", "PUT", "DELETE"}
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -95,14 +99,13 @@ class Client:
         self._random = random
         self._budget = budget
         self._settings = settings or ClientSettings()
-        # On a kept connection that turns out to be dead, the library itself repeats GET, PUT and
-        # DELETE once. That is safe: what we PUT names the version that it replaces.
-        self._session = aiohttp.ClientSession(
-            headers=_HEADERS,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            # Every watch holds a connection as long as it lasts.
-            connector=aiohttp.TCPConnector(limit=_MAX_CONNECTIONS),
+        self._pool = ConnectionPool(
+            connection.server,
+            proxy=connection.proxy,
+            server_name=connection.server_name,
+            patience=self._settings.connect_timeout,
         )
+        self._headers = (*self._pool.headers, *_HEADERS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,9 +116,7 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._session.close()
-        # Transports that were aborted are closed at the next turn of the loop.
-        await asyncio.sleep(0)
+        await self._pool.close()
 
     async def fetch(
         self, path: str, parameters: Mapping[str, str] | None = None, *, is_urgent: bool = False
@@ -149,26 +150,28 @@ class Client:
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """The lines of an answer that has begun, and goes on until the server ends it."""
-        request = _Request("GET", path, parameters, is_stream=True)
-        return self._read_lines(request, await self._open(request))
+        request = _Request("GET", path, parameters)
+        opened = await self._present(lambda identity: self._open(request, identity))
+        return self._read_lines(request, opened)
 
     async def _read_lines(
-        self, request: _Request, response: aiohttp.ClientResponse
+        self, request: _Request, connection: HttpConnection
     ) -> AsyncGenerator[bytes, None]:
-        chunks = response.content.iter_any()
+        settings = self._settings
+        pieces = connection.read_pieces(settings.idle_timeout)
         with _own_errors(request):
             try:
-                async for line in split_lines(chunks, max_bytes=self._settings.max_line_bytes):
+                async for line in split_lines(pieces, max_bytes=settings.max_line_bytes):
                     yield line
             finally:
-                _abort(response)
+                self._pool.give_back(connection)
 
     async def _call(self, request: _Request) -> bytes:
         """The body of the answer, after as many attempts as are worth it."""
         attempt = 1
         while True:
             try:
-                return await self._attempt(request)
+                return await self._present(lambda identity: self._ask(request, identity))
             except ApiError as error:
                 delay = retries.plan_retry(
                     error,
@@ -182,99 +185,102 @@ class Client:
             await self._clock.sleep(delay)
             attempt += 1
 
-    async def _attempt(self, request: _Request) -> bytes:
-        response = await self._open(request)
-        with _own_errors(request):
-            async with response:
-                return await response.read()
-
-    async def _open(self, request: _Request) -> aiohttp.ClientResponse:
-        """The answer to a request that the server did not refuse; its body is still to come."""
+    async def _present(self, send: Callable[[Identity], Awaitable[_T]]) -> _T:
+        """What comes of sending as somebody whom the server knows."""
         credentials = self._connection.credentials
         identity = await credentials.present()
         try:
-            return await self._send(request, identity)
+            return await send(identity)
         except UnauthorizedError:
             # Nothing was done yet, so this is safe for writes too.
             await credentials.refresh(identity)
             fresh = await credentials.present()
             if fresh is identity:
                 raise
-            return await self._send(request, fresh)
+            return await send(fresh)
 
-    async def _send(self, request: _Request, identity: Identity) -> aiohttp.ClientResponse:
+    async def _ask(self, request: _Request, identity: Identity) -> bytes:
+        """The body of an answer that is no refusal."""
         if not request.is_exempt:
             await self._budget.spend(is_urgent=request.is_urgent)
-        connection = self._connection
-        url = URL(connection.server + request.path, encoded=True)
-        headers = CIMultiDict(identity.headers)
-        if request.body is not None:
-            headers["Content-Type"] = request.content_type
         with _own_errors(request):
-            response = await self._session.request(
-                request.method,
-                url.update_query(request.parameters),
-                data=request.body,
-                headers=headers,
-                timeout=self._patience(request),
-                # Whoever can redirect us would be shown our credentials.
-                allow_redirects=False,
-                ssl=identity.trust or True,
-                server_hostname=connection.server_name or None,
-                proxy=connection.proxy or None,
-            )
-            if response.status < HTTPStatus.MULTIPLE_CHOICES:
-                return response
-            async with response:
-                body = await response.read()
-        raise errors.refusal(str(request), _read_refusal(response, body))
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                connection = await self._send(request, identity)
+                try:
+                    return await connection.read_all()
+                finally:
+                    self._pool.give_back(connection)
 
-    def _patience(self, request: _Request) -> aiohttp.ClientTimeout:
-        settings = self._settings
-        connect = settings.connect_timeout.total_seconds()
-        if request.is_stream:
-            idle = settings.idle_timeout.total_seconds()
-            return aiohttp.ClientTimeout(sock_connect=connect, sock_read=idle)
-        total = settings.request_timeout.total_seconds()
-        return aiohttp.ClientTimeout(total=total, sock_connect=connect)
+    async def _open(self, request: _Request, identity: Identity) -> HttpConnection:
+        """A connection on which the body of an answer is still to come, as long as it may take."""
+        await self._budget.spend()
+        with _own_errors(request):
+            async with asyncio.timeout(self._settings.idle_timeout.total_seconds()):
+                return await self._send(request, identity)
+
+    async def _send(self, request: _Request, identity: Identity) -> HttpConnection:
+        """The connection on which an answer has begun that is no refusal; to be given back."""
+        connection, head = await self._exchange(request, identity)
+        if head.status < HTTPStatus.MULTIPLE_CHOICES:
+            return connection
+        try:
+            body = await connection.read_all()
+        finally:
+            self._pool.give_back(connection)
+        raise errors.refusal(str(request), _read_refusal(head, body))
+
+    async def _exchange(self, request: _Request, identity: Identity) -> tuple[HttpConnection, Head]:
+        """The connection on which an answer has begun, whatever it says."""
+        message = self._format(request, identity)
+        while True:
+            with _own_errors(request, was_sent=False):
+                connection = await self._pool.take(identity.trust)
+            try:
+                connection.send(message)
+                return connection, await connection.read_head()
+            except BaseException as error:
+                self._pool.give_back(connection)
+                # It was kept, and turns out to be dead, as others then may be.
+                is_stale = connection.was_used and isinstance(error, OSError)
+                if not (is_stale and request.is_repeatable):
+                    raise
+                self._pool.forget_idle()
+
+    def _format(self, request: _Request, identity: Identity) -> bytes:
+        target = self._pool.base + request.path
+        if request.parameters:
+            target += f"?{urlencode(request.parameters)}"
+        headers = [*self._headers, *identity.headers]
+        body = request.body
+        if body is None:
+            return format_head(request.method, target, headers)
+        headers += [("Content-Type", request.content_type), ("Content-Length", str(len(body)))]
+        return format_head(request.method, target, headers) + body
 
 
 @contextmanager
-def _own_errors(request: _Request) -> Iterator[None]:
-    """Turn what the library raises into errors of our own tree."""
+def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
+    """Turn what the network raises into errors of our own tree."""
     try:
         yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise UnreachableError(str(request), _tell(error), was_sent=False) from error
-    except (aiohttp.ClientError, OSError, LineError) as error:
-        raise UnreachableError(str(request), _tell(error)) from error
+    except (OSError, LineError) as error:
+        raise UnreachableError(str(request), _tell(error), was_sent=was_sent) from error
 
 
 def _tell(error: Exception) -> str:
-    # Some errors of the library have no text at all.
+    # Some errors have no text at all.
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def _abort(response: aiohttp.ClientResponse) -> None:
-    """Leave an answer, and cut its connection if it was not read to its end.
-
-    Closing that politely would wait for the server's last words after everybody here has left.
-    """
-    connection = response.connection
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
-    response.close()
-
-
-def _read_refusal(response: aiohttp.ClientResponse, body: bytes) -> Status:
+def _read_refusal(head: Head, body: bytes) -> Status:
     """Why the server refused; a proxy between us may answer with something other than a Status."""
     try:
         status = decode_status(body)
     except DecodeError:
         status = Status()
-    message = status.message or body[:_SHOWN].decode(errors="replace") or response.reason or ""
-    wanted = _parse_seconds(response.headers.get("Retry-After", "")) or status.retry_after
-    return replace(status, code=response.status, message=message, retry_after=wanted)
+    message = status.message or body[:_SHOWN].decode(errors="replace") or head.reason
+    wanted = _parse_seconds(head.headers.get("retry-after", "")) or status.retry_after
+    return replace(status, code=head.status, message=message, retry_after=wanted)
 
 
 def _parse_seconds(text: str) -> timedelta | None:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from yarl import URL
-
 from trimtab.cluster import exec_plugins, kubeconfig_files, trust
 from trimtab.cluster.credentials import (
     CertificateFiles,
@@ -26,6 +24,7 @@ from trimtab.cluster.credentials import (
 )
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
+from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.kubeconfig_files import Cluster, Kubeconfig, Placed, Plugin, User
 from trimtab.cluster.ports import Clock
 
@@ -150,14 +149,11 @@ class _Parts:
 
 def _address(cluster: Placed[Cluster], field: str, text: str) -> str:
     """The address without a slash at its end."""
-    address = text.rstrip("/")
     try:
-        url = URL(address)
+        parse_address(text)
     except ValueError as error:
         raise cluster.error(field, f"no address: {error}") from error
-    if url.scheme not in {"https", "http"} or not url.host or url.query_string or url.fragment:
-        raise cluster.error(field, f"expected an https:// address, got {text!r}")
-    return address
+    return text.rstrip("/")
 
 
 def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) -> str:

@@ -1,0 +1,286 @@
+"""Connections that are kept, die, lead through proxies, and carry more than is read at once."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import uvloop
+from api_server import a_client
+from connection_makers import serving_tls
+from relay import LOOPBACK
+from tls_makers import an_authority
+
+from trimtab.cluster.client import Client
+from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
+from trimtab.cluster.errors import ApiError, UnreachableError
+from trimtab.cluster.http_connections import Address, ConnectionPool, parse_address
+
+PATIENCE = timedelta(seconds=10)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+LOOPS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+Run = Callable[[Coroutine[object, object, None]], None]
+
+
+@dataclass
+class Wire:
+    """A server that sees whole requests, connection by connection."""
+
+    answer: Callable[[bytes], bytes]
+    """To the head of a request; nothing ends the connection."""
+    url: str = ""
+    connections: int = 0
+    heads: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                self.heads.append(head)
+                answer = self.answer(head)
+                if not answer:
+                    break
+                writer.write(answer)
+                await writer.drain()
+        writer.transport.abort()
+
+
+@asynccontextmanager
+async def listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[object, object, None]],
+) -> AsyncIterator[str]:
+    async with asyncio.TaskGroup() as serving:
+        server = await asyncio.start_server(
+            lambda reader, writer: serving.create_task(serve(reader, writer)), LOOPBACK, 0
+        )
+        try:
+            yield f"http://{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+
+
+@asynccontextmanager
+async def a_wire(answer: Callable[[bytes], bytes]) -> AsyncIterator[Wire]:
+    wire = Wire(answer)
+    async with listening(wire.serve) as wire.url:
+        yield wire
+
+
+async def ask(client: Client, method: str) -> bytes:
+    match method:
+        case "GET":
+            return await client.fetch("/x")
+        case "PUT":
+            return await client.put("/x", b"")
+        case "DELETE":
+            return await client.delete("/x")
+        case "PATCH":
+            return await client.patch("/x", b"")
+        case _:
+            return await client.post("/x", b"")
+
+
+async def test_a_connection_is_kept_for_the_next_request() -> None:
+    async with a_wire(lambda _: OK) as wire, a_client(wire.url) as client:
+        for _ in range(3):
+            await client.fetch("/x")
+
+    assert (wire.connections, len(wire.heads)) == (1, 3)
+
+
+async def test_requests_at_the_same_time_have_a_connection_each() -> None:
+    async with a_wire(lambda _: OK) as wire, a_client(wire.url) as client:
+        await asyncio.gather(*(client.fetch("/x") for _ in range(3)))
+
+    assert (wire.connections, len(wire.heads)) == (3, 3)
+
+
+async def test_a_connection_that_the_server_wants_to_end_is_not_kept() -> None:
+    last = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    async with a_wire(lambda _: last) as wire, a_client(wire.url) as client:
+        for _ in range(2):
+            await client.fetch("/x")
+
+    assert wire.connections == 2
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_what_may_come_twice_is_sent_anew_if_a_kept_connection_is_dead(method: str) -> None:
+    answers = iter([OK, b"", OK])
+    async with a_wire(lambda _: next(answers)) as wire, a_client(wire.url) as client:
+        await client.fetch("/x")
+        body = await ask(client, method)
+
+    assert body == b"{}"
+    assert (wire.connections, len(wire.heads)) == (2, 3)
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH"])
+async def test_what_may_not_come_twice_fails_if_a_kept_connection_is_dead(method: str) -> None:
+    answers = iter([OK, b"", OK])
+    async with a_wire(lambda _: next(answers)) as wire, a_client(wire.url) as client:
+        await client.fetch("/x")
+        with pytest.raises(UnreachableError) as caught:
+            await ask(client, method)
+
+    assert caught.value.was_sent
+    assert len(wire.heads) == 2
+
+
+async def test_what_is_no_answer_is_an_error_of_our_own() -> None:
+    async with a_wire(lambda _: b"SSH-2.0\r\n\r\n") as wire, a_client(wire.url) as client:
+        with pytest.raises(UnreachableError, match="not an answer in HTTP"):
+            await client.post("/x", b"")
+
+
+async def test_a_path_in_the_address_stands_before_every_path() -> None:
+    async with a_wire(lambda _: OK) as wire, a_client(f"{wire.url}/k8s/clusters/c-1") as client:
+        await client.fetch("/version", {"a": "b c&d"})
+
+    assert wire.heads[0].startswith(b"GET /k8s/clusters/c-1/version?a=b+c%26d HTTP/1.1\r\n")
+
+
+@LOOPS
+def test_a_large_body_comes_whole_and_a_slow_reader_misses_nothing(run: Run) -> None:
+    line = b"x" * 99_999 + b"\n"
+    chunk = b"%x\r\n%s\r\n" % (len(line), line)
+    large = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 50 + b"0\r\n\r\n"
+
+    async def talk() -> None:
+        async with a_wire(lambda _: large) as wire, a_client(wire.url) as client:
+            whole = await client.fetch("/x")
+            lines = []
+            async for each in await client.stream("/x", {}):
+                await asyncio.sleep(0)
+                lines.append(each)
+
+        assert whole == line * 50
+        assert lines == [line[:-1]] * 50
+
+    run(talk())
+
+
+async def test_a_connection_made_with_another_trust_is_not_used() -> None:
+    async with a_wire(lambda _: OK) as wire:
+        pool = ConnectionPool(wire.url, patience=PATIENCE)
+        first = await pool.take(None)
+        first.send(b"GET / HTTP/1.1\r\n\r\n")
+        await first.read_head()
+        await first.read_all()
+        pool.give_back(first)
+        other = await pool.take(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        await pool.close()
+
+    assert other is not first
+    assert not first.is_open
+
+
+@dataclass
+class Proxy:
+    heads: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        host, _, port = head.split()[1].decode().rpartition(":")
+        far_reader, far_writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        with suppress(OSError):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(pump(reader, far_writer))
+                group.create_task(pump(far_reader, writer))
+
+
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
+
+
+@LOOPS
+def test_a_proxy_leads_to_a_server_whose_certificate_is_checked(run: Run, tmp_path: Path) -> None:
+    async def talk() -> None:
+        proxy = Proxy()
+        authority = an_authority()
+        trust = ssl.create_default_context(cadata=authority.certificate)
+        async with serving_tls(authority, tmp_path) as url, listening(proxy.serve) as door:
+            through = door.replace("://", "://me:s%20cret@")
+            known = Connection(url, FixedCredentials(Identity(trust)), proxy=through)
+            strange = ssl.create_default_context(cadata=an_authority().certificate)
+            unknown = Connection(url, FixedCredentials(Identity(strange)), proxy=through)
+            async with a_client(known) as client:
+                said = await client.fetch("/")
+            async with a_client(unknown) as client:
+                with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+                    await client.post("/", b"")
+
+        assert said == b"nobody"
+        assert not caught.value.was_sent
+        assert proxy.heads[0].startswith(f"CONNECT {url.removeprefix('https://')} ".encode())
+        # The name and the password, in base64.
+        assert b"Proxy-Authorization: Basic bWU6cyBjcmV0\r\n" in proxy.heads[0]
+
+    run(talk())
+
+
+async def test_a_proxy_that_does_not_lead_there_is_told_of() -> None:
+    async with a_wire(lambda _: b"HTTP/1.1 403 Forbidden\r\n\r\n") as wire:
+        there = Connection("https://there", FixedCredentials(Identity()), proxy=wire.url)
+        async with a_client(there) as client:
+            with pytest.raises(ApiError, match="the proxy says 403 Forbidden") as caught:
+                await client.post("/x", b"")
+
+    assert isinstance(caught.value, UnreachableError)
+    assert not caught.value.was_sent
+
+
+async def test_a_proxy_is_asked_for_plain_pages_by_their_whole_address() -> None:
+    async with a_wire(lambda _: OK) as wire:
+        there = Connection("http://there:81/x", FixedCredentials(Identity()), proxy=wire.url)
+        async with a_client(there) as client:
+            await client.fetch("/y")
+
+    assert wire.heads[0].startswith(b"GET http://there:81/x/y HTTP/1.1\r\nHost: there:81\r\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "authority"),
+    [
+        pytest.param("https://here", Address("here", 443, is_secure=True), "here", id="a name"),
+        pytest.param(
+            "https://here:6443/", Address("here", 6443, is_secure=True), "here:6443", id="a port"
+        ),
+        pytest.param(
+            "http://[::1]:80", Address("::1", 80, is_secure=False), "[::1]", id="version 6"
+        ),
+        pytest.param(
+            "http://a:b@here/c/",
+            Address("here", 80, is_secure=False, path="/c", authorization="Basic YTpi"),
+            "here",
+            id="a name, a password and a path",
+        ),
+    ],
+)
+def test_an_address_has_all_that_a_connection_needs(
+    text: str, address: Address, authority: str
+) -> None:
+    found = parse_address(text)
+
+    assert found == address
+    assert found.authority == authority
+
+
+@pytest.mark.parametrize(
+    "text", ["", "here", "ftp://here", "https://", "http://here:x", "http://a?b", "http://a#b"]
+)
+def test_what_is_no_address_of_a_server_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_address(text)

@@ -1,7 +1,9 @@
 """The pages that Prometheus and a kubelet read."""
 
+import asyncio
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -63,6 +65,83 @@ async def test_a_page_of_the_component_is_json_and_knows_its_query() -> None:
         said = answer.status, await answer.json()
 
     assert said == (200, ["shop"])
+
+
+async def talk(address: str, *requests: bytes) -> bytes:
+    """All that is answered until the other side has nothing more to say."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"".join(requests))
+    answer = await reader.read()
+    writer.transport.abort()
+    return answer
+
+
+GOODBYE = b"GET /readyz HTTP/1.1\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        pytest.param(b"GET /debug HTTP/1.1\r\n\r\n", 404, id="a page that is not there"),
+        pytest.param(b"DELETE /readyz HTTP/1.1\r\n\r\n", 405, id="something to be done"),
+        pytest.param(b"GET /readyz?verbose HTTP/1.1\r\n\r\n", 200, id="a query that nobody reads"),
+    ],
+)
+async def test_a_connection_is_kept_whatever_is_asked(request_text: bytes, status: int) -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        answer = await talk(address, request_text, GOODBYE)
+
+    first, second = answer.split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"%d " % status)
+    assert second.startswith(b"200 OK\r\n")
+
+
+async def test_the_head_of_a_page_comes_without_its_body() -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        answer = await talk(address, b"HEAD /readyz HTTP/1.1\r\n\r\n", GOODBYE)
+
+    head = answer.split(b"HTTP/1.1 ")[1]
+    assert b"Content-Length: 2\r\n" in head
+    assert head.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        pytest.param(
+            b"GET /readyz HTTP/1.1\r\nContent-Length: 28\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n",
+            id="a body that looks like a request",
+        ),
+        pytest.param(b"GET /readyz HTTP/1.0\r\n\r\n", id="an old client"),
+    ],
+)
+async def test_a_connection_ends_after_what_may_be_read_in_two_ways(request_text: bytes) -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        answer = await talk(address, request_text)
+
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.endswith(b"\r\n\r\nOK")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param(b"x" * 100_000, id="a head without an end"),
+        pytest.param(b"\x16\x03\x01\r\n\r\n", id="another protocol"),
+    ],
+)
+async def test_noise_ends_its_connection_and_no_other(noise: bytes) -> None:
+    address = free_address()
+    async with serving(address, probes()):
+        with suppress(ConnectionError):
+            await talk(address, noise)
+        ready = await ask(address, "/readyz")
+
+    assert ready == (200, "OK")
 
 
 async def test_an_address_that_is_taken_is_told_in_one_line() -> None:

@@ -1,16 +1,27 @@
-"""The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages."""
+"""The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages.
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+It answers requests that have no body, one after the other; a whole web framework would cost more
+memory than all that it shows.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Final, TypeAlias
+from urllib.parse import parse_qsl
 
-from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
+
+_MAX_HEAD_BYTES: Final = 16 * 1024
+_MAX_VISITORS: Final = 100
+_IDLE: Final = timedelta(minutes=2)
+"""How long a visitor may be silent, or slow; Prometheus comes each minute, or more often."""
 
 Page: TypeAlias = Callable[[Mapping[str, str]], bytes]
 """The JSON that a page shows, given the query of its address."""
@@ -39,43 +50,119 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Answer at the address for as long as the block lasts."""
     host, port = parse_address(address)
-    application = web.Application()
-    application.router.add_get("/metrics", _show_metrics)
-    application.router.add_get("/health-check", _probe(probes.health))
-    application.router.add_get("/readyz", _probe(probes.readiness))
-    for path, page in (pages or {}).items():
-        application.router.add_get(path, _page(page))
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=1)
-    await runner.setup()
+    routes: dict[str, _Route] = {
+        "/metrics": _show_metrics,
+        "/health-check": _probe(probes.health),
+        "/readyz": _probe(probes.readiness),
+        **{path: _show(page) for path, page in (pages or {}).items()},
+    }
+    visits = _Visits(routes)
     try:
-        await web.TCPSite(runner, host, port).start()
+        server = await asyncio.start_server(visits.receive, host, port, limit=_MAX_HEAD_BYTES)
     except OSError as error:
-        await runner.cleanup()
         raise FailedError(f"cannot listen on {address}: {error.strerror or error}") from error
     try:
         yield
     finally:
-        await runner.cleanup()
+        server.close()
+        await visits.end()
 
 
-async def _show_metrics(_: web.Request) -> web.Response:
-    headers = {"Content-Type": CONTENT_TYPE_LATEST}
-    return web.Response(body=generate_latest(REGISTRY), headers=headers)
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+    def format(self, *, is_last: bool, is_head: bool) -> bytes:
+        """The bytes that are sent."""
+        closing = "Connection: close\r\n" if is_last else ""
+        head = (
+            f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n"
+            f"{closing}\r\n"
+        )
+        return head.encode("ascii") + (b"" if is_head else self.body)
 
 
-def _page(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=page(request.query), content_type="application/json")
-
-    return answer
+_Route: TypeAlias = Callable[[Mapping[str, str]], _Answer]
+"""The answer to a query."""
 
 
-def _probe(
-    list_reasons: Callable[[], Sequence[str]],
-) -> Callable[[web.Request], Awaitable[web.Response]]:
-    async def answer(_: web.Request) -> web.Response:
+class _Visits:
+    """Whoever is connected at the moment."""
+
+    def __init__(self, routes: Mapping[str, _Route]) -> None:
+        self._routes = routes
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer somebody until they leave, unless there are too many already."""
+        if len(self._tasks) >= _MAX_VISITORS:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def end(self) -> None:
+        """Show everybody out."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                while await self._answer(reader, writer):
+                    pass
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether another may follow."""
+        async with asyncio.timeout(_IDLE.total_seconds()):
+            head = await reader.readuntil(b"\r\n\r\n")
+        line, _, rest = head.decode("latin-1").partition("\r\n")
+        method, _, target = line.partition(" ")
+        target, _, version = target.rpartition(" ")
+        headers = rest.lower()
+        # What has a body would have to be read to its end, and nobody here has use for it.
+        has_body = "content-length:" in headers or "transfer-encoding:" in headers
+        is_last = has_body or "connection: close" in headers or version != "HTTP/1.1"
+        answer = self._find(method, target)
+        writer.write(answer.format(is_last=is_last, is_head=method == "HEAD"))
+        async with asyncio.timeout(_IDLE.total_seconds()):
+            await writer.drain()
+            if is_last and writer.can_write_eof():
+                writer.write_eof()
+                # To end it at once would throw away what the other side has not read yet.
+                while await reader.read(_MAX_HEAD_BYTES):
+                    pass
+        return not is_last
+
+    def _find(self, method: str, target: str) -> _Answer:
+        path, _, query = target.partition("?")
+        route = self._routes.get(path)
+        if route is None:
+            return _Answer(HTTPStatus.NOT_FOUND, b"there is no such page\n")
+        if method not in {"GET", "HEAD"}:
+            return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"pages can only be read\n")
+        return route(dict(parse_qsl(query, keep_blank_values=True)))
+
+
+def _show_metrics(_: Mapping[str, str]) -> _Answer:
+    return _Answer(HTTPStatus.OK, generate_latest(REGISTRY), CONTENT_TYPE_LATEST)
+
+
+def _show(page: Page) -> _Route:
+    return lambda query: _Answer(HTTPStatus.OK, page(query), "application/json")
+
+
+def _probe(list_reasons: Callable[[], Sequence[str]]) -> _Route:
+    def answer(_: Mapping[str, str]) -> _Answer:
         reasons = list_reasons()
         status = HTTPStatus.INTERNAL_SERVER_ERROR if reasons else HTTPStatus.OK
-        return web.Response(text="\n".join(reasons) or "OK", status=status)
+        return _Answer(status, "\n".join(reasons or ("OK",)).encode())
 
     return answer

@@ -1,15 +1,20 @@
 """Pods with resources of their own: who gets what is wanted, and who has no room for it."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from plan_makers import UP, boosted, boosting, by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.allocations import Allotment
+from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
+from trimtab.core.outcomes import Resize, Unboost
 from trimtab.core.patch import size_pod
-from trimtab.core.pods import Container, ContainerKind, Envelope, Pod
+from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.patching import apply_patch
 
@@ -141,3 +146,48 @@ def test_a_container_without_room_is_neither_resized_nor_boosted_nor_named_as_up
         "/metadata/annotations",
         "/metadata/annotations/vpaObservedContainers",
     ]
+
+
+ROOMY = Envelope(amounts(300, 300 * MIB), {})
+GROWTH = (
+    a_recommendation("one", target=amounts(150, 100 * MIB), lower=amounts(140, 100 * MIB)),
+    a_recommendation("two", target=amounts(200, 100 * MIB), lower=amounts(190, 100 * MIB)),
+)
+PAIR = tuple(a_container(name, requests=amounts(100, 100 * MIB)) for name in ("one", "two"))
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.UPSCALE_ONLY])
+def test_a_resize_and_a_new_pod_leave_out_the_same_containers(mode: UpdateMode) -> None:
+    pods = several(2, containers=PAIR, envelope=ROOMY)
+    autoscaler = an_autoscaler(*GROWTH, mode=mode)
+    (resize,) = [
+        each for each in planned(snapshot_of(pods, autoscaler)) if isinstance(each, Resize)
+    ]
+    sizing = size_pod(pods[0], autoscaler, gates=FeatureGates())
+
+    assert resize.wanted.keys() == {"one"}
+    assert sizing.misfits == ("two",)
+
+
+def test_no_pod_is_evicted_for_a_size_that_its_successor_would_not_get() -> None:
+    pods = several(2, containers=PAIR, envelope=Envelope(amounts(200), {}))
+
+    assert set(told(planned(snapshot_of(pods, an_autoscaler(*GROWTH))))) == {"NoRecommendation"}
+
+
+def test_pods_that_differ_only_in_their_own_resources_are_judged_apart() -> None:
+    tight, free = several(2, containers=PAIR)
+    tight = replace(tight, envelope=Envelope(amounts(200), {}))
+    outcomes = planned(snapshot_of([tight, free], an_autoscaler(*GROWTH)))
+
+    assert by_pod(outcomes) == {"web-0": "NoRecommendation", "web-1": "Evict"}
+
+
+def test_where_the_recommendation_does_not_fit_a_boost_goes_back_to_the_spec() -> None:
+    pod = replace(
+        boosted(ready=minutes(2)), envelope=Envelope(amounts(1000, 200 * MIB), amounts(1000))
+    )
+    (outcome,) = planned(snapshot_of([pod], boosting(UP)))
+
+    assert isinstance(outcome, Unboost)
+    assert outcome.wanted == {"app": Allocation(amounts(100), {})}

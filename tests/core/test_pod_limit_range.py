@@ -55,14 +55,14 @@ def test_cpu_of_all_containers_is_scaled_alike(
     assert [one.target[CPU] for one in fitted] == expected
 
 
-def test_memory_is_rounded_down_even_towards_a_minimum() -> None:
+def test_no_pod_ends_a_byte_short_of_the_minimum() -> None:
     fitted = fit_pod(
         advice(amounts(memory=1), amounts(memory=2)),
         a_pod(*equal_containers(2)),
         a_range(amounts(memory=100)),
     )
 
-    assert [one.target for one in fitted] == [amounts(memory=33), amounts(memory=66)]
+    assert [one.target for one in fitted] == [amounts(memory=34), amounts(memory=67)]
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_memory_is_rounded_down_even_towards_a_minimum() -> None:
         pytest.param(
             a_container("c0", requests=amounts(100)),
             a_range(amounts(900)),
-            250,
-            id="without limits not even the minimum",
+            900,
+            id="without limits the minimum is one of requests",
         ),
         pytest.param(
             a_container("c0", requests=amounts(200), limits=amounts(100)),
@@ -104,6 +104,26 @@ def test_limits_decide_whether_a_pod_fits(
     container: Container, item: LimitRangeItem, expected: int
 ) -> None:
     assert fit_pod(advice(amounts(250)), a_pod(container), item)[0].target == amounts(expected)
+
+
+@pytest.mark.parametrize(
+    ("minimum", "expected"),
+    [
+        pytest.param(1000, [100, 200], id="it is reached with what stays"),
+        pytest.param(1300, [200, 400], id="what stays is counted"),
+    ],
+)
+def test_without_limits_what_is_not_recommended_counts_towards_the_minimum(
+    minimum: int, expected: list[int]
+) -> None:
+    names = ("c0", "c1", "kept")
+    containers = [a_container(name, requests=amounts(700, 1)) for name in names]
+    kept = a_recommendation("kept", target=amounts(memory=1))
+    entries = [*advice(amounts(100, 1), amounts(200, 1)), kept]
+
+    fitted = fit_pod(entries, a_pod(*containers), a_range(amounts(minimum)))
+
+    assert [one.target.get(CPU) for one in fitted] == [*expected, None]
 
 
 def test_a_container_without_a_recommendation_takes_part_with_its_requests() -> None:

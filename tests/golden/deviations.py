@@ -252,6 +252,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="capping",
+        decision="0021",
+        reason="a pod reaches the minimum of its limit range, by requests too and to the byte",
+        applies=patch_cases.has_pod_minimum,
+        where=patch_cases.MINIMUM_LINES,
+    ),
+    Deviation(
+        set="capping",
         decision="0004",
         reason="amounts below zero bound nothing and are not given to pods",
         applies=amount_cases.advises_or_bounds_below_zero,

@@ -19,6 +19,9 @@ MINUS_ONE_LINES = (
 )
 """The original rounds a share of memory that comes to nothing down to minus one byte."""
 
+MINIMUM_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): "
+"""Amounts that reach the minimum of a pod."""
+
 AMOUNT_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "
     r"|patches\./spec/containers/\d+/resources(/(requests|limits)(/(cpu|memory))?)?: "
@@ -135,6 +138,10 @@ def items(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def has_pod_range(case: dict[str, Any]) -> bool:
     return any(item["type"] == "Pod" for item in items(case))
+
+
+def has_pod_minimum(case: dict[str, Any]) -> bool:
+    return any(item["type"] == "Pod" and item.get("min") for item in items(case))
 
 
 def allocations(case: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

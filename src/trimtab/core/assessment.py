@@ -16,6 +16,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.boost import MAX_BOOST_DURATION
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -285,7 +286,16 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         (each.name, _content(each.spec), None if each.status is None else _content(each.status))
         for each in pod.containers
     ]
-    return id(autoscaler), pod.annotations.get(OBSERVED_CONTAINERS), *containers
+    return id(autoscaler), pod.annotations.get(OBSERVED_CONTAINERS), _room(pod), *containers
+
+
+def _room(pod: Pod) -> tuple[object, ...] | None:
+    """What the resources of the pod itself say."""
+    envelope = pod.envelope
+    if envelope is None:
+        return None
+    own = _content(Allocation(envelope.requests, envelope.limits))
+    return own, tuple(envelope.init_requests.items())
 
 
 def _content(allocation: Allocation) -> tuple[object, object]:
@@ -302,6 +312,8 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
         return Judgement(autoscaler, limit_ranges, doubt)
     capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
     scaled = _scaled_containers(pod, autoscaler)
+    if pod.envelope is not None:
+        scaled -= _misfits(pod, autoscaler, capped, limit_ranges)
     recommendation = [entry for entry in capped.recommendations if entry.container_name in scaled]
     if not recommendation:
         return Judgement(autoscaler, limit_ranges, HoldReason.NO_RECOMMENDATION)
@@ -328,13 +340,23 @@ def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Con
             for entry in judgement.recommendation
         }
     wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), judgement.capped)
-    return only_growing(pod, wanted) if only_grows(autoscaler, context.settings) else wanted
+    if only_grows(autoscaler, context.settings):
+        wanted = only_growing(pod, wanted)
+    return without_misfits(pod, wanted)
 
 
 def _scaled_containers(pod: Pod, autoscaler: Autoscaler) -> frozenset[str]:
     return frozenset(
         [container.name for container in pod.containers if not is_off(autoscaler, container)]
     )
+
+
+def _misfits(
+    pod: Pod, autoscaler: Autoscaler, capped: Capped, limit_ranges: Sequence[LimitRangeItem]
+) -> frozenset[str]:
+    """The containers that admission would give nothing, for want of room in the pod."""
+    wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges, capped)
+    return frozenset(find_misfits(pod, wanted))
 
 
 def _is_quick_oom(pod: Pod, autoscaler: Autoscaler, context: Context) -> bool:

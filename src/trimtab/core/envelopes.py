@@ -6,11 +6,15 @@ A container whose wish does not fit keeps what it has; the others still get thei
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from trimtab.core.allocations import Allotment
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Container, ContainerKind, Envelope, Pod
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
+
+_NOTHING: Final = Allocation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,15 @@ class _Stake:
     limits: Resources
 
 
-def find_misfits(pod: Pod, wanted: Mapping[str, Allotment]) -> tuple[str, ...]:
+def without_misfits(pod: Pod, wanted: Wanted) -> Wanted:
+    """Of what is wanted for a pod that runs only what fits in the resources of the pod itself."""
+    misfits = find_misfits(pod, wanted)
+    if not misfits:
+        return wanted
+    return {name: allocation for name, allocation in wanted.items() if name not in misfits}
+
+
+def find_misfits(pod: Pod, wanted: Mapping[str, Allotment | Allocation]) -> tuple[str, ...]:
     """The names of containers that cannot get what is wanted for them, in the pod's order.
 
     What gives back is granted first, and then in the pod's order whatever still fits.
@@ -30,7 +42,7 @@ def find_misfits(pod: Pod, wanted: Mapping[str, Allotment]) -> tuple[str, ...]:
     envelope = pod.envelope
     if envelope is None:
         return ()
-    stakes = {one.name: _stake(one, Allotment()) for one in pod.containers}
+    stakes = {one.name: _stake(one, _NOTHING) for one in pod.containers}
     wishes = {
         one.name: _stake(one, wanted[one.name]) for one in pod.containers if one.name in wanted
     }
@@ -44,12 +56,12 @@ def find_misfits(pod: Pod, wanted: Mapping[str, Allotment]) -> tuple[str, ...]:
     return tuple(one.name for one in pod.containers if one.name in misfits)
 
 
-def _stake(container: Container, wish: Allotment) -> _Stake:
+def _stake(container: Container, wish: Allotment | Allocation) -> _Stake:
     own = container.spec
     return _Stake(
         container.kind is ContainerKind.SIDECAR,
-        {**(own.requests or NO_AMOUNTS), **wish.requests},
-        {**(own.limits or NO_AMOUNTS), **wish.limits},
+        {**(own.requests or NO_AMOUNTS), **(wish.requests or NO_AMOUNTS)},
+        {**(own.limits or NO_AMOUNTS), **(wish.limits or NO_AMOUNTS)},
     )
 
 

@@ -15,6 +15,7 @@ from trimtab.core import annotations, disruption, quotas, resizing, urgency
 from trimtab.core.assessment import Candidate, Context, PlanSettings, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
+from trimtab.core.envelopes import without_misfits
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPod, KnownPods, find_anew
 from trimtab.core.matching import governor_of, index_by_workload
@@ -251,7 +252,11 @@ def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
     if only_grows(autoscaler, context.settings):
         recommended = growing_but_for_cpu(pod, end.containers, recommended)
     others = autoscaler.mode in _SIZING_MODES
-    return wanted_after_boost(pod, end.containers, recommended, others=others)
+    possible = without_misfits(
+        pod, wanted_after_boost(pod, end.containers, recommended, others=others)
+    )
+    # What does not fit in the resources of the pod goes back to its spec, which always fits.
+    return wanted_after_boost(pod, end.containers, possible, others=others)
 
 
 def _recommended_at_end(end: _BoostEnd, autoscaler: Autoscaler, context: Context) -> Wanted:
@@ -371,7 +376,7 @@ def _rescue(candidate: Candidate, context: Context) -> Resize | None:
     if not protected or not context.snapshot.resizes_in_place or pod.resize is not None:
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
-    wanted = only_growing(pod, recommended)
+    wanted = without_misfits(pod, only_growing(pod, recommended))
     if resize_effect(pod, wanted) is not ResizeEffect.SAME_QOS:
         return None
     return Resize(pod, autoscaler.identity, wanted, candidate.change, quick_oom=True)

@@ -10,7 +10,13 @@ from typing import TypeAlias
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.limits import amount_of, proportional_limit, scale, without_negatives
+from trimtab.core.limits import (
+    NO_AMOUNTS,
+    amount_of,
+    proportional_limit,
+    scale,
+    without_negatives,
+)
 from trimtab.core.pods import Pod
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
@@ -78,15 +84,30 @@ def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeIte
     minimum = amount_of(item.min, kind)
     maximum = amount_of(item.max, kind)
     if total_limit == 0:
-        return _Factor()
+        return _factor_without_limits(minimum, total, _unadvised(kind, amounts, pod))
     if minimum > total:
-        # Memory is rounded down here, so a pod may end a few bytes short; so does the original.
-        return _Factor(minimum, total, rounds_up=kind is Resource.CPU)
+        # A pod that ends short of it by a byte is refused.
+        return _Factor(minimum, total, rounds_up=True)
     if 0 < maximum < total_limit:
         return _Factor(maximum, total_limit)
     if minimum > total_limit:
         return _Factor(minimum, total_limit)
     return _Factor()
+
+
+def _factor_without_limits(minimum: int, total: int, unadvised: int) -> _Factor:
+    """The factor where no container has a limit: a minimum is one of requests all the same."""
+    missing = minimum - unadvised
+    return _Factor(missing, total, rounds_up=True) if missing > total else _Factor()
+
+
+def _unadvised(kind: Resource, amounts: _ByContainer, pod: Pod) -> int:
+    """What containers request of which no amount is recommended: it stays, and counts."""
+    return sum(
+        amount_of(container.current.requests, kind)
+        for container in pod.containers
+        if kind not in (amounts.get(container.name) or NO_AMOUNTS)
+    )
 
 
 def _totals(

@@ -79,6 +79,19 @@ def test_whoever_is_killed_at_the_start_grows_until_it_is_not() -> None:
     assert tally.short_minutes[0] < 60
 
 
+def test_a_kill_of_more_than_a_week_ago_keeps_no_request_up() -> None:
+    spike, calm = [2000 * _MIB] * 2, [200 * _MIB] * _DAY
+    slack = {}
+    for days in (7, 9, 12):
+        memory = spike + calm * days
+        demand = gather([_recording("spike", [100.0] * len(memory), memory)])
+        tally = _play(BUILT_IN["trimtab"], demand, SCENARIOS["under-strict"])
+        slack[days] = tally.slack[MEMORY, 0]
+
+    assert slack[7] / (7 * 1440) > 1500 * _MIB
+    assert (slack[12] - slack[9]) / (3 * 1440) < 100 * _MIB
+
+
 @pytest.mark.parametrize("mode", [UpdateMode.OFF, UpdateMode.INITIAL])
 def test_a_mode_that_touches_no_running_pod_is_as_good_as_none(mode: UpdateMode) -> None:
     tally, today = _play(_governed(mode), _constant(1)), _play(Today(), _constant(1))

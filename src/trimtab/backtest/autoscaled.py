@@ -119,6 +119,7 @@ class Autoscaled:
         """Who is to be changed, as the updater's plan says."""
         if self._mode in _IDLE_MODES:
             return NO_CHOICE
+        self._forget_kills(situation)
         self._publications.renew()
         workloads, times = situation.workloads.tolist(), situation.times.tolist()
         numbers = self._numbers(situation.workloads)
@@ -128,6 +129,13 @@ class Autoscaled:
             for each in near
         ]
         return self._carry_out([each for each in decided if each is not None])
+
+    def _forget_kills(self, situation: Situation) -> None:
+        """Forget OOM kills of long ago; each workload has a clock of its own."""
+        usage = self._usage
+        now = np.full(len(usage.aggregates.floats("lifetime")), -np.inf)
+        now[usage.containers.aggregate[self._rows[situation.workloads]]] = situation.times
+        usage.aggregates.forget_kills(now)
 
     def _numbers(self, workloads: Ints) -> Ints:
         """What would be published of some workloads."""

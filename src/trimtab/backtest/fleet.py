@@ -56,7 +56,7 @@ class Fleet:
         self.delay[rows] -= 1
         self._grow_older(rows, 1)
 
-    def run(self, rows: Ints, minutes: int) -> None:
+    def run(self, rows: Ints, minutes: Ints | int) -> None:
         """Let minutes pass for containers that run."""
         self.ran[rows] += minutes
         self._grow_older(rows, minutes)
@@ -84,6 +84,6 @@ class Fleet:
         self.ran[rows] = self.delay[rows] = self.kills_in_row[rows] = self.since_kill[rows] = 0
         self.killed_after[rows] = -1
 
-    def _grow_older(self, rows: Ints, minutes: int) -> None:
+    def _grow_older(self, rows: Ints, minutes: Ints | int) -> None:
         self.age[rows] += minutes
         self.since_kill[rows] += minutes

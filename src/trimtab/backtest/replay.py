@@ -5,20 +5,26 @@ waits to be started again waits; one that needs more memory than its limit is ki
 a reading is taken; then the policy chooses. The demand is the same for a whole step, so that
 containers which run undisturbed are taken through all its minutes at once, and the policy chooses
 for them at its end. All others go minute by minute.
+
+Workloads do not know of each other, so each has a clock of its own: in one move some go on by a
+minute and others by a step. Within a day all meet again, so that nobody's past is far away.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from trimtab.backtest.demand import CPU, Demand
 from trimtab.backtest.fleet import LONG_RUN, Fleet
 from trimtab.backtest.policies import Choice, Policy, Readings, Situation
+from trimtab.backtest.suitability import Suitability
 from trimtab.backtest.tally import Tally
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Booleans
 
-_MINUTE = 60.0
+_MINUTE: Final = 60.0
+_DAY: Final = 1440
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +40,33 @@ class Replay:
 
     def run(self) -> Tally:
         """What became of it."""
-        for step in range(len(self.demand.amounts)):
-            self._take(step)
-            self.tally.look_for_good_sizes(step, self.fleet, self.demand)
+        clock = np.zeros(len(self.demand), np.int64)
+        suitability = Suitability(self.demand)
+        ends = self.demand.lengths * self.demand.step_minutes
+        for evening in range(_DAY, int(ends.max(initial=0)) + _DAY, _DAY):
+            until = np.minimum(ends, evening)
+            while len(behind := np.flatnonzero(clock < until)):
+                clock[behind] += self._move(behind, clock[behind])
+                self._look_for_good_sizes(clock, behind, suitability)
         return self.tally
 
-    def _take(self, step: int) -> None:
-        alive = np.flatnonzero(self.demand.lengths > step)
-        amounts = self.demand.amounts[step]
-        disturbed = self._disturbed(alive, amounts[:, alive])
-        calm, restless = alive[~disturbed], alive[disturbed]
-        if len(calm):
-            self._run(calm, amounts[:, calm], self._minute(step, 0), self.demand.step_minutes)
-            self._choose(calm, self._minute(step, self.demand.step_minutes - 1))
-        for minute in range(self.demand.step_minutes if len(restless) else 0):
-            self._take_minute(restless, amounts[:, restless], self._minute(step, minute))
+    def _move(self, rows: Ints, clock: Ints) -> Ints:
+        """Let minutes pass for some workloads: tells how many for each."""
+        steps, begun = np.divmod(clock, self.demand.step_minutes)
+        amounts = self.demand.amounts[steps, :, rows].T
+        calm = (begun == 0) & ~self._disturbed(rows, amounts)
+        minutes = np.where(calm, self.demand.step_minutes, 1)
+        waits = ~calm & (self.fleet.delay[rows] > 0)
+        over = ~calm & ~waits & self.fleet.is_over(rows, amounts)
+        runs = ~waits & ~over
+        self.tally.account(rows[~runs], self.fleet, amounts[:, ~runs], minutes[~runs])
+        self.fleet.wait(rows[waits])
+        if over.any():
+            self._kill(rows[over], clock[over])
+        if runs.any():
+            self._run(rows[runs], amounts[:, runs], clock[runs], minutes[runs])
+        self._choose(rows, clock + minutes - 1)
+        return minutes
 
     def _disturbed(self, rows: Ints, amounts: Floats) -> Booleans:
         """Whom a whole step would be too coarse for."""
@@ -59,32 +77,21 @@ class Replay:
         is_disturbed = is_new | was_killed | is_held_back | fleet.is_over(rows, amounts)
         return np.asarray(is_disturbed | self.is_fine)
 
-    def _take_minute(self, rows: Ints, amounts: Floats, minute: int) -> None:
-        waits = self.fleet.delay[rows] > 0
-        over = ~waits & self.fleet.is_over(rows, amounts)
-        runs = ~waits & ~over
-        self.tally.account(rows[~runs], self.fleet, amounts[:, ~runs], minutes=1)
-        self.fleet.wait(rows[waits])
-        if over.any():
-            killed = rows[over]
-            self.fleet.kill(killed)
-            self.tally.count_kills(killed, minute)
-            self.policy.learn_kills(self._situation(killed, minute))
-        if runs.any():
-            self._run(rows[runs], amounts[:, runs], minute, 1)
-        self._choose(rows, minute)
+    def _kill(self, rows: Ints, clock: Ints) -> None:
+        self.fleet.kill(rows)
+        self.tally.count_kills(rows, clock)
+        self.policy.learn_kills(self._situation(rows, clock))
 
-    def _run(self, rows: Ints, amounts: Floats, minute: int, minutes: int) -> None:
-        self.tally.account(rows, self.fleet, amounts, minutes=minutes)
+    def _run(self, rows: Ints, amounts: Floats, clock: Ints, minutes: Ints) -> None:
+        self.tally.account(rows, self.fleet, amounts, minutes)
         self.fleet.run(rows, minutes)
         seen = self.fleet.visible(rows, amounts)
-        times = self._times(rows, minute)[:, np.newaxis] + _MINUTE * np.arange(minutes)
-        self.policy.observe(
-            Readings(rows.repeat(minutes), seen.repeat(minutes, axis=1), times.ravel())
-        )
+        passed = np.arange(minutes.sum()) - np.repeat(np.cumsum(minutes) - minutes, minutes)
+        times = np.repeat(self._times(rows, clock), minutes) + _MINUTE * passed
+        self.policy.observe(Readings(rows.repeat(minutes), seen.repeat(minutes, axis=1), times))
 
-    def _choose(self, rows: Ints, minute: int) -> None:
-        choice = self.policy.choose(self._situation(rows, minute))
+    def _choose(self, rows: Ints, clock: Ints) -> None:
+        choice = self.policy.choose(self._situation(rows, clock))
         if len(choice.workloads):
             self._apply(choice)
 
@@ -93,11 +100,18 @@ class Replay:
         change(choice.workloads, choice.requests, choice.limits)
         self.tally.count_changes(choice.workloads, in_place=choice.in_place)
 
-    def _situation(self, rows: Ints, minute: int) -> Situation:
-        return Situation(rows, self.fleet, self._times(rows, minute))
+    def _look_for_good_sizes(self, clock: Ints, moved: Ints, suitability: Suitability) -> None:
+        """See who has good sizes at the end of a step, of those that came to one and go on."""
+        steps, begun = np.divmod(clock[moved], self.demand.step_minutes)
+        is_open = np.isinf(self.tally.good_after[moved]) & (begun == 0)
+        is_open &= steps < self.demand.lengths[moved]
+        rows, steps = moved[is_open], steps[is_open]
+        suits = suitability.suits(rows, steps - 1, self.fleet.requests[:, rows])
+        hours = steps[suits] * self.demand.step_seconds / 3600
+        self.tally.note_good_sizes(rows[suits], hours)
 
-    def _minute(self, step: int, minute: int) -> int:
-        return step * self.demand.step_minutes + minute
+    def _situation(self, rows: Ints, clock: Ints) -> Situation:
+        return Situation(rows, self.fleet, self._times(rows, clock))
 
-    def _times(self, rows: Ints, minute: int) -> Floats:
-        return self.demand.starts[rows] + minute * _MINUTE
+    def _times(self, rows: Ints, clock: Ints) -> Floats:
+        return self.demand.starts[rows] + clock * _MINUTE

@@ -6,15 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
+from trimtab.backtest.demand import CPU
 from trimtab.backtest.fleet import Fleet
 from trimtab.core.buckets import Floats, Ints
 
 EPISODE_MINUTES: Final = 60
 """A kill that comes later than this after the one before begins another episode."""
-_ROOM: Final = 1.5
-_SMALL: Final = np.array([25.0, 170.0 * 1024 * 1024])
-"""Below this nobody minds how much of it is spare."""
 
 
 @dataclass(slots=True)
@@ -51,7 +48,7 @@ class Tally:
         self.good_after = np.full(count, np.inf)
         self._last_kill = np.full(count, -EPISODE_MINUTES - 1)
 
-    def account(self, rows: Ints, fleet: Fleet, demand: Floats, minutes: int) -> None:
+    def account(self, rows: Ints, fleet: Fleet, demand: Floats, minutes: Ints) -> None:
         """Hold what is requested against what is needed."""
         requests = fleet.requests[:, rows]
         spare = requests - demand
@@ -62,24 +59,20 @@ class Tally:
         self.cpu_missing[rows] += np.maximum(-spare[CPU], 0.0) * minutes
         self.short_minutes[rows] += (spare[CPU] < 0) * minutes
 
-    def count_kills(self, rows: Ints, minute: int) -> None:
-        """Count one kill for each of some workloads."""
+    def count_kills(self, rows: Ints, minutes: Ints) -> None:
+        """Count one kill for each of some workloads, in some minute of each."""
         self.kills[rows] += 1
-        self.episodes[rows] += minute - self._last_kill[rows] > EPISODE_MINUTES
-        self._last_kill[rows] = minute
+        self.episodes[rows] += minutes - self._last_kill[rows] > EPISODE_MINUTES
+        self._last_kill[rows] = minutes
 
     def count_changes(self, rows: Ints, *, in_place: bool) -> None:
         """Count one change for each of some workloads."""
         changes = self.resizes if in_place else self.replacements
         changes[rows] += 1
 
-    def look_for_good_sizes(self, step: int, fleet: Fleet, demand: Demand) -> None:
-        """Note who has requests, for the first time, that suit the day that follows."""
-        left = demand.lengths - step > 1
-        for row in np.flatnonzero(left & np.isinf(self.good_after)).tolist():
-            coming = demand.values(row)[step + 1 : step + 1 + demand.steps_per_day]
-            if _suits(fleet.requests[:, row], coming):
-                self.good_after[row] = (step + 1) * demand.step_seconds / 3600
+    def note_good_sizes(self, rows: Ints, hours: Floats) -> None:
+        """Note who has had suitable requests, for the first time, after some hours."""
+        self.good_after[rows] = hours
 
 
 def join(tallies: Sequence[Tally]) -> Tally:
@@ -90,11 +83,3 @@ def join(tallies: Sequence[Tally]) -> Tally:
             parts = [getattr(tally, each.name) for tally in tallies]
             setattr(joined, each.name, np.concatenate(parts, axis=-1))
     return joined
-
-
-def _suits(requests: Floats, coming: Floats) -> bool:
-    """Whether requests cover what usually comes, and are not half as much again."""
-    needed = np.array([percentile(coming[:, CPU], 0.95), percentile(coming[:, MEMORY], 0.99)])
-    return bool(
-        np.all(needed <= requests) and np.all(requests <= _ROOM * np.maximum(needed, _SMALL))
-    )

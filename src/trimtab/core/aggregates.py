@@ -259,8 +259,8 @@ class Aggregates:
             self.oom_ledger.put(row, levels)
             self._rows.data["fed"][row] = True
 
-    def forget_kills(self, now: float) -> None:
-        """Forget the OOM kills that are as old as the histories are long."""
+    def forget_kills(self, now: float | Floats) -> None:
+        """Forget the OOM kills that are as old as the histories are long, now or at each row's."""
         changed = self.oom_ledger.expire(self.floats("lifetime"), now)
         self._rows.data["fed"][changed] = True
 

@@ -84,11 +84,14 @@ class OomLedger:
         """Forget an aggregate."""
         self._levels.pop(row, None)
 
-    def expire(self, lifetimes: Floats, now: float) -> Ints:
-        """Forget what is older than the lifetimes of the aggregates, and tell whose it was."""
-        changed = []
+    def expire(self, lifetimes: Floats, now: float | Floats) -> Ints:
+        """Forget what is older than the lifetimes of the aggregates, and tell whose it was.
+
+        Now is one moment, or one for each aggregate.
+        """
+        changed, oldest = [], now - lifetimes
         for row, levels in list(self._levels.items()):
-            kept = tuple(one for one in levels if now - one.seconds < lifetimes[row])
+            kept = tuple(one for one in levels if one.seconds > oldest[row])
             if kept != levels:
                 changed.append(row)
                 self._levels[row] = kept

@@ -23,6 +23,7 @@ WORKLOADS = {
     "ReplicationController": ("v1", "replicationcontrollers"),
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
+BATCH = "batch/v1"
 HIGHER_CPU = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
 HIGHER_MEMORY = {"resources": ["memory"], "changeRequirement": "TargetHigherThanRequests"}
 HIGHER = {"resources": ["cpu", "memory"], "changeRequirement": "TargetHigherThanRequests"}
@@ -98,7 +99,8 @@ class Stage:
     ) -> None:
         """An autoscaler of the workload, with bounds that are the targets themselves."""
         policy = {"updateMode": mode, "evictionRequirements": requirements or []}
-        target = {"apiVersion": WORKLOADS[kind][0], "kind": kind, "name": name}
+        version = WORKLOADS[kind][0] if kind in WORKLOADS else BATCH
+        target = {"apiVersion": version, "kind": kind, "name": name}
         wanted = {"targetRef": target, "updatePolicy": policy, **spec}
         self._create(self._autoscalers, AUTOSCALING, name, wanted, kind="VerticalPodAutoscaler")
         self.recommend(*targets or (TARGET,), name=name)

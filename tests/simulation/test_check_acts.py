@@ -161,7 +161,9 @@ def restarted(*, restarts: bool) -> Scene:
     return scene
 
 
-def evicted_after_the_lease(silence: timedelta | None, fault: str = "") -> Scene:
+def evicted_after_the_lease(
+    silence: timedelta | None, fault: str = "", *, is_stolen: bool = False
+) -> Scene:
     """A pod is evicted so long after admission last said that it lives."""
 
     async def scene(stage: Stage) -> None:
@@ -172,6 +174,8 @@ def evicted_after_the_lease(silence: timedelta | None, fault: str = "") -> Scene
             lease = Lease("kube-system", "vpa-admission-controller", holder="admission")
             stage.serving.write_lease("admission", lease)
             await stage.wait(silence)
+            if is_stolen:
+                stage.world.leases.put(replace(lease, holder="thief"))
         await stage.play(EvictEverything(most=1))
 
     return scene
@@ -526,6 +530,12 @@ SINS = [
         evicted_after_the_lease(timedelta(minutes=5)),
         evicted_after_the_lease(timedelta(minutes=2)),
         id="admission is away",
+    ),
+    pytest.param(
+        AdmissionAlive,
+        evicted_after_the_lease(timedelta(minutes=5)),
+        evicted_after_the_lease(timedelta(minutes=5), is_stolen=True),
+        id="seed 700015: nobody renews the lease, not even a stranger",
     ),
     pytest.param(
         AdmissionAlive,

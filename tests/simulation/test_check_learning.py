@@ -54,10 +54,11 @@ def histogram(cores: float = 0.2, *, weight: float = 10.0) -> HistogramCheckpoin
     return bank.encode(row)
 
 
-def memory_histogram(used: int) -> HistogramCheckpoint:
+def memory_histogram(used: int, *others: int) -> HistogramCheckpoint:
     bank = HistogramBank(MEMORY_BUCKETS, DAY, (0.9,))
     row = int(bank.allocate(1)[0])
-    bank.add([row], [float(used)], 1.0, START.timestamp())
+    for each in (used, *others):
+        bank.add([row], [float(each)], 1.0, START.timestamp())
     return bank.encode(row)
 
 
@@ -69,6 +70,9 @@ WHOLE = AggregateCheckpoint(
     total_samples_count=100,
     last_update_time=START,
 )
+
+MIXED = replace(WHOLE, memory_histogram=memory_histogram(*[100 * MIB] * 17, *[400 * MIB] * 3))
+"""The target is explained by the larger ones, unless much is new."""
 
 
 def after_decay(aggregate: AggregateCheckpoint) -> AggregateCheckpoint:
@@ -257,6 +261,23 @@ def said_after_a_start(
             usage = reading(START + DAY + timedelta(seconds=1 + second))
             stage.tell(UsageTold(stage.world.now(), "recommender", usage))
         await stage.play(PublishTo(entries), "recommender")
+
+    return scene
+
+
+def said_after_roles(*roles: str) -> Scene:
+    """A recommender starts and says less than before; its pod was read once in each role since."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(a_recommendation(target=amounts(240, 500 * MIB)))
+        pod = stage.put_pods(1, labels={"app": "web", "role": roles[0]})[0]
+        stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=MIXED, name="web-app"))
+        for second, role in enumerate(roles):
+            stage.world.pods.put(replace(pod, labels={**pod.labels, "role": role}))
+            usage = reading(START + DAY + timedelta(seconds=1 + second))
+            stage.tell(UsageTold(stage.world.now(), "recommender", usage))
+        less = a_recommendation(target=amounts(240, 300 * MIB))
+        await stage.play(PublishTo((less,)), "recommender")
 
     return scene
 
@@ -451,6 +472,12 @@ SINS = [
             ),
         ),
         id="memory falls below the peak of a window that was open",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_roles("leader"),
+        said_after_roles("leader", "follower", "former leader"),
+        id="s25a memory falls though no window of another role is new",
     ),
     pytest.param(
         SteadyRestarts,

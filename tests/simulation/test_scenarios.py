@@ -54,6 +54,21 @@ def test_what_is_drawn_is_as_large_as_asked(seed: int) -> None:
     assert 1 <= scenario.disturbed.total_seconds() / 3600 <= 2
 
 
+def test_seed_23_whatever_runs_less_often_than_once_in_a_short_day_starts_without_work() -> None:
+    drawn = [each for seed in range(60) for each in draw_scenario(seed, Size()).workloads]
+    works = {
+        kind: {
+            one.startup.work_cpu_seconds > 0
+            for each in drawn
+            for one in each.template.containers
+            if each.kind == kind
+        }
+        for kind in ("CronJob", "Job")
+    }
+
+    assert works == {"CronJob": {False}, "Job": {False, True}}
+
+
 @given(SEEDS)
 def test_no_container_asks_for_more_than_it_may_have(seed: int) -> None:
     assert all(map(is_possible, allocations(draw_scenario(seed, Size()))))

@@ -33,6 +33,12 @@ def test_seed_9_a_recommender_that_was_cut_off_writes_over_nothing_when_it_leads
     assert report.violations == (), told(report)
 
 
+def test_seed_34_a_pod_whose_labels_flap_has_a_window_for_each_set_of_them() -> None:
+    report = run_seed(34, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
     report = run_seed(110, Size(disturbed_hours=(3, 3)))
 

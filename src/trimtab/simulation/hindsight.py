@@ -93,7 +93,7 @@ class Hindsight:
         found: list[Autoscaler] = []
         for moment in sorted(moments):
             index = index_by_workload(self._observed(timelines, moment, workload))
-            for labels in self._labels_of(pod, now):
+            for labels in self._seen_labels(pod, now):
                 governor = governing(match_autoscalers(index, workload, labels), acts)
                 if governor is not None and governor.autoscaler not in found:
                     found.append(governor.autoscaler)
@@ -112,6 +112,11 @@ class Hindsight:
     def workload_named(self, namespace: str, pod_name: str) -> WorkloadName | None:
         """The workload of the last pod that had this name."""
         return self._workloads_by_name.get((namespace, pod_name))
+
+    def labels_of(self, namespace: str, pod_name: str) -> list[Mapping[str, str]]:
+        """The labels that a pod may seem to have, the latest last; none if it is gone."""
+        pod = self._world.pods.find(namespace, pod_name)
+        return [] if pod is None else self._seen_labels(pod, self._world.now())
 
     def target_of(self, namespace: str, autoscaler_name: str) -> WorkloadName | None:
         """The workload that an autoscaler is for now, if it is there and says so."""
@@ -146,7 +151,7 @@ class Hindsight:
         selector = self.selector_of(workload)
         return [ObservedAutoscaler(each, selector) for each in versions if each is not None]
 
-    def _labels_of(self, pod: Pod, now: datetime) -> list[Mapping[str, str]]:
+    def _seen_labels(self, pod: Pod, now: datetime) -> list[Mapping[str, str]]:
         timeline = self._labels.get(pod.uid)
         return [pod.labels] if timeline is None else timeline.seen(now)
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from trimtab.core.aggregates import CPU_WEIGHT, MEMORY_WEIGHT, UsageSettings
+from trimtab.core.aggregates import CPU_WEIGHT, MEMORY_WEIGHT, LabelSet, UsageSettings
 from trimtab.core.buckets import Floats
 from trimtab.core.containers import ContainerMemory
 from trimtab.core.pods import WorkloadName
@@ -23,9 +23,13 @@ ContainerKind: TypeAlias = tuple[WorkloadName, str]
 """A workload, and the name of a container of its pods."""
 
 
+_Role: TypeAlias = tuple[str, LabelSet]
+"""The name of a pod and the labels that it had: a container has a window for each (S25a)."""
+
+
 @dataclass(slots=True)
 class _Mentioned:
-    """When something was first and last told of one container, in seconds."""
+    """When something was first and last told of one container in one role, in seconds."""
 
     first: float
     last: float
@@ -36,8 +40,7 @@ class _Kind:
     """All that was told of the containers of one kind."""
 
     samples: list[float] = field(default_factory=list)
-    containers: dict[str, _Mentioned] = field(default_factory=dict)
-    """By the names of their pods."""
+    containers: dict[_Role, _Mentioned] = field(default_factory=dict)
 
 
 class Told:
@@ -48,6 +51,7 @@ class Told:
         self._settings = settings
         self._kinds: dict[ContainerKind, _Kind] = {}
         self._newest: dict[tuple[str, str, str], float] = {}
+        self._roles: dict[tuple[str, str], list[LabelSet]] = {}
 
     def note(self, fact: Fact) -> None:
         """Take in what a fact tells of containers."""
@@ -101,14 +105,16 @@ class Told:
     ) -> float:
         """What all windows weigh that are new since then, given the current ones of that time."""
         interval, total = self._settings.memory_interval.total_seconds(), 0.0
-        for pod_name, one in self._containers(kind).items():
-            memory = known.get(pod_name)
+        current = {
+            pod_name: memory.window_end
+            for pod_name, memory in known.items()
+            if memory.window_end is not None
+        }
+        for (pod_name, _), one in self._containers(kind).items():
             if one.last <= moment.timestamp():
                 continue
-            if memory is None or memory.window_end is None:
-                first = max(one.first, moment.timestamp() - interval)
-            else:
-                first = memory.window_end
+            # What is known goes on in one role; in any other there is another window.
+            first = current.pop(pod_name, max(one.first, moment.timestamp() - interval))
             count = int((one.last - first) // interval) + 1
             total += self._weigh_windows(first + count * interval, max(0, count), seen_from)
         return total
@@ -128,7 +134,7 @@ class Told:
     def _samples(self, kind: ContainerKind) -> Floats:
         return np.array(self._kinds.get(kind, _Kind()).samples)
 
-    def _containers(self, kind: ContainerKind) -> Mapping[str, _Mentioned]:
+    def _containers(self, kind: ContainerKind) -> Mapping[_Role, _Mentioned]:
         return self._kinds.get(kind, _Kind()).containers
 
     def _mention(self, namespace: str, pod_name: str, container: str, at: float) -> _Kind:
@@ -136,6 +142,14 @@ class Told:
         kind = (
             _Kind() if workload is None else self._kinds.setdefault((workload, container), _Kind())
         )
-        mentioned = kind.containers.setdefault(pod_name, _Mentioned(at, at))
-        mentioned.last = max(mentioned.last, at)
+        for labels in self._believed_labels(namespace, pod_name):
+            mentioned = kind.containers.setdefault((pod_name, labels), _Mentioned(at, at))
+            mentioned.last = max(mentioned.last, at)
         return kind
+
+    def _believed_labels(self, namespace: str, pod_name: str) -> list[LabelSet]:
+        """All labels that the pod has, or seems to have; those it had last if it is gone."""
+        seen = self._past.labels_of(namespace, pod_name)
+        if seen:
+            self._roles[namespace, pod_name] = [tuple(sorted(each.items())) for each in seen]
+        return self._roles.get((namespace, pod_name), [()])

@@ -10,7 +10,7 @@ import pytest
 from trimtab.simulation.checking import ALL
 
 ROOT = Path(__file__).parent.parent
-COMPONENTS = {"recommender", "updater", "admission"}
+COMPONENTS = {"recommender", "roles", "updater", "admission"}
 LAYERS = {"core", "api", "cluster", *COMPONENTS, "simulation", "backtest", "cli"}
 
 

@@ -8,6 +8,7 @@ from trimtab.api.decoding import Int32, Wire, decode
 from trimtab.api.label_selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner
 from trimtab.api.selector_text import decode_selector_text
+from trimtab.core.annotations import ROLE_LEASE
 from trimtab.core.pods import WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.core.workloads import Workload
@@ -146,4 +147,5 @@ def _name_workload(
         selector=selector,
         replicas=replicas,
         uid=metadata.uid or "",
+        role_lease=(metadata.annotations or {}).get(ROLE_LEASE) or "",
     )

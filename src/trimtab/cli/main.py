@@ -36,8 +36,8 @@ _FLAGS: Final = cyclopts.Parameter(
 app = cyclopts.App(
     name="trimtab",
     help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
-    " without a cluster, the recommender, the updater, the admission controller, and simulated"
-    " clusters.",
+    " without a cluster, the recommender, the updater, the admission controller, the role"
+    " keeper, and simulated clusters.",
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],
@@ -96,6 +96,20 @@ app.command(
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
     --webhook-service is TRIMTAB_WEBHOOK_SERVICE. The exit code is 0 if it was told to end, 1 if
     there is no cluster or no certificate, and 2 if the flags make no sense.
+    """,
+    config=_ENVIRONMENT,
+    default_parameter=_FLAGS,
+)
+app.command(
+    "trimtab.cli.roles:keep_roles",
+    name="roles",
+    usage="Usage: trimtab roles [OPTIONS]",
+    help="""Label the pod of each workload that holds its lease, so that it can be sized apart.
+
+    A workload names its lease by the annotation trimtab.dev/role-lease. How each stands is shown at
+    /roles. Every flag can be set by the environment, too: --role-label is TRIMTAB_ROLE_LABEL. The
+    exit code is 0 if it was told to end, 1 if there is no cluster, and 2 if the flags make no
+    sense.
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,

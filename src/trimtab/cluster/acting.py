@@ -9,6 +9,8 @@ from trimtab.api.encoding import encode
 from trimtab.api.events import Event
 from trimtab.api.eviction_requests import encode_eviction
 from trimtab.api.leases import Lease, decode_lease, encode_lease
+from trimtab.api.lists import decode_list
+from trimtab.api.pods import decode_pod
 from trimtab.cluster import checkpoint_wire, paths
 from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from trimtab.api.checkpoints import Checkpoint
     from trimtab.cluster.ports import Store
 
-_LEASES: Final = "coordination.k8s.io/v1"
+LEASES: Final = "coordination.k8s.io/v1"
 
 
 class Acts:
@@ -107,16 +109,23 @@ class Acts:
         with self._rights.noted("patch pod"):
             await self._patch_seen(pod, patch)
 
+    async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
+        """The pods with that label, as they are on the server."""
+        selector = {"labelSelector": f"{label}={value}"}
+        with self._rights.noted("list pods"):
+            found = await self._client.fetch(paths.pods(namespace), selector)
+        return decode_list(found, decode_pod).items
+
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         """The lease as it is on the server, if there is one."""
-        path = paths.item(paths.collection(_LEASES, "leases", namespace), name)
+        path = paths.item(paths.collection(LEASES, "leases", namespace), name)
         with self._rights.noted("fetch lease"), suppress(NotFoundError):
             return decode_lease(await self._client.fetch(path, is_urgent=True))
         return None
 
     async def write_lease(self, lease: Lease) -> Lease:
         """Create the lease or replace the version that it names; ConflictError if another did."""
-        path = paths.collection(_LEASES, "leases", lease.namespace)
+        path = paths.collection(LEASES, "leases", lease.namespace)
         body = encode_lease(lease)
         with self._rights.noted("write lease"):
             if not lease.resource_version:

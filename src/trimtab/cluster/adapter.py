@@ -1,22 +1,25 @@
 """The real cluster behind the ports: watch-fed stores, owners, and acts, put together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from random import Random
 from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
+from trimtab.api.leases import Lease, decode_lease
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.namespaces import decode_namespace
 from trimtab.api.nodes import decode_node
 from trimtab.api.quotas import decode_quota
+from trimtab.api.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster import paths
 from trimtab.cluster.abilities import Abilities
-from trimtab.cluster.acting import Acts
+from trimtab.cluster.acting import LEASES, Acts
 from trimtab.cluster.checkpoint_wire import decode_checkpoint
 from trimtab.cluster.client import Client
 from trimtab.cluster.evictions import MemoryEvictions
@@ -32,6 +35,7 @@ from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
 from trimtab.core.quotas import Quota
+from trimtab.core.workloads import Workload
 
 if TYPE_CHECKING:
     from trimtab.api.checkpoints import Checkpoint
@@ -49,6 +53,8 @@ _WORKLOADS: Final = {
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
 """Where the well-known kinds are."""
+_BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
+"""Every node renews a lease of its own all the time, and nobody here asks for those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,10 @@ class Scope:
     namespace: str = ""
     """Empty for all namespaces."""
     pods: bool = True
+    autoscalers: bool = True
+    kinds: tuple[str, ...] = WELL_KNOWN_KINDS
+    """Which kinds of workloads are seen; of others nobody knows who owns them."""
+    leases: bool = False
     pending_pods: bool = True
     """Whether pods count that do not run yet."""
     checkpoints: bool = True
@@ -145,6 +155,7 @@ class LiveCluster(Acts):
     nodes: Store[Node]
     namespaces: Store[Namespace]
     owners: Owners
+    leases: Store[Lease]
 
     def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
         self._watches = _Watches(client, scope, clock=clock, random=random)
@@ -153,7 +164,11 @@ class LiveCluster(Acts):
         self.pods = watch(
             ("v1", "pods"), decode_thrifty_pod, is_wanted=scope.pods, parameters=running
         )
-        self.autoscalers = watch((_AUTOSCALING, "verticalpodautoscalers"), decode_autoscaler)
+        self.autoscalers = watch(
+            (_AUTOSCALING, "verticalpodautoscalers"),
+            decode_autoscaler,
+            is_wanted=scope.autoscalers,
+        )
         self.checkpoints = watch(
             (_AUTOSCALING, "verticalpodautoscalercheckpoints"),
             decode_checkpoint,
@@ -179,17 +194,26 @@ class LiveCluster(Acts):
             is_namespaced=False,
         )
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
-        workloads = {
-            kind: watch(place, partial(decode_thrifty_workload, kind))
+        self.leases = watch(
+            (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
+        )
+        self._workloads = {
+            kind: watch(
+                place, partial(decode_thrifty_workload, kind), is_wanted=kind in scope.kinds
+            )
             for kind, place in _WORKLOADS.items()
         }
-        self.owners = WatchedOwners(workloads, Scales(client, clock=clock, random=random))
+        self.owners = WatchedOwners(self._workloads, Scales(client, clock=clock, random=random))
         self._abilities = Abilities(client, clock)
         super().__init__(client, self.checkpoints)
 
     def quotas(self, namespace: str) -> Sequence[Quota]:
         """All resource quotas of the namespace."""
         return self._quotas.in_namespace(namespace)
+
+    def workloads(self) -> Iterable[Workload]:
+        """All workloads of the kinds that are watched."""
+        return chain.from_iterable(self._workloads.values())
 
     async def can_resize(self) -> bool:
         """Whether pods can be resized in place here."""

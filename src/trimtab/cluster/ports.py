@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     # Only types stand here, and some of them would bring numpy to who does not need it.
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Hashable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from datetime import datetime, timedelta
 
     from trimtab.api.checkpoints import Checkpoint
@@ -186,6 +194,31 @@ class Cluster(Protocol):
 
     async def emit(self, event: Event) -> None:
         """Tell what happened; equal events are counted, and a failure is nobody's problem."""
+
+
+class RoleCluster(Protocol):
+    """What of the cluster is needed to know whose a role is, and to write it down."""
+
+    pods: IndexedStore[Pod]
+
+    @property
+    def leases(self) -> Store[Lease]:
+        """All leases, but for those of nodes."""
+
+    def workloads(self) -> Iterable[Workload]:
+        """All workloads of the kinds that are watched."""
+
+    def age(self) -> timedelta | None:
+        """How old the oldest view is; None before everything has been listed once."""
+
+    async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
+        """The lease as it is on the server, if there is one."""
+
+    async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
+        """The pods with that label, as they are on the server."""
+
+    async def patch_pod(self, pod: Pod, patch: Patch) -> None:
+        """Patch the pod's metadata, if it is still the one that was seen."""
 
 
 class WebhookHost(Protocol):

@@ -25,6 +25,9 @@ BOOST_PREFIX: Final = "vpaCpuStartupBoost/"
 PAUSED: Final = "trimtab.dev/paused"
 """On an autoscaler: `true` while nothing may be done for it."""
 
+ROLE_LEASE: Final = "trimtab.dev/role-lease"
+"""On a workload: the name of the lease whose holder has the role among its pods."""
+
 KEEPS_FROM_EVICTION: Final = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",

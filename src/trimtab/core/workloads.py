@@ -18,3 +18,5 @@ class Workload:
     """How many pods it should have; None for kinds that do not count them."""
     uid: str = ""
     """Tells it from an earlier one of the same name."""
+    role_lease: str = ""
+    """The lease whose holder has the role among its pods; empty if it names none."""

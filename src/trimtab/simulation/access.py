@@ -1,9 +1,18 @@
 """The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
@@ -64,6 +73,10 @@ class _KnownWorkloads:
     def __init__(self, reader: Reader[WorkloadObject]) -> None:
         self._reader = reader
         self._known: dict[tuple[str, str], tuple[WorkloadObject, Workload]] = {}
+
+    def __iter__(self) -> Iterator[Workload]:
+        found = [self.find(each.namespace, each.name) for each in self._reader]
+        return (each for each in found if each is not None)
 
     def find(self, namespace: str, name: str) -> Workload | None:
         place = namespace, name
@@ -159,6 +172,7 @@ class SimulatedCluster:
         self._problems: list[Callable[[], tuple[str, ClusterError | None]]] = []
         self._ages: list[Callable[[], timedelta | None]] = []
         self._synced: list[Callable[[], Awaitable[None]]] = []
+        self._clock = clock
         watch = partial(self._watch, clock)
         self.pods = watch(world.pods, PODS)
         self.autoscalers = watch(world.autoscalers, AUTOSCALERS)
@@ -167,11 +181,11 @@ class SimulatedCluster:
         self._quotas = watch(world.quotas, QUOTAS)
         self.namespaces = _KnownObjects(watch(world.namespaces, NAMESPACES))
         self._evictions = watch(world.evictions, EVENTS)
-        known = {
+        self._known = {
             kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))
             for kind in WELL_KNOWN
         }
-        self.owners = WatchedOwners(known, _Scales(world, line))
+        self.owners = WatchedOwners(self._known, _Scales(world, line))
         # Nobody waits for it, so neither its age nor its problems count.
         nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)
         self.nodes = _KnownObjects(nodes.reader)
@@ -184,6 +198,15 @@ class SimulatedCluster:
         return view.reader
 
     # Seeing
+
+    @cached_property
+    def leases(self) -> Store[Lease]:
+        """All leases; nobody watches them but who asks for it."""
+        return self._watch(self._clock, self._world.leases, LEASES)
+
+    def workloads(self) -> Iterable[Workload]:
+        """All workloads of the well-known kinds."""
+        return chain.from_iterable(self._known.values())
 
     def limit_ranges(self, namespace: str) -> Sequence[LimitRangeItem]:
         """The items of all limit ranges of the namespace."""
@@ -281,6 +304,11 @@ class SimulatedCluster:
         """Patch the pod's metadata, if it is still the one that was seen."""
         request = Request(Act.PATCH_POD, PODS.right("patch", pod.namespace), pod.name)
         await self._ask(request, self._serving.patch_pod, pod, patch)
+
+    async def list_labelled(self, namespace: str, label: str, value: str) -> Sequence[Pod]:
+        """The pods with that label, as they are on the server."""
+        request = Request(Act.LIST, PODS.right("list", namespace))
+        return await self._ask(request, self._serving.list_labelled, namespace, label, value)
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         """The lease as it is on the server, if there is one."""

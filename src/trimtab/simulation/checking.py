@@ -21,6 +21,7 @@ from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
 from trimtab.simulation.check_recommendations import SoundRecommendations
 from trimtab.simulation.check_restarts import SteadyRestarts
+from trimtab.simulation.check_roles import Roles
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
@@ -37,6 +38,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     RequestBounds,
     Boosts,
     Leaders,
+    Roles,
     Histories,
     KeptCheckpoints,
     SamplesCountedOnce,

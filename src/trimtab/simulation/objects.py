@@ -106,6 +106,8 @@ class WorkloadObject:
     """The uids of a Job's pods that have failed, or did not live to the end."""
     retry_at: datetime | None = None
     """When a Job may next replace a pod that failed."""
+    role_lease: str = ""
+    """The lease by which its pods elect one of them, if they do."""
 
     @property
     def identity(self) -> WorkloadName:
@@ -122,7 +124,9 @@ class WorkloadObject:
     def known(self) -> Workload:
         """What deciders know of it."""
         replicas = None if self.kind in _UNCOUNTED_KINDS else self.replicas
-        return Workload(self.identity, self.owner, self.selector, replicas, self.uid)
+        return Workload(
+            self.identity, self.owner, self.selector, replicas, self.uid, self.role_lease
+        )
 
 
 def with_own_selector(job: WorkloadObject) -> WorkloadObject:

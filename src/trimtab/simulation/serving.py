@@ -117,6 +117,12 @@ class Serving:
             after = self._world.pods.put(after)
         self._world.tell(PodPatched(self._world.now(), actor, before, after))
 
+    def list_labelled(self, actor: str, namespace: str, label: str, value: str) -> list[Pod]:
+        """The pods of a namespace with that label."""
+        del actor
+        found = self._world.pods_by_namespace.under(namespace)
+        return [pod for pod in found if pod.labels.get(label) == value]
+
     # Autoscalers
 
     def publish_status(

@@ -19,6 +19,8 @@ from trimtab.core.resources import Resource
 from trimtab.core.urgency import Thresholds
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.settings import RecommenderSettings
+from trimtab.roles.loop import RoleKeeper
+from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.processes import Component, Surroundings
@@ -61,6 +63,7 @@ _RECOMMENDER: Final = RecommenderSettings(
 _UPDATER: Final = UpdaterSettings(
     plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=4 * DAY))
 )
+_ROLES: Final = RolesSettings(interval=timedelta(seconds=5))
 _PROBE: Final = Pod(
     "kube-system",
     "trimtab-probe",
@@ -92,6 +95,19 @@ async def run_updater(surroundings: Surroundings) -> None:
         may_act=elector.leads,
     )
     await elector.run(updater.run)
+
+
+async def run_roles(surroundings: Surroundings) -> None:
+    """The role keeper, while it leads."""
+    elector = _elector(surroundings, "trimtab-roles")
+    keeper = RoleKeeper(
+        surroundings.cluster,
+        settings=_ROLES,
+        clock=surroundings.clock,
+        elapsed=surroundings.clock.elapsed,
+        may_act=elector.leads,
+    )
+    await elector.run(keeper.run)
 
 
 async def run_admission(admitting: Admitting, surroundings: Surroundings) -> None:

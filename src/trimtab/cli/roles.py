@@ -1,0 +1,101 @@
+"""`trimtab roles`: wires the role keeper to a real cluster, as its flags say."""
+
+from collections.abc import Mapping
+from functools import partial
+from random import SystemRandom
+from typing import Annotated, Final, TypeAlias
+
+from cyclopts import Parameter
+
+from trimtab.cli import component
+from trimtab.cli.flags import CommonFlags
+from trimtab.cli.health import Heartbeat
+from trimtab.cli.process import Duty
+from trimtab.cli.roles_flags import RolesFlags, to_settings
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.core.gates import FeatureGates
+from trimtab.roles import metrics
+from trimtab.roles.loop import RoleKeeper
+from trimtab.roles.narrating import Narrator
+from trimtab.roles.news import Broken, News
+from trimtab.roles.settings import RolesSettings
+from trimtab.roles.showing import show_roles
+
+_COMMON: Final = CommonFlags()
+_FLAGS: Final = RolesFlags()
+_ELECTING_KINDS: Final = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+"""The kinds of workloads whose pods elect one of them."""
+_LONGEST_SILENCE: Final = 60
+"""So many intervals may pass without a tick: one that waits for the server takes its time."""
+
+_Order: TypeAlias = component.Order[RolesFlags, RolesSettings]
+
+
+def keep_roles(
+    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    flags: RolesFlags = _FLAGS,
+    common: CommonFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+
+    def make(_: FeatureGates) -> RolesSettings:
+        return to_settings(common.cluster, flags)
+
+    order = component.check(stray, common, flags, make)
+    return component.run("roles", order, partial(_build, order))
+
+
+class _Process:
+    """The role keeper and what it needs around it."""
+
+    def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
+        self._settings = settings = order.settings
+        scope = Scope(
+            settings.namespace,
+            autoscalers=False,
+            checkpoints=False,
+            limit_ranges=False,
+            leases=True,
+            kinds=_ELECTING_KINDS,
+        )
+        self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        self.elector = elector = order.elector(self.cluster, clock)
+        self._keeper = RoleKeeper(
+            self.cluster,
+            settings=settings,
+            clock=clock,
+            elapsed=clock.elapsed,
+            may_act=lambda: elector is None or elector.leads(),
+            tell=self._tell,
+        )
+        self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
+        self._narrator = Narrator()
+
+    async def act(self) -> None:
+        with self.heartbeat.expected():
+            await self._keeper.run()
+
+    async def finish(self) -> None:
+        """Labels stay as they are: whoever comes next puts right what has changed meanwhile."""
+
+    def show(self, _: Mapping[str, str]) -> bytes:
+        return show_roles(self._keeper.plans, is_paused=self._settings.paused)
+
+    def _tell(self, news: News) -> None:
+        if not isinstance(news, Broken):
+            self.heartbeat.beat()
+        metrics.note(news)
+        self._narrator.tell(news)
+
+
+def _build(order: _Order, client: Client, clock: RealClock) -> component.Component:
+    running = _Process(order, client, clock)
+    return component.Component(
+        running.cluster,
+        Duty(running.act, running.finish),
+        running.heartbeat,
+        running.elector,
+        pages={"/roles": running.show},
+    )

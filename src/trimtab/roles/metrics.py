@@ -1,0 +1,54 @@
+"""The role keeper's metrics, from what it tells."""
+
+from collections import Counter as Tally
+from typing import Final, assert_never
+
+from prometheus_client import Counter, Gauge
+
+from trimtab.core.roles import Standing
+from trimtab.roles.news import Blind, Broken, Changed, Failed, News, Outdated, Planned
+
+GROUPS: Final = Gauge(
+    "vpa_roles_workloads",
+    "Workloads that have a role to give, by how that stands now.",
+    ["standing"],
+)
+CHANGES: Final = Counter(
+    "vpa_roles_changes",
+    "How often a pod got the role (Give) or lost it (Take).",
+    ["change"],
+)
+FAILURES: Final = Counter(
+    "vpa_roles_failed_changes",
+    "How often what was begun about a workload could not be done.",
+)
+OUTDATED: Final = Counter(
+    "vpa_roles_outdated_plans",
+    "How often nothing was done yet because a lease was not what the view of it showed.",
+)
+BLIND_TICKS: Final = Counter(
+    "vpa_roles_blind_ticks",
+    "Ticks that found out nothing because the view of the cluster was old or not complete.",
+)
+FAILED_TICKS: Final = Counter("vpa_roles_failed_ticks", "Ticks that failed as a whole.")
+
+
+def note(news: News) -> None:
+    """Count the news."""
+    match news:
+        case Planned(plans):
+            counts = Tally(plan.standing for plan in plans)
+            for standing in Standing:
+                GROUPS.labels(standing).set(counts[standing])
+        case Changed(change=change):
+            CHANGES.labels(change).inc()
+        case Failed():
+            FAILURES.inc()
+        case Outdated():
+            OUTDATED.inc()
+        case Blind():
+            BLIND_TICKS.inc()
+        case Broken():
+            FAILED_TICKS.inc()
+        case _:
+            assert_never(news)

@@ -1,0 +1,60 @@
+"""What an operator may tune about the role keeper."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from trimtab.core.label_syntax import key_flaws, value_flaws
+from trimtab.core.pacing import PaceSettings
+from trimtab.core.pods import WorkloadName
+from trimtab.core.roles import Role
+from trimtab.core.settings_errors import (
+    SettingsError,
+    require_at_least,
+    require_interval,
+    require_one_scope,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RolesSettings:
+    """The role keeper's settings."""
+
+    role: Role = field(default_factory=Role)
+    """`--role-label` and `--role-name`: what is written on the pod that has the role."""
+    leases: Mapping[WorkloadName, str] = field(default_factory=dict)
+    """`--role-leases`: leases of workloads that need not name theirs themselves."""
+    hand_over_interval: timedelta = timedelta(seconds=30)
+    """`--hand-over-interval`: how often in the long run the role of one workload may be given."""
+    hand_over_burst: int = 3
+    """`--hand-over-burst`: how many times it may be given at once after a while of rest."""
+    interval: timedelta = timedelta(seconds=1)
+    """`--roles-interval`: how often everything is looked at."""
+    paused: bool = False
+    """`--pause`: whether everything is found out and nothing done."""
+    namespace: str = ""
+    """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
+    ignored_namespaces: frozenset[str] = frozenset()
+    """`--ignored-vpa-object-namespaces`."""
+    concurrency: int = 8
+    """How many workloads are changed at a time."""
+    max_view_age: timedelta = timedelta(minutes=5)
+    """Nothing is done on views that are older."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if flaws := key_flaws(self.role.label):
+            raise SettingsError("role_label", self.role.label, f"is no label: {flaws[0]}")
+        if flaws := value_flaws(self.role.value) or (["is empty"] * (not self.role.value)):
+            raise SettingsError("role_name", self.role.value, f"is no value: {flaws[0]}")
+        require_interval("interval", self.interval)
+        require_interval("hand_over_interval", self.hand_over_interval)
+        require_at_least("hand_over_burst", self.hand_over_burst, 1)
+        require_at_least("concurrency", self.concurrency, 1)
+        require_one_scope(self.namespace, self.ignored_namespaces)
+
+    @property
+    def pace(self) -> PaceSettings:
+        """How often the role of one workload may be given."""
+        per_second = 1 / self.hand_over_interval.total_seconds()
+        return PaceSettings(per_second, self.hand_over_burst, slow_start=timedelta())

@@ -1,0 +1,75 @@
+"""The checker of roles objects to its sins, and has nothing against the honest twins."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from simulation.toys import Scene, Stage, judge
+
+from trimtab.api.leases import Lease
+from trimtab.core.pods import Pod
+from trimtab.core.roles import Role
+from trimtab.simulation.check_roles import Roles
+from trimtab.simulation.elections import identity
+from trimtab.simulation.rules import Checker
+
+ROLE = Role()
+HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+
+
+def put_electing(stage: Stage) -> list[Pod]:
+    """Three pods of a Deployment that elect one of them."""
+    pods = stage.put_pods(3)
+    deployments = stage.world.workloads_of("Deployment")
+    for deployment in deployments:
+        deployments.put(replace(deployment, role_lease="leader"))
+    return pods
+
+
+def given_to(*leaders: int, taken_from: tuple[int, ...] = ()) -> Scene:
+    """Pods get the role one after the other, after others have lost it."""
+
+    async def scene(stage: Stage) -> None:
+        pods = put_electing(stage)
+        for number in leaders:
+            stage.serving.patch_pod("toy", pods[number], ROLE.give(pods[number]))
+            if number in taken_from:
+                stage.serving.patch_pod("toy", pods[number], ROLE.take())
+
+    return scene
+
+
+def held(*, leads: int | None, by: int = 0, span: timedelta = HOUR) -> Scene:
+    """A pod holds the lease for a while, and one has the role."""
+
+    async def scene(stage: Stage) -> None:
+        pods = put_electing(stage)
+        await stage.wait(HOUR)
+        stage.serving.write_lease("pod", Lease("default", "leader", holder=identity(pods[by])))
+        if leads is not None:
+            stage.serving.patch_pod("toy", pods[leads], ROLE.give(pods[leads]))
+        await stage.wait(span)
+
+    return scene
+
+
+SINS = [
+    pytest.param(Roles, given_to(0, 1), given_to(0, 1, taken_from=(0,)), id="two at once"),
+    pytest.param(Roles, held(leads=1), held(leads=0), id="the role with somebody else"),
+    pytest.param(Roles, held(leads=None), held(leads=0), id="the role with nobody"),
+    pytest.param(
+        Roles, held(leads=None), held(leads=None, span=MINUTE), id="the role with nobody for long"
+    ),
+]
+
+
+@pytest.mark.parametrize(("checker", "sin", "_"), SINS)
+def test_the_checker_objects_to_its_sin(checker: type[Checker], sin: Scene, _: Scene) -> None:
+    assert judge(checker, sin)
+
+
+@pytest.mark.parametrize(("checker", "_", "twin"), SINS)
+def test_the_checker_has_nothing_against_the_honest_twin(
+    checker: type[Checker], _: Scene, twin: Scene
+) -> None:
+    assert judge(checker, twin) == []

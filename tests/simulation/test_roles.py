@@ -1,0 +1,171 @@
+"""The role keeper in bad days: leases change hands, everything breaks, and never two pods lead."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+from makers import MIB, amounts
+from simulation.small_cluster import virtually
+from simulation.toys import SELECTOR
+
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.roles import Role
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.elections import DURATION, Elections, identity, members
+from trimtab.simulation.faults import OF_COMPONENTS, FaultKind, draw_faults
+from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
+from trimtab.simulation.processes import Component, Surroundings
+from trimtab.simulation.runs import Report, run_scenario
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.stack import Stack, run_roles
+from trimtab.simulation.virtual_time import run_virtually
+
+ROLE = Role()
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+OF_CLUSTER = {FaultKind.NODE_LOST, FaultKind.POD_DELETED, FaultKind.ROLLOUT}
+# A crash may come after its time, and then nobody starts the component again.
+FAULTS = tuple(sorted({*OF_COMPONENTS, *OF_CLUSTER} - {FaultKind.CRASH}))
+
+
+def a_workload(kind: str, name: str, replicas: int = 3) -> WorkloadObject:
+    container = ContainerTemplate("app", Allocation(amounts(100, 100 * MIB)))
+    template = PodTemplate({"app": "web"}, (container,))
+    return WorkloadObject(
+        "default", kind, name, template, SELECTOR, replicas=replicas, role_lease=f"{name}-leader"
+    )
+
+
+def nodes() -> tuple[Node, ...]:
+    return tuple(Node(f"node-{number}", amounts(8000, 32_000 * MIB)) for number in range(3))
+
+
+def build(simulation: Simulation) -> Mapping[str, Component]:
+    elections = Elections(simulation.world, simulation.serving, Random(7))
+
+    async def elect(_: Surroundings) -> None:
+        await elections.run()
+
+    return {"elections": elect, "roles": run_roles}
+
+
+def run(seed: int, *, trouble: timedelta = HOUR) -> Report:
+    scenario = Scenario(
+        seed=seed,
+        disturbed=trouble,
+        settling=HOUR / 2,
+        quiet=timedelta(),
+        kubelet_period=MINUTE,
+        nodes=nodes(),
+        workloads=(a_workload("StatefulSet", "db"), a_workload("Deployment", "queue", replicas=2)),
+        autoscalers=(),
+    )
+    faults = draw_faults(Random(~seed), ("roles",), until=trouble, per_hour=12.0, kinds=FAULTS)
+    return run_virtually(run_scenario(scenario, faults, Stack(("roles",), build)))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_never_do_two_pods_lead_whatever_breaks(seed: int) -> None:
+    report = run(seed)
+
+    assert report.violations == (), "\n".join(report.lines())
+    assert report.facts["PodPatched"] > 10
+
+
+def test_never_do_two_pods_lead_in_a_run_that_nobody_has_seen(fresh_seed: int) -> None:
+    report = run(fresh_seed)
+
+    assert report.violations == (), "\n".join(report.lines())
+
+
+class Stage:
+    """A cluster with one StatefulSet whose pods elect a leader, without accidents."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.world = simulation.world
+        for node in nodes():
+            self.world.nodes.put(node)
+        self.workload = self.world.add_workload(a_workload("StatefulSet", "db"))
+        elections = Elections(self.world, simulation.serving, Random(1), is_steady=True)
+        self.election = asyncio.create_task(elections.run())
+
+    def leaders(self) -> list[str]:
+        found = members(self.world, self.workload)
+        return [identity(pod) for pod in found if ROLE.is_worn_by(pod)]
+
+    def holder(self) -> str:
+        lease = self.world.leases.find("default", "db-leader")
+        return "" if lease is None else lease.holder
+
+    def pod(self, name: str) -> Pod:
+        found = self.world.pods.find("default", name)
+        assert found is not None
+        return found
+
+    async def wait(self, span: timedelta) -> None:
+        await self.simulation.clock.sleep(span)
+        self.simulation.check()
+        assert self.simulation.failures() == {}
+
+
+@asynccontextmanager
+async def a_stage() -> AsyncIterator[Stage]:
+    """A stage that has been on for a while."""
+    async with Simulation(random=Random(1)) as simulation:
+        stage = Stage(simulation)
+        simulation.add("roles", run_roles)
+        await stage.wait(2 * MINUTE)
+        yield stage
+        stage.election.cancel()
+
+
+@virtually
+async def test_the_holder_of_the_lease_alone_gets_the_role() -> None:
+    async with a_stage() as stage:
+        leaders, holder = stage.leaders(), stage.holder()
+
+    assert holder
+    assert leaders == [holder]
+
+
+@virtually
+async def test_the_role_moves_within_seconds_after_another_pod_has_won() -> None:
+    async with a_stage() as stage:
+        before, meanwhile = stage.holder(), list[list[str]]()
+        stage.simulation.serving.delete_pod(stage.pod(before.partition("_")[0]))
+        while stage.holder() == before:
+            await stage.wait(SECOND)
+            meanwhile.append(stage.leaders())
+        await stage.wait(6 * SECOND)
+        holder, leaders = stage.holder(), stage.leaders()
+
+    assert meanwhile[-1] == []
+    assert leaders == [holder]
+
+
+@virtually
+async def test_nobody_has_the_role_after_the_lease_has_expired() -> None:
+    async with a_stage() as stage:
+        before = stage.leaders()
+        stage.election.cancel()
+        await stage.wait(DURATION + 6 * SECOND)
+        after = stage.leaders()
+
+    assert (len(before), after) == (1, [])
+
+
+@virtually
+async def test_a_label_that_others_write_is_put_right() -> None:
+    async with a_stage() as stage:
+        for name in ("db-0", "db-1", "db-2"):
+            pod = stage.pod(name)
+            stage.world.pods.put(replace(pod, labels={**pod.labels, ROLE.label: ROLE.value}))
+        before = stage.leaders()
+        await stage.wait(6 * SECOND)
+        after, holder = stage.leaders(), stage.holder()
+
+    assert (len(before), after) == (3, [holder])

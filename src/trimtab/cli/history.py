@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from yarl import URL
-
 from trimtab.cli import starting
 from trimtab.cli.recommender_flags import HistoryFlags, RecommenderFlags
 from trimtab.cli.usage import UsageError
+from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.prometheus import Prometheus, SeriesNames
 from trimtab.cluster.prometheus_client import Access, Exchange, QueryClient, QuerySettings
@@ -46,12 +45,10 @@ def order_history(flags: RecommenderFlags, environment: Mapping[str, str]) -> Pa
 
 def _check_address(address: str) -> None:
     try:
-        url = URL(address)
-        is_fine = url.scheme in ("http", "https") and bool(url.host)
-    except ValueError:
-        is_fine = False
-    if not is_fine:
-        raise UsageError(f"--prometheus-address: {address!r} is not an http or https address")
+        parse_address(address)
+    except ValueError as error:
+        problem = f"--prometheus-address: {address!r} is not an http or https address"
+        raise UsageError(problem) from error
 
 
 def _query_settings(flags: HistoryFlags) -> QuerySettings:

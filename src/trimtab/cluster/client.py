@@ -22,7 +22,7 @@ from trimtab.cluster import errors, retries
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.credentials import Connection, Identity
 from trimtab.cluster.errors import ApiError, UnauthorizedError, UnreachableError
-from trimtab.cluster.http_connections import ConnectionPool, HttpConnection, format_head
+from trimtab.cluster.http_connections import ConnectionPool, HttpConnection
 from trimtab.cluster.http_responses import Head
 from trimtab.cluster.lines import LineError, split_lines
 from trimtab.cluster.ports import Clock
@@ -105,7 +105,6 @@ class Client:
             server_name=connection.server_name,
             patience=self._settings.connect_timeout,
         )
-        self._headers = (*self._pool.headers, *_HEADERS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -247,15 +246,13 @@ class Client:
                 self._pool.forget_idle()
 
     def _format(self, request: _Request, identity: Identity) -> bytes:
-        target = self._pool.base + request.path
+        path = request.path
         if request.parameters:
-            target += f"?{urlencode(request.parameters)}"
-        headers = [*self._headers, *identity.headers]
-        body = request.body
-        if body is None:
-            return format_head(request.method, target, headers)
-        headers += [("Content-Type", request.content_type), ("Content-Length", str(len(body)))]
-        return format_head(request.method, target, headers) + body
+            path += f"?{urlencode(request.parameters)}"
+        headers = [*_HEADERS, *identity.headers]
+        if request.body is not None:
+            headers.append(("Content-Type", request.content_type))
+        return self._pool.format_request(request.method, path, headers, request.body)
 
 
 @contextmanager
@@ -264,12 +261,7 @@ def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
     try:
         yield
     except (OSError, LineError) as error:
-        raise UnreachableError(str(request), _tell(error), was_sent=was_sent) from error
-
-
-def _tell(error: Exception) -> str:
-    # Some errors have no text at all.
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+        raise UnreachableError(str(request), errors.tell(error), was_sent=was_sent) from error
 
 
 def _read_refusal(head: Head, body: bytes) -> Status:

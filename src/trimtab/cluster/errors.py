@@ -166,6 +166,11 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
+def tell(error: Exception) -> str:
+    """What an error of the network says; some have no text at all."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 def refusal(request: str, status: Status) -> ApiError:
     """The error that a status of the server means."""
     kind = _BY_CODE.get(status.code, ApiError)

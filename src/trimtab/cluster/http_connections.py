@@ -1,6 +1,6 @@
 """Connections to one HTTP server, kept open for the next request, through a proxy if need be.
 
-What is asked and what an answer means is for `client.py` to say. A library would cost a component
+What is asked and what an answer means is for the clients to say. A library would cost a component
 as much memory as all of its own code, and more time at its start and for each request.
 """
 
@@ -8,7 +8,7 @@ import asyncio
 import base64
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
@@ -49,6 +49,10 @@ class Address:
     def endpoint(self) -> str:
         """The same, with the port in any case."""
         return f"{self._shown_host}:{self.port}"
+
+    def __str__(self) -> str:
+        """The address without a name and a password that may stand in it."""
+        return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
 
     @property
     def _shown_host(self) -> str:
@@ -216,23 +220,21 @@ class ConnectionPool:
         # Transports that were aborted are closed at the next turn of the loop.
         await asyncio.sleep(0)
 
-    @property
-    def base(self) -> str:
-        """What stands before the path in each request."""
-        is_relayed = self._proxy is not None and not self.server.is_secure
-        return (
-            f"http://{self.server.authority}{self.server.path}" if is_relayed else self.server.path
-        )
-
-    @property
-    def headers(self) -> list[tuple[str, str]]:
-        """What each request says of where it goes."""
-        headers = [("Host", self.server.authority)]
-        if self.server.authorization:
-            headers.append(("Authorization", self.server.authorization))
-        if self._proxy is not None and self._proxy.authorization and not self.server.is_secure:
-            headers.append(("Proxy-Authorization", self._proxy.authorization))
-        return headers
+    def format_request(
+        self, method: str, path: str, headers: Sequence[tuple[str, str]], body: bytes | None = None
+    ) -> bytes:
+        """A whole request for a path at the server."""
+        lines = [("Host", self.server.authority), *headers]
+        if self.server.authorization and "Authorization" not in dict(headers):
+            lines.append(("Authorization", self.server.authorization))
+        base = self.server.path
+        if self._proxy is not None and not self.server.is_secure:
+            base = str(self.server)
+            lines += _proxy_authorization(self._proxy)
+        if body is None:
+            return _format_head(method, base + path, lines)
+        lines.append(("Content-Length", str(len(body))))
+        return _format_head(method, base + path, lines) + body
 
     async def take(self, trust: ssl.SSLContext | None) -> HttpConnection:
         """A connection that was made with this trust, for one request; give it back afterwards."""
@@ -287,7 +289,7 @@ class ConnectionPool:
         connection = await self._connect(proxy, None, proxy.host)
         try:
             if self.server.is_secure:
-                await self._tunnel(connection, proxy.authorization, trust)
+                await self._tunnel(connection, proxy, trust)
         except BaseException:
             self._end(connection)
             raise
@@ -309,14 +311,12 @@ class ConnectionPool:
         return connection
 
     async def _tunnel(
-        self, connection: HttpConnection, authorization: str, trust: ssl.SSLContext | None
+        self, connection: HttpConnection, proxy: Address, trust: ssl.SSLContext | None
     ) -> None:
         """Make the proxy lead to the server, and talk to that in its own TLS."""
         where = self.server.endpoint
-        headers = [("Host", where)]
-        if authorization:
-            headers.append(("Proxy-Authorization", authorization))
-        connection.send(format_head("CONNECT", where, headers), has_body=False)
+        lines = [("Host", where), *_proxy_authorization(proxy)]
+        connection.send(_format_head("CONNECT", where, lines), has_body=False)
         answer = await connection.read_head()
         if answer.status != HTTPStatus.OK:
             raise ConnectionRefusedError(f"the proxy says {answer.status} {answer.reason}")
@@ -331,13 +331,13 @@ class ConnectionPool:
         connection.connection_made(transport)
 
 
-def format_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
-    """The head of a request, which the body follows."""
-    lines = [
-        f"{method} {target} HTTP/1.1\r\n",
-        *(f"{name}: {value}\r\n" for name, value in headers),
-    ]
-    return "".join([*lines, "\r\n"]).encode("latin-1")
+def _proxy_authorization(proxy: Address) -> list[tuple[str, str]]:
+    return [("Proxy-Authorization", proxy.authorization)] if proxy.authorization else []
+
+
+def _format_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers]
+    return f"{method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
 
 
 def _keep_alive(transport: asyncio.BaseTransport) -> None:

@@ -14,14 +14,12 @@ from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
-
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
+from urllib.parse import urlencode
 
 from trimtab import __version__
 from trimtab.api.decoding import DecodeError
 from trimtab.api.prometheus import LabelledSeries, decode_query_refusal, decode_series
+from trimtab.cluster import errors
 from trimtab.cluster.credentials import (
     Credentials,
     FixedCredentials,
@@ -30,11 +28,13 @@ from trimtab.cluster.credentials import (
     with_token,
 )
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
+from trimtab.cluster.http_connections import ConnectionPool, HttpConnection, parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.trust import trust_anyone
 from trimtab.core.settings_errors import require_at_least, require_interval
 
-_CONNECT_SECONDS: Final = 10
+_HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))
+_CONNECT_PATIENCE: Final = timedelta(seconds=10)
 _SHOWN: Final = 200
 _TOO_MUCH: Final = ("too many", "exceed", "hit the max", "cannot select more than")
 """What Prometheus, Thanos, Mimir and VictoriaMetrics say of queries that are too large."""
@@ -113,20 +113,15 @@ class QueryClient:
         self._note = note
         self._turns = asyncio.Semaphore(settings.most_queries)
         self._credentials: Credentials | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: ConnectionPool | None = None
 
     @property
     def shown_address(self) -> str:
         """The address without a password that may stand in it."""
-        return str(URL(self._settings.address).with_user(None))
+        return str(parse_address(self._settings.address))
 
     async def __aenter__(self) -> Self:
-        seconds = self._settings.timeout.total_seconds()
-        self._session = aiohttp.ClientSession(
-            headers={"User-Agent": f"trimtab/{__version__}"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=_CONNECT_SECONDS),
-        )
+        self._pool = ConnectionPool(self._settings.address, patience=_CONNECT_PATIENCE)
         return self
 
     async def __aexit__(
@@ -135,11 +130,9 @@ class QueryClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        session, self._session = self._session, None
-        assert session is not None
-        await session.close()
-        # Transports that were aborted are closed at the next turn of the loop.
-        await asyncio.sleep(0)
+        pool, self._pool = self._pool, None
+        assert pool is not None
+        await pool.close()
 
     async def query(self, kind: str, parameters: Mapping[str, str]) -> Sequence[LabelledSeries]:
         """What a query yields; decoded while it is under way, for its bytes are held until then."""
@@ -166,26 +159,34 @@ class QueryClient:
     async def _send(
         self, path: str, parameters: Mapping[str, str], identity: Identity
     ) -> tuple[int, bytes]:
-        url = URL(self._settings.address.rstrip("/") + path).update_query(parameters)
-        begin = self._clock.now()
-        assert self._session is not None
+        assert self._pool is not None
+        request = self._pool.format_request(
+            "GET", f"{path}?{urlencode(parameters)}", [*_HEADERS, *identity.headers]
+        )
         with self._own_errors():
-            async with self._session.get(
-                url,
-                headers=CIMultiDict(identity.headers),
-                ssl=identity.trust or True,
-                # Whoever can redirect us would be shown our credentials.
-                allow_redirects=False,
-            ) as response:
-                self._note(Exchange(response.status, "get", self._clock.now() - begin))
-                return response.status, await self._read(response)
+            async with asyncio.timeout(self._settings.timeout.total_seconds()):
+                return await self._exchange(self._pool, request, identity)
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _exchange(
+        self, pool: ConnectionPool, request: bytes, identity: Identity
+    ) -> tuple[int, bytes]:
+        begin = self._clock.now()
+        # A kept one may be dead, and queries come seldom.
+        pool.forget_idle()
+        connection = await pool.take(identity.trust)
+        try:
+            connection.send(request)
+            head = await connection.read_head()
+            self._note(Exchange(head.status, "get", self._clock.now() - begin))
+            return head.status, await self._read(connection)
+        finally:
+            pool.give_back(connection)
+
+    async def _read(self, connection: HttpConnection) -> bytes:
         body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
+        async for piece in connection.read_pieces(self._settings.timeout):
+            body += piece
             if len(body) > self._settings.most_bytes:
-                response.close()
                 most = self._settings.most_bytes
                 raise TooMuchHistoryError(f"{self.shown_address}: more than {most} bytes at once")
         return bytes(body)
@@ -202,6 +203,5 @@ class QueryClient:
     def _own_errors(self) -> Iterator[None]:
         try:
             yield
-        except (aiohttp.ClientError, OSError) as error:
-            problem = f"{type(error).__name__}: {error}".removesuffix(": ")
-            raise HistoryError(f"{self.shown_address}: {problem}") from error
+        except OSError as error:
+            raise HistoryError(f"{self.shown_address}: {errors.tell(error)}") from error

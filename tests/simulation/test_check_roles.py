@@ -14,7 +14,7 @@ from trimtab.simulation.elections import identity
 from trimtab.simulation.rules import Checker
 
 ROLE = Role()
-HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 
 
 def put_electing(stage: Stage) -> list[Pod]:
@@ -39,16 +39,19 @@ def given_to(*leaders: int, taken_from: tuple[int, ...] = ()) -> Scene:
     return scene
 
 
-def held(*, leads: int | None, by: int = 0, span: timedelta = HOUR) -> Scene:
-    """A pod holds the lease for a while, and one has the role."""
+def held(*, leads: int | None, times: int = 100, last: timedelta = SECOND) -> Scene:
+    """A pod renews the lease again and again, for the last time some time ago."""
 
     async def scene(stage: Stage) -> None:
         pods = put_electing(stage)
         await stage.wait(HOUR)
-        stage.serving.write_lease("pod", Lease("default", "leader", holder=identity(pods[by])))
         if leads is not None:
             stage.serving.patch_pod("toy", pods[leads], ROLE.give(pods[leads]))
-        await stage.wait(span)
+        lease = Lease("default", "leader", holder=identity(pods[0]))
+        for _ in range(times):
+            lease = stage.serving.write_lease("pod", lease)
+            await stage.wait(2 * SECOND)
+        await stage.wait(last)
 
     return scene
 
@@ -58,7 +61,13 @@ SINS = [
     pytest.param(Roles, held(leads=1), held(leads=0), id="the role with somebody else"),
     pytest.param(Roles, held(leads=None), held(leads=0), id="the role with nobody"),
     pytest.param(
-        Roles, held(leads=None), held(leads=None, span=MINUTE), id="the role with nobody for long"
+        Roles, held(leads=None), held(leads=None, times=10), id="the role with nobody for long"
+    ),
+    pytest.param(
+        Roles,
+        held(leads=None),
+        held(leads=None, last=20 * SECOND),
+        id="the role with nobody while the lease is renewed",
     ),
 ]
 

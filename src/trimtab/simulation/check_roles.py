@@ -1,6 +1,7 @@
 """Checks that never two pods of a workload have its role, and that the right one gets it."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,12 +19,29 @@ _SOON: Final = timedelta(minutes=3)
 """How long after the last change, in a calm world, whoever holds a lease has the role."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reign:
+    """A holder that has renewed its lease in time, again and again."""
+
+    holder: str
+    since: datetime
+    renewed_at: datetime
+
+    def goes_on(self, holder: str, now: datetime) -> bool:
+        """Whether the lease is still held by the same, without a gap."""
+        return holder == self.holder and now - self.renewed_at < elections.DURATION
+
+    def is_settled(self, now: datetime) -> bool:
+        """Whether everybody had time to see it."""
+        return self.goes_on(self.holder, now) and now - self.since >= _SOON
+
+
 class Roles(Checker):
     """Never do two pods of a workload have its role, and who keeps its lease has it soon."""
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
-        self._holders: dict[tuple[str, str], tuple[str, datetime]] = {}
+        self._reigns: dict[tuple[str, str], _Reign] = {}
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """A pod that gets the role while another has it."""
@@ -43,11 +61,10 @@ class Roles(Checker):
         if calm is None or now - calm < self.rules.staleness:
             return
         for workload in elections.electing(self.world):
-            place = workload.namespace, workload.role_lease
-            holder, since = self._holders.get(place, ("", now))
+            reign = self._reigns.get((workload.namespace, workload.role_lease))
             wearers = [elections.identity(pod) for pod in self._wearers(workload)]
-            if now - since >= _SOON and wearers != [holder]:
-                yield f"{holder} holds {workload.role_lease}, the role is with {wearers}"
+            if reign is not None and reign.is_settled(now) and wearers != [reign.holder]:
+                yield f"{reign.holder} holds {workload.role_lease}, the role is with {wearers}"
 
     def _find_doubles(self) -> Iterator[str]:
         for workload in elections.electing(self.world):
@@ -56,10 +73,11 @@ class Roles(Checker):
                 yield f"{_names(wearers)} of {workload.name} have the role at once"
 
     def _note(self, fact: LeaseWritten) -> None:
-        place = fact.lease.namespace, fact.lease.name
-        holder, _ = self._holders.get(place, ("", fact.at))
-        if fact.lease.holder != holder:
-            self._holders[place] = fact.lease.holder, fact.at
+        place, holder = (fact.lease.namespace, fact.lease.name), fact.lease.holder
+        before = self._reigns.get(place)
+        goes_on = before is not None and before.goes_on(holder, fact.at)
+        since = before.since if before is not None and goes_on else fact.at
+        self._reigns[place] = _Reign(holder, since, fact.at)
 
     def _wearers(self, workload: WorkloadObject) -> list[Pod]:
         return [pod for pod in elections.members(self.world, workload) if _ROLE.is_worn_by(pod)]

@@ -24,7 +24,7 @@ from rig.flags import LOOPBACK
 from rig.processes import Process
 
 TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
-_LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
+LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
 _CYCLE_TICKS: Final = 10
 """In so many ticks ours has saved everything once, and told of every bound that crept."""
 _KLOG: Final = re.compile(r"^I(\d{4} \d\d:\d\d:\d\d\.\d+) .*?\] (.*)$", re.MULTILINE)
@@ -56,23 +56,41 @@ class Run:
     pid: int
     started: float
     """Seconds since the epoch."""
-    read_ticks: Callable[[str], list[Tick]]
-
-    def ticks(self) -> list[Tick]:
-        """The ticks that have ended."""
-        if self.process.popen.poll() is not None:
-            raise processes.ProcessError(f"ended by itself:\n{self.process.last_words()}")
-        return self.read_ticks(self.process.log.read_text(encoding="utf-8", errors="replace"))
 
     def vitals(self) -> Vitals:
         """What it costs."""
         return measuring.read_vitals(self.pid)
 
+    def require_life(self) -> None:
+        """Fail if it has ended."""
+        if self.process.popen.poll() is not None:
+            raise processes.ProcessError(f"ended by itself:\n{self.process.last_words()}")
+
+
+@dataclass(frozen=True, slots=True)
+class Recommender(Run):
+    """A recommender that runs."""
+
+    read_ticks: Callable[[str], list[Tick]]
+
+    def ticks(self) -> list[Tick]:
+        """The ticks that have ended."""
+        self.require_life()
+        return self.read_ticks(self.process.log.read_text(encoding="utf-8", errors="replace"))
+
+
+@contextmanager
+def running(name: str, program: Path, flags: Sequence[str], plane: ControlPlane) -> Iterator[Run]:
+    """A component for as long as the block lasts."""
+    started = time()
+    with processes.running(program, flags, plane.directory, name=name) as process:
+        yield Run(process, _wait_for_pid(process), started)
+
 
 @contextmanager
 def recommending(
     side: Side, limits: Limits, plane: ControlPlane, interval: timedelta
-) -> Iterator[Run]:
+) -> Iterator[Recommender]:
     """A recommender of one side for as long as the block lasts."""
     (port,) = controlplane.free_ports(1)
     seconds = interval.total_seconds()
@@ -80,30 +98,17 @@ def recommending(
         f"--kubeconfig={plane.kubeconfig}",
         f"--address={LOOPBACK}:{port}",
         f"--recommender-interval={seconds:g}s",
-        *(_LIFTED if limits is Limits.LIFTED else ()),
+        *(LIFTED if limits is Limits.LIFTED else ()),
     ]
     match side:
         case Side.OURS:
             cycle = f"{_CYCLE_TICKS * seconds:g}s"
             own = ("recommender", f"--checkpoint-rotation={cycle}", f"--status-patience={cycle}")
-            started = _started(TRIMTAB, (*own, *flags), plane, read_own_ticks)
+            program, flags, reader = TRIMTAB, [*own, *flags], read_own_ticks
         case Side.ORIGINAL:
-            program = programs.find("original-recommender")
-            started = _started(program, flags, plane, read_original_ticks)
-    with started as run:
-        yield run
-
-
-@contextmanager
-def _started(
-    program: Path,
-    flags: Sequence[str],
-    plane: ControlPlane,
-    read_ticks: Callable[[str], list[Tick]],
-) -> Iterator[Run]:
-    started = time()
-    with processes.running(program, flags, plane.directory, name="contestant") as process:
-        yield Run(process, _wait_for_pid(process), started, read_ticks)
+            program, reader = programs.find("original-recommender"), read_original_ticks
+    with running("recommender", program, flags, plane) as run:
+        yield Recommender(run.process, run.pid, run.started, reader)
 
 
 def _wait_for_pid(process: Process) -> int:

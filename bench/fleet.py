@@ -30,10 +30,11 @@ from trimtab.cluster import paths
 CRDS: Final = Path(__file__).parents[1] / "deploy/crds.yaml"
 AT_ONCE: Final = 16
 _CRDS_PATH: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_MERGE: Final = "application/merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
 _JSON: Final = "application/json"
 _SAY_EVERY_SECONDS: Final = 10.0
 _SERVED_AFTER_TRIES: Final = 300
+_ENDLESS: Final = aiohttp.ClientTimeout(total=None)
 
 ItemT = TypeVar("ItemT")
 
@@ -85,12 +86,12 @@ class Fleet:
         """Return as soon as every autoscaler has a recommendation."""
         missing = {(workload.namespace, workload.name) for workload in self.workloads}
         listed = json.loads(await self.send("GET", paths.autoscalers()))
-        missing -= {_key(found) for found in listed["items"] if _is_recommended(found)}
+        missing -= {key_of(found) for found in listed["items"] if _is_recommended(found)}
         version = listed["metadata"]["resourceVersion"]
         if missing:
-            async for changed in self._watch(paths.autoscalers(), version):
+            async for _, changed in self.watch(paths.autoscalers(), version):
                 if _is_recommended(changed):
-                    missing.discard(_key(changed))
+                    missing.discard(key_of(changed))
                 if not missing:
                     return
 
@@ -134,36 +135,46 @@ class Fleet:
         of_apps = f"/apis/apps/v1/namespaces/{space}"
         await self._create(f"{of_apps}/deployments", workloads.deployment(workload))
         await self._create(f"{of_apps}/replicasets", workloads.replica_set(workload))
-        status = {"status": workloads.running_status(datetime.now(UTC))}
         for name in workload.pods:
-            await self._create(paths.pods(space), workloads.pod(workload, name))
-            path = paths.item(paths.pods(space), name, "status")
-            await self.send("PATCH", path, json.dumps(status).encode(), _MERGE)
+            await self._run(workload, workloads.pod(workload, name))
         await self._create(paths.autoscalers(space), workloads.autoscaler(workload))
+
+    async def _run(self, workload: Workload, pod: Manifest) -> None:
+        """Make a pod of a workload, and say of it what a kubelet would."""
+        await self._create(paths.pods(workload.namespace), pod)
+        path = paths.item(paths.pods(workload.namespace), name_of(pod), "status")
+        status = {"status": workloads.running_status(datetime.now(UTC))}
+        await self.send("PATCH", path, json.dumps(status).encode(), MERGE)
 
     async def _create(self, path: str, manifest: Manifest) -> None:
         await self.send("POST", path, json.dumps(manifest).encode())
 
     async def _clear_status(self, workload: Workload) -> None:
         path = paths.item(paths.autoscalers(workload.namespace), workload.name, "status")
-        await self.send("PATCH", path, b'{"status":null}', _MERGE)
+        await self.send("PATCH", path, b'{"status":null}', MERGE)
 
     async def _delete_checkpoints(self) -> None:
+        await self._delete_all("checkpoints", paths.checkpoints)
+
+    async def _delete_all(self, title: str, path_in: Callable[[str], str]) -> None:
+        """Let there be none of a kind in the namespaces of the workloads."""
         spaces = [name for name, _ in groupby(each.namespace for each in self.workloads)]
 
         async def delete(namespace: str) -> None:
-            await self.send("DELETE", paths.checkpoints(namespace))
+            await self.send("DELETE", path_in(namespace))
 
-        await self._each("namespaces without checkpoints", spaces, delete)
+        await self._each(f"namespaces without {title}", spaces, delete)
 
-    async def _watch(self, path: str, version: str) -> AsyncIterator[Manifest]:
+    async def watch(self, path: str, version: str) -> AsyncIterator[tuple[str, Manifest]]:
+        """What happens to objects after a version: of each event the kind and the object."""
         query = f"?watch=true&resourceVersion={version}"
-        async with self._session.get(self._root + path + query) as answer:
+        url = self._root + path + query
+        async with self._session.get(url, timeout=_ENDLESS) as answer:
             async for line in answer.content:
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     raise FleetError(f"watch {path}: {event['object']}")
-                yield event["object"]
+                yield event["type"], event["object"]
 
     async def _each(
         self, title: str, items: Sequence[ItemT], act: Callable[[ItemT], Awaitable[None]]
@@ -207,7 +218,13 @@ async def manned(plane: ControlPlane, kind: type[FleetT]) -> AsyncIterator[Fleet
         yield fleet
 
 
-def _key(found: Manifest) -> tuple[str, str]:
+def name_of(found: Manifest) -> str:
+    """What an object is called."""
+    return key_of(found)[1]
+
+
+def key_of(found: Manifest) -> tuple[str, str]:
+    """Where an object is, and what it is called."""
     metadata = found["metadata"]
     assert isinstance(metadata, dict)
     return metadata["namespace"], metadata["name"]

@@ -28,7 +28,7 @@ from time import time
 from typing import Final
 
 from bench import contestants, contests, fleet, measuring, page, usage_server
-from bench.contestants import Limits, Run
+from bench.contestants import Limits, Recommender
 from bench.contests import Contest
 from bench.fleet import Fleet
 from bench.scoring import Entry, Side
@@ -116,10 +116,10 @@ class Bench:
             vitals = run.vitals()
             return values | {"resident": vitals.resident_bytes, "peak": vitals.peak_bytes}
 
-    def _recommending(self, case: Case) -> AbstractContextManager[Run]:
+    def _recommending(self, case: Case) -> AbstractContextManager[Recommender]:
         return contestants.recommending(case.side, case.limits, self.plane, case.interval)
 
-    async def _watch_ticks(self, run: Run, title: str, count: int) -> dict[str, float]:
+    async def _watch_ticks(self, run: Recommender, title: str, count: int) -> dict[str, float]:
         """What a tick costs, on average over the next ones."""
         done = len(run.ticks())
         before = self._spent(run)
@@ -130,7 +130,7 @@ class Bench:
         costs["seconds"] = sum(spans) / count
         return {f"{title}_{name}": value for name, value in costs.items()}
 
-    def _spent(self, run: Run) -> dict[str, float]:
+    def _spent(self, run: Recommender) -> dict[str, float]:
         cpu = run.vitals().cpu_seconds
         requests = measuring.count_requests(self.plane)
         return {
@@ -141,7 +141,7 @@ class Bench:
         }
 
 
-async def _wait_for_tick(run: Run, number: int) -> float:
+async def _wait_for_tick(run: Recommender, number: int) -> float:
     """When the tick of a number ended, as soon as it has."""
     for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
         ticks = run.ticks()

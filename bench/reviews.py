@@ -8,20 +8,27 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+import aiohttp
+
 from bench import workloads
-from bench.fleet import Fleet
+from bench.fleet import MERGE, Fleet
 from bench.workloads import Manifest, Workload
+from rig.controlplane import ControlPlane
 from trimtab.cluster import paths
 
 STRANGERS: Final = tuple(Workload(number) for number in range(99_900, 99_920))
 """Workloads without an autoscaler."""
-_MERGE: Final = "application/merge-patch+json"
 _SAMPLE: Final = 100
 """Pods of so many targets are asked about in turn."""
 
 
 class TargetFleet(Fleet):
     """Workloads that autoscalers are for, and some that none is for; nobody runs them."""
+
+    def __init__(self, plane: ControlPlane, session: aiohttp.ClientSession) -> None:
+        super().__init__(plane, session)
+        self._owner_uids: dict[Workload, str] = {}
+        """Of the ReplicaSets."""
 
     async def settle_strangers(self) -> None:
         """Make the workloads without an autoscaler."""
@@ -44,8 +51,7 @@ class TargetFleet(Fleet):
 
     async def _try_pod(self, workload: Workload) -> Manifest:
         """A pod of the workload, as the API server completes it."""
-        owner = f"{_of_apps(workload)}/replicasets/{workload.owner}"
-        made = workloads.new_pod(workload, workload.pods[0], _uid(await self.send("GET", owner)))
+        made = workloads.new_pod(workload, workload.pods[0], self._owner_uids[workload])
         path = f"{paths.pods(workload.namespace)}?dryRun=All"
         found: Manifest = json.loads(await self.send("POST", path, json.dumps(made).encode()))
         return found
@@ -54,24 +60,24 @@ class TargetFleet(Fleet):
         await self._add_owners(workload)
         path = paths.autoscalers(workload.namespace)
         await self._create(path, workloads.acting_autoscaler(workload))
-        status = json.dumps({"status": workloads.recommended_status(workload)}).encode()
-        await self.send("PATCH", paths.item(path, workload.name, "status"), status, _MERGE)
+        await self._recommend(workload)
+
+    async def _recommend(self, workload: Workload) -> None:
+        """Let the status of an autoscaler be what a recommender says, and nothing else."""
+        path = paths.item(paths.autoscalers(workload.namespace), workload.name, "status")
+        status = {"conditions": None, **workloads.recommended_status(workload)}
+        await self.send("PATCH", path, json.dumps({"status": status}).encode(), MERGE)
 
     async def _add_owners(self, workload: Workload) -> None:
-        path = f"{_of_apps(workload)}/deployments"
-        body = json.dumps(workloads.deployment(workload)).encode()
-        uid = _uid(await self.send("POST", path, body))
-        path = f"{_of_apps(workload)}/replicasets"
-        await self._create(path, workloads.replica_set(workload, uid))
+        of_apps = f"/apis/apps/v1/namespaces/{workload.namespace}"
+        uid = await self._add_owner(f"{of_apps}/deployments", workloads.deployment(workload))
+        replica_set = workloads.replica_set(workload, uid)
+        self._owner_uids[workload] = await self._add_owner(f"{of_apps}/replicasets", replica_set)
 
-
-def _of_apps(workload: Workload) -> str:
-    return f"/apis/apps/v1/namespaces/{workload.namespace}"
-
-
-def _uid(found: bytes) -> str:
-    uid: str = json.loads(found)["metadata"]["uid"]
-    return uid
+    async def _add_owner(self, path: str, manifest: Manifest) -> str:
+        made = json.loads(await self.send("POST", path, json.dumps(manifest).encode()))
+        uid: str = made["metadata"]["uid"]
+        return uid
 
 
 def review(pod: Manifest) -> Manifest:

@@ -37,6 +37,7 @@ class Unit(StrEnum):
     """Measured in seconds, and told as milliseconds."""
     MEBIBYTES = "MiB"
     COUNT = ""
+    SHARE = "%"
 
     def tell(self, value: float) -> str:
         """A value as it stands in a table."""
@@ -45,6 +46,8 @@ class Unit(StrEnum):
                 return f"{value / _MIB:.0f} MiB"
             case Unit.COUNT:
                 return f"{value:.0f}" if value >= _MANY else f"{value:.2g}"
+            case Unit.SHARE:
+                return f"{value:.0%}"
             case Unit.MILLISECONDS:
                 return f"{value * 1000:.2f} ms"
             case Unit.SECONDS:
@@ -83,14 +86,18 @@ class Table:
     """What the groups of its entries differ by."""
     groups: Collection[str] = ()
     """Whose entries these are; those of all groups if none is named."""
+    has_ratios: bool = True
+    """Whether ratios mean anything: not of what may be none, nor where more is better."""
 
     def format(self, entries: Iterable[Entry]) -> str:
         """As Markdown."""
-        return format_table(self._own(entries), self.measures, self.conditions)
+        own = self._own(entries)
+        return format_table(own, self.measures, self.conditions, has_ratios=self.has_ratios)
 
     def find_regresses(self, entries: Iterable[Entry], recorded: Sequence[Entry]) -> Iterator[str]:
         """What is clearly worse than what was recorded."""
-        return find_regresses(self._own(entries), recorded, self.measures)
+        judged = self.measures if self.has_ratios else ()
+        return find_regresses(self._own(entries), recorded, judged)
 
     def _own(self, entries: Iterable[Entry]) -> list[Entry]:
         return [entry for entry in entries if not self.groups or entry.group in self.groups]
@@ -130,9 +137,10 @@ def machine_facts() -> dict[str, object]:
     return {"python": platform.python_version(), "cores": os.cpu_count()}
 
 
-def list_cases(entries: Iterable[Entry]) -> list[tuple[str, int]]:
-    """The conditions and sizes that were measured, in the order of the entries."""
-    return list(dict.fromkeys((entry.group, entry.size) for entry in entries))
+def list_cases(entries: Iterable[Entry], name: str = "") -> list[tuple[str, int]]:
+    """The conditions and sizes that were measured, at all or by name, in order of the entries."""
+    found = (entry for entry in entries if not name or name in entry.values)
+    return list(dict.fromkeys((entry.group, entry.size) for entry in found))
 
 
 def renew(recorded: Iterable[Entry], entries: Sequence[Entry]) -> list[Entry]:
@@ -177,10 +185,11 @@ def find_regresses(
     entries: Sequence[Entry], recorded: Sequence[Entry], measures: Iterable[Measure]
 ) -> Iterator[str]:
     """What is clearly worse than what was recorded: even the best round of each measure is."""
-    known = set(list_cases(recorded))
-    judged = [measure for measure in measures if measure.is_judged]
-    for case in list_cases(entries):
-        for measure in judged if case in known else ():
+    for measure in measures:
+        known = list_cases(recorded, measure.name) if measure.is_judged else ()
+        for case in list_cases(entries, measure.name):
+            if case not in known:
+                continue
             before = score(recorded, case, measure.name).ratio
             best = max(score(entries, case, measure.name).ratios)
             if best < before * (1 - TOLERANCE):
@@ -189,20 +198,26 @@ def find_regresses(
 
 
 def format_table(
-    entries: Sequence[Entry], measures: Sequence[Measure], conditions: str = "Limits"
+    entries: Sequence[Entry],
+    measures: Sequence[Measure],
+    conditions: str = "Limits",
+    *,
+    has_ratios: bool = True,
 ) -> str:
     """A Markdown table: for each measure and case both sides, and the ratio with its spread."""
     lines = [
-        f"| | Autoscalers | {conditions} | Trimtab | original | original ÷ Trimtab |",
-        "|---|--:|---|--:|--:|--:|",
+        f"| | Autoscalers | {conditions} | Trimtab | original |",
+        "|---|--:|---|--:|--:|",
     ]
+    if has_ratios:
+        lines = [lines[0] + " original ÷ Trimtab |", lines[1] + "--:|"]
     for measure in measures:
         title = measure.title
-        for group, size in list_cases(entries):
+        for group, size in list_cases(entries, measure.name):
             found = score(entries, (group, size), measure.name)
             told = [measure.unit.tell(value) for value in (found.ours, found.original)]
-            ratio = format_ratios(found.ratios)
-            lines.append(f"| {title} | {size} | {group} | {' | '.join(told)} | {ratio} |")
+            told += [format_ratios(found.ratios)] if has_ratios else []
+            lines.append(f"| {title} | {size} | {group} | {' | '.join(told)} |")
             title = ""
     return "\n".join(lines) + "\n"
 

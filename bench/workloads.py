@@ -24,6 +24,8 @@ CPU_SPREAD: Final = 0.15
 """The standard deviation of the logarithm of a container's usage."""
 MEMORY_SPREAD: Final = 0.002
 """Working sets are much steadier than that."""
+USUAL_MILLICORES: Final = 100
+USUAL_BYTES: Final = 128 * 1024 * 1024
 NODE: Final = "bench-node"
 NO_UID: Final = "00000000-0000-4000-8000-000000000000"
 """Of an owner by whose name alone it is known."""
@@ -37,6 +39,8 @@ _DECAYED_DAYS: Final = 1.44
 """What endless days weigh together that halve from each to the one before."""
 
 Manifest = dict[str, object]
+Amounts = Mapping[str, Mapping[str, str]]
+"""By container what it asks for, by resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,19 @@ def pod(workload: Workload, name: str, owner_uid: str = NO_UID) -> Manifest:
             "labels": {**workload.labels, "pod-template-hash": _HASH},
             "ownerReferences": [_controller("ReplicaSet", workload.owner, owner_uid)],
         },
-        "spec": {**_pod_spec(), "nodeName": NODE},
+        "spec": {**_pod_spec(usual(workload)), "nodeName": NODE},
     }
+
+
+def mortal_pod(workload: Workload, name: str, owner_uid: str, amounts: Amounts) -> Manifest:
+    """A placed pod that asks for so much, and is gone as soon as anybody evicts it."""
+    spec = {**_pod_spec(amounts), "nodeName": NODE, "terminationGracePeriodSeconds": 0}
+    return {**pod(workload, name, owner_uid), "spec": spec}
 
 
 def new_pod(workload: Workload, name: str, owner_uid: str) -> Manifest:
     """A pod as a ReplicaSet makes it, which nobody has placed yet."""
-    return {**pod(workload, name, owner_uid), "spec": _pod_spec()}
+    return {**pod(workload, name, owner_uid), "spec": _pod_spec(usual(workload))}
 
 
 def running_status(now: datetime) -> Manifest:
@@ -167,15 +177,41 @@ def acting_autoscaler(workload: Workload) -> Manifest:
 
 def recommended_status(workload: Workload) -> Manifest:
     """What a recommender would say of a workload."""
-    told = []
-    for name, appetite in workload.appetites().items():
-        amounts = {
+    kinds = ("lowerBound", "target", "uncappedTarget", "upperBound")
+    told = [
+        {"containerName": name, **dict.fromkeys(kinds, amounts)}
+        for name, amounts in enough(workload).items()
+    ]
+    return {"recommendation": {"containerRecommendations": told}}
+
+
+def enough(workload: Workload) -> Amounts:
+    """What is recommended for the containers of a workload."""
+    return {
+        name: {
             "cpu": f"{appetite.cpu_cores * 1000:.0f}m",
             "memory": f"{appetite.memory_bytes:.0f}",
         }
-        kinds = ("lowerBound", "target", "uncappedTarget", "upperBound")
-        told.append({"containerName": name, **dict.fromkeys(kinds, amounts)})
-    return {"recommendation": {"containerRecommendations": told}}
+        for name, appetite in workload.appetites().items()
+    }
+
+
+def usual(_workload: Workload) -> Amounts:
+    """What the containers of every workload ask for before anybody has recommended anything."""
+    asked = {"cpu": f"{USUAL_MILLICORES}m", "memory": str(USUAL_BYTES)}
+    return dict.fromkeys(CONTAINERS, asked)
+
+
+def urgency(workload: Workload) -> tuple[bool, float]:
+    """How urgently pods with the usual amounts want what is recommended, as the original has it.
+
+    Those that would grow come first, and of these those that are off by the larger share.
+    """
+    wanted = workload.appetites().values()
+    cpu = [each.cpu_cores * 1000 / USUAL_MILLICORES for each in wanted]
+    memory = [each.memory_bytes / USUAL_BYTES for each in wanted]
+    shares = [abs(sum(amounts) / len(CONTAINERS) - 1) for amounts in (cpu, memory)]
+    return max(*cpu, *memory) > 1, sum(shares)
 
 
 def checkpoints(workload: Workload, now: datetime) -> Iterator[Checkpoint]:
@@ -240,12 +276,12 @@ def _controller(kind: str, name: str, uid: str) -> Manifest:
 
 
 def _template(workload: Workload) -> Manifest:
-    return {"metadata": {"labels": workload.labels}, "spec": _pod_spec()}
+    return {"metadata": {"labels": workload.labels}, "spec": _pod_spec(usual(workload))}
 
 
-def _pod_spec() -> Manifest:
-    requests = {"cpu": "100m", "memory": "128Mi"}
+def _pod_spec(amounts: Amounts) -> Manifest:
     containers = [
-        {"name": name, "image": "none", "resources": {"requests": requests}} for name in CONTAINERS
+        {"name": name, "image": "none", "resources": {"requests": requests}}
+        for name, requests in amounts.items()
     ]
     return {"containers": containers, "automountServiceAccountToken": False}

@@ -1,0 +1,81 @@
+"""Targets of autoscalers with pods that run, and that are gone as soon as they are evicted.
+
+Nobody makes evicted pods anew while a side is measured; between two measurements all that are
+missing are made again, so that each side finds the same.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import time
+from typing import TypeAlias
+
+from bench import workloads
+from bench.evictions import Eviction
+from bench.fleet import key_of, name_of
+from bench.reviews import TargetFleet
+from bench.workloads import Amounts, Manifest, Workload
+from trimtab.cluster import paths
+
+Sizing: TypeAlias = Callable[[Workload], Amounts]
+
+
+class PodFleet(TargetFleet):
+    """Workloads with autoscalers, recommendations and pods; nobody runs them."""
+
+    _sizing: Sizing | None = None
+
+    async def settle(self, sizing: Sizing) -> None:
+        """Let all pods be there and ask for this much, and all statuses be a recommender's."""
+        if sizing is not self._sizing:
+            await self._delete_all("pods", paths.pods)
+            self._sizing = sizing
+        await self._each("statuses", self.workloads, self._recommend)
+        await self._complete(sizing)
+
+    async def fit(self) -> None:
+        """Let all pods ask for what is recommended for them now, and leave statuses alone."""
+        listed = json.loads(await self.send("GET", paths.autoscalers()))
+        told = {key_of(found): _targets(found) for found in listed["items"]}
+        await self._delete_all("pods", paths.pods)
+        self._sizing = None
+        await self._complete(lambda workload: told[workload.namespace, workload.name])
+
+    @asynccontextmanager
+    async def watching_evictions(self) -> AsyncIterator[list[Eviction]]:
+        """The evictions that happen while the block lasts, in their order."""
+        seen: list[Eviction] = []
+        listed = json.loads(await self.send("GET", f"{paths.pods()}?limit=1"))
+        version = listed["metadata"]["resourceVersion"]
+        numbers = {workload.owner: workload for workload in self.workloads}
+
+        async def watch() -> None:
+            async for kind, pod in self.watch(paths.pods(), version):
+                if kind == "DELETED":
+                    owner = name_of(pod).rpartition("-")[0]
+                    seen.append(Eviction(time(), numbers[owner]))
+
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(watch())
+            yield seen
+            watching.cancel()
+
+    async def _complete(self, sizing: Sizing) -> None:
+        """Make the pods that are missing."""
+        listed = json.loads(await self.send("GET", paths.pods()))
+        there = {name_of(pod) for pod in listed["items"]}
+
+        async def run(workload: Workload) -> None:
+            owner, amounts = self._owner_uids[workload], sizing(workload)
+            for name in set(workload.pods) - there:
+                await self._run(workload, workloads.mortal_pod(workload, name, owner, amounts))
+
+        await self._each("workloads with all their pods", self.workloads, run)
+
+
+def _targets(autoscaler: Manifest) -> Amounts:
+    status = autoscaler["status"]
+    assert isinstance(status, dict)
+    told = status["recommendation"]["containerRecommendations"]
+    return {each["containerName"]: each["target"] for each in told}

@@ -1,6 +1,16 @@
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from trimtab.cli.main import main
+from trimtab.cli.simulate import tell_reports
+from trimtab.simulation.checking import Violation
+from trimtab.simulation.runs import Report
+from trimtab.simulation.virtual_time import START
+
+FINE = Report(7, "d" * 64, timedelta(hours=1), {"PodCreated": 3}, ())
+WRONG = replace(FINE, seed=8, violations=(Violation("Quiet", START, "updater evicted a/b"),))
 
 
 def test_one_seed_tells_what_was_drawn_and_what_became_of_it(
@@ -24,3 +34,22 @@ def test_a_number_that_makes_no_sense_is_one_clear_line(
 
     assert code == 2
     assert capsys.readouterr().err == f"trimtab: --{flag} must be at least 1, not 0\n"
+
+
+def test_of_many_seeds_those_that_failed_are_told_with_what_they_did(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    failed = tell_reports([FINE, WRONG, FINE], 3, is_quiet=True)
+
+    told = capsys.readouterr()
+    assert failed == 1
+    assert told.out.splitlines() == WRONG.lines()
+    assert told.err == ""
+
+
+def test_of_many_seeds_it_is_told_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_reports([FINE, WRONG], 2, is_quiet=False)
+
+    told = capsys.readouterr()
+    assert told.err.split("\r")[1:] == ["1 of 2 seeds, 0 failed", "2 of 2 seeds, 1 failed\n"]
+    assert "Quiet: updater evicted a/b" in told.out

@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated
 
@@ -44,12 +44,12 @@ def simulate(
         sys.stdout.write("\n".join(report.lines()) + "\n")
         return int(bool(report.violations))
     reports = run_many(run, range(seed, seed + seeds), jobs=min(seeds, jobs or os.cpu_count() or 1))
-    failed = _tell(reports, seeds, is_quiet=quiet)
+    failed = tell_reports(reports, seeds, is_quiet=quiet)
     sys.stdout.write(f"{seeds - failed} passed, {failed} failed\n")
     return int(failed > 0)
 
 
-def _tell(reports: Iterator[Report], total: int, *, is_quiet: bool) -> int:
+def tell_reports(reports: Iterable[Report], total: int, *, is_quiet: bool) -> int:
     """Tell of each run that failed as soon as it has; how many did."""
     failed = 0
     for count, report in enumerate(reports, start=1):

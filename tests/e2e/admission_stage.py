@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e import components
+from e2e import components, json_server
 from e2e.components import SLOW_SECONDS, Run
 from tls_makers import a_pair, an_authority
 
@@ -40,25 +40,56 @@ class Webhook:
             _rule(["CREATE"], "", "v1", "pods"),
             _rule(["CREATE", "UPDATE"], "autoscaling.k8s.io", "*", "verticalpodautoscalers"),
         ]
-        bundle = base64.b64encode(self.bundle.encode()).decode()
-        webhook = {
-            "name": "vpa.k8s.io",
-            "admissionReviewVersions": ["v1"],
-            "clientConfig": {"url": f"https://{LOOPBACK}:{self.port}", "caBundle": bundle},
-            "failurePolicy": "Ignore",
-            "sideEffects": "None",
-            "timeoutSeconds": 5,
-            "rules": rules,
-        }
-        kind = {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-        }
-        plane.create(REGISTRATIONS, {**kind, "metadata": {"name": name}, "webhooks": [webhook]})
-        try:
+        with registered(plane, name, port=self.port, bundle=self.bundle, rules=rules):
             yield
-        finally:
-            plane.request("DELETE", f"{REGISTRATIONS}/{name}")
+
+
+@contextmanager
+def injecting(plane: ControlPlane, namespace: str, container: Json) -> Iterator[None]:
+    """Add a container to all new pods of a namespace, when our own webhook was asked already."""
+    patch = json.dumps([{"op": "add", "path": "/spec/containers/-", "value": container}])
+    encoded = base64.b64encode(patch.encode()).decode()
+
+    def answer(_: str, asked: bytes) -> Json:
+        request = json.loads(asked)["request"]
+        change = {"patchType": "JSONPatch", "patch": encoded}
+        response = {"uid": request["uid"], "allowed": True}
+        if request["namespace"] == namespace:
+            response |= change
+        kind = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+        return {**kind, "response": response}
+
+    bundle = plane.certificates.authority.read_text(encoding="utf-8")
+    rules = [_rule(["CREATE"], "", "v1", "pods")]
+    # Webhooks are asked in the order of their names.
+    with (
+        json_server.serving(plane, answer) as port,
+        registered(plane, "z-sidecars", port=port, bundle=bundle, rules=rules),
+    ):
+        yield
+
+
+@contextmanager
+def registered(
+    plane: ControlPlane, name: str, *, port: int, bundle: str, rules: list[Json]
+) -> Iterator[None]:
+    """Let the API server ask a webhook for as long as the block lasts."""
+    encoded = base64.b64encode(bundle.encode()).decode()
+    webhook = {
+        "name": "vpa.k8s.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": f"https://{LOOPBACK}:{port}", "caBundle": encoded},
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+        "rules": rules,
+    }
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
+    plane.create(REGISTRATIONS, {**kind, "metadata": {"name": name}, "webhooks": [webhook]})
+    try:
+        yield
+    finally:
+        plane.request("DELETE", f"{REGISTRATIONS}/{name}")
 
 
 def _rule(operations: list[str], group: str, version: str, resource: str) -> Json:

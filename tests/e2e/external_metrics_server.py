@@ -1,20 +1,16 @@
 """A small server of external metrics behind a real API server, as an adapter would be."""
 
-import json
 import re
-import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from e2e import json_server
 from e2e.components import Json
 
 from rig import metrics_server
 from rig.controlplane import ControlPlane
-from rig.flags import LOOPBACK
 
 ROOT = "/apis/external.metrics.k8s.io/v1beta1"
 REGISTRATION = "v1beta1.external.metrics.k8s.io"
@@ -54,7 +50,12 @@ class Adapter:
 @contextmanager
 def registered(plane: ControlPlane, adapter: Adapter) -> Iterator[None]:
     """Let the API server pass questions for external metrics on to an adapter of loopback."""
-    with _serving(plane, adapter) as port:
+
+    def answer(path: str, _: bytes) -> Json | None:
+        asked = urlsplit(path)
+        return adapter.answer(asked.path, parse_qs(asked.query).get("labelSelector", [""])[0])
+
+    with json_server.serving(plane, answer) as port:
         # The service of metrics-server is a name for loopback, whatever the port.
         manifest = metrics_server.registration(plane.certificates.authority, port)
         manifest["metadata"]["name"] = REGISTRATION
@@ -66,34 +67,3 @@ def registered(plane: ControlPlane, adapter: Adapter) -> Iterator[None]:
             yield
         finally:
             plane.request("DELETE", path)
-
-
-@contextmanager
-def _serving(plane: ControlPlane, adapter: Adapter) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked = urlsplit(self.path)
-            selector = parse_qs(asked.query).get("labelSelector", [""])[0]
-            found = adapter.answer(asked.path, selector)
-            body = json.dumps(found or {"kind": "Status", "code": 404}).encode()
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    issued = plane.certificates.server
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(issued.certificate, issued.key)
-    with ThreadingHTTPServer((LOOPBACK, 0), Handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()

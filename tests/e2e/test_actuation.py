@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.admission_stage import Webhook, admission_controller
+from e2e.admission_stage import OBSERVED, Webhook, admission_controller, injecting
 from e2e.components import Json, install
 from e2e.updater_stage import (
     LARGE,
@@ -187,6 +187,24 @@ def test_c27_to_c30_nothing_is_evicted_for_what_a_limit_range_forbids(
         wait_for_holds(run, "InsideBounds", "ChangeTooSmall", "TooYoung")
 
     assert stage.uids() == set(uids)
+
+
+def test_c31_a_container_that_came_in_after_our_webhook_is_no_reason_to_evict(
+    stage: Stage, tmp_path: Path
+) -> None:
+    sidecar = {"name": "c1", "image": "none", "resources": {"requests": SMALL}}
+    stage.autoscale(SMALL, {"cpu": "5", "memory": "100Mi"})
+    with (
+        injecting(stage.plane, stage.namespace, sidecar),
+        updater(stage.plane.kubeconfig, tmp_path, *stage.flags(*LEASE)) as run,
+    ):
+        stage.deploy(replicas=3)
+        pods = stage.wait_until_observed(3)
+        wait_for_holds(run, *SETTLED)
+
+    assert [len(pod["spec"]["containers"]) for pod in pods] == [2, 2, 2]
+    assert {pod["metadata"]["annotations"][OBSERVED] for pod in pods} == {"c0"}
+    assert stage.uids() == uids_of(pods)
 
 
 def test_a_pod_under_upscale_only_gets_a_smaller_size_when_somebody_recreates_it(

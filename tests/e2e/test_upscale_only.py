@@ -126,12 +126,15 @@ def test_7_a_switch_to_recreate_lets_pods_shrink(stage: Stage, tmp_path: Path) -
         stage.wait_for_pods(lambda pods: {pod["metadata"]["uid"] for pod in pods} - set(uids))
 
 
-def test_8_a_boost_ends_although_that_shrinks_the_pod(stage: Stage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["UpscaleOnly", "Auto"], ids=["8", "U12"])
+def test_a_boost_ends_although_that_shrinks_the_pod(
+    stage: Stage, tmp_path: Path, mode: str
+) -> None:
     original = json.dumps({"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {}})
     boosted = {"cpu": "400m", "memory": "100Mi"}
     uids = stage.deploy("web", boosted, annotations={"vpaCpuStartupBoost/c0": original})
     boost: Json = {"cpu": {"type": "Factor", "factor": 4, "durationSeconds": 1}}
-    stage.autoscale(SMALL, mode="UpscaleOnly", startupBoost=boost)
+    stage.autoscale(SMALL, mode=mode, startupBoost=boost)
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
         stage.wait_for_pods(lambda pods: requests(pods) == [[SMALL], [SMALL]])
         # Its mark is taken away after its CPU.

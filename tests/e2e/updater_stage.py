@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from e2e.admission_stage import OBSERVED
 from e2e.components import SLOW_SECONDS, Json, Run, running
 
 from rig import waiting
@@ -123,6 +124,25 @@ class Stage:
         ]
         status = {"recommendation": {"containerRecommendations": recommended}}
         self._patch(f"{self._autoscalers}/{name}/status", {"status": status})
+
+    def wait_until_observed(self, count: int, name: str = "web") -> list[Json]:
+        """The pods of a workload that an admission controller has seen, as soon as they run.
+
+        Those that came before their owner was known are deleted, and others come.
+        """
+
+        def look() -> list[Json]:
+            pods = self.pods(name)
+            for pod in pods:
+                if OBSERVED not in pod["metadata"].get("annotations", {}):
+                    self.plane.request("DELETE", f"{self._pods}/{pod['metadata']['name']}")
+            return pods
+
+        def are_there(pods: list[Json]) -> bool:
+            observed = [pod for pod in pods if OBSERVED in pod["metadata"].get("annotations", {})]
+            return len(pods) == len(observed) == count and all(map(reports_resources, pods))
+
+        return waiting.wait_for(look, are_there, patience_seconds=SLOW_SECONDS)
 
     def edit(self, policy: Json, name: str = "web") -> None:
         self._patch(f"{self._autoscalers}/{name}", {"spec": {"updatePolicy": policy}})

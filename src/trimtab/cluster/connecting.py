@@ -1,14 +1,29 @@
 """Which way in to take: the file that was named, the pod that we are, or the files of a person."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, cast
 
-from trimtab.cluster import kubeconfig, service_account
+from trimtab.cluster import service_account
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.ports import Clock
 
 _VARIABLE: Final = "KUBECONFIG"
+
+
+class _Kubeconfigs(Protocol):
+    """What is needed of `trimtab.cluster.kubeconfig`."""
+
+    def load_kubeconfig(
+        self,
+        paths: Sequence[Path],
+        *,
+        environment: Mapping[str, str],
+        clock: Clock,
+        context: str,
+        allow_insecure: bool,
+    ) -> Connection: ...
 
 
 def find_connection(
@@ -26,7 +41,9 @@ def find_connection(
     """
     if not named and not context and service_account.is_in_cluster(environment, account):
         return service_account.load_service_account(environment, clock, account)
-    return kubeconfig.load_kubeconfig(
+    # A pod has no use for it, nor for the YAML that comes with it.
+    kubeconfigs = cast("_Kubeconfigs", import_module("trimtab.cluster.kubeconfig"))
+    return kubeconfigs.load_kubeconfig(
         [Path(named)] if named else _usual_files(environment),
         environment=environment,
         clock=clock,

@@ -110,3 +110,40 @@ def test_a_doubt_of_the_recommender_is_heard_in_the_next_plan() -> None:
     second = planner.plan(governed_by(before, doubting), NOW)
 
     assert told(second) == ["RecommendationStale"] * 2
+
+
+def test_a_sibling_that_settles_makes_no_second_look_at_the_others() -> None:
+    planner, before = Planner(SETTINGS), snapshot_of(several(3), INSIDE)
+    busy = replace(before, settling=frozenset({before.pods[0].pod.uid}))
+    first = planner.plan(before, NOW)
+    second = planner.plan(busy, NOW + minutes(1))
+
+    assert all(one is other for one, other in zip(first, second, strict=True))
+
+
+def test_a_clock_that_is_set_back_makes_pods_young_again() -> None:
+    planner, snapshot = Planner(SETTINGS), snapshot_of(several(2), INSIDE)
+    planner.plan(snapshot, NOW + minutes(5))
+    second = planner.plan(snapshot, NOW)
+
+    assert told(second) == ["TooYoung"] * 2
+
+
+def test_a_plan_of_a_part_in_between_hides_nothing_from_the_next_plan_of_all() -> None:
+    planner, everything = Planner(SETTINGS), snapshot_of(several(2), an_autoscaler(UP))
+    planner.plan(everything, NOW)
+    alone = replace(everything, is_surging=False, pods=everything.pods[:1], admission_alive=False)
+    part = planner.plan(alone, NOW)
+    second = planner.plan(replace(everything, admission_alive=False), NOW)
+
+    assert (told(part), told(second)) == (["AdmissionAbsent"], ["AdmissionAbsent"] * 2)
+
+
+def test_what_is_remembered_of_a_pod_since_counts_in_the_next_plan() -> None:
+    planner, autoscaler = Planner(SETTINGS), an_autoscaler(UP)
+    before = snapshot_of(several(2), autoscaler)
+    planner.plan(before, NOW)
+    resized = {(before.pods[0].pod.uid, autoscaler.identity): PodMemory(last_updated_at=NOW)}
+    second = planner.plan(replace(before, pod_memory=resized), NOW)
+
+    assert sorted(told(second)) == ["CoolDown", "Evict"]

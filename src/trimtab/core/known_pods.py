@@ -47,7 +47,11 @@ class Basis:
 
     rivals: Sequence[ObservedAutoscaler]
     """All autoscalers of the workload."""
-    group: disruption.ReplicaGroup | None
+    size: tuple[int, int | None] | None
+    """Of its replica group the live pods and how many there should be; None without a group.
+
+    How many of them are pending is spent while a plan is made, and moves with each change.
+    """
     retry: Retry | None
     limit_ranges: Sequence[LimitRangeItem]
     admission_alive: bool
@@ -100,6 +104,18 @@ class KnownPod:
     """What its autoscaler was last found to want of it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LivePods:
+    """The live pods of a plan in the order of their names, and what follows from them alone."""
+
+    pods: Sequence[KnownPod]
+    owned: Sequence[tuple[WorkloadName | None, Pod]]
+    """Each with its direct owner."""
+    places: frozenset[Place]
+    boosted: frozenset[str]
+    """The uids of those with a boost."""
+
+
 class KnownPods:
     """The pods of the last plans; an operator's settings never change while it is kept."""
 
@@ -108,24 +124,26 @@ class KnownPods:
         self._pods: dict[int, KnownPod] = {}
         self._places: dict[tuple[object, ...], Place] = {}
         self._autoscalers: dict[AutoscalerName, ObservedAutoscaler] = {}
-        self._live: list[KnownPod] = []
-        self._live_in_order: list[KnownPod] = []
+        self._met: Sequence[ObservedPod] = ()
+        """All pods of the last plan of all."""
+        self._live = _live_pods(())
 
-    def meet(self, snapshot: Snapshot) -> Sequence[KnownPod]:
-        """The live pods of a snapshot, in the order of their names.
+    def meet(self, snapshot: Snapshot) -> LivePods:
+        """The live pods of a snapshot: the very same as in the last plan of all if none changed.
 
         Where it holds all pods there are, all others are forgotten.
         """
+        # Nothing is compared but addresses where the records are the same.
+        if snapshot.is_all and snapshot.pods == self._met:
+            return self._live
         before = self._pods
         met = {id(each): before.get(id(each)) or self._introduce(each) for each in snapshot.pods}
-        live = [known for known in met.values() if known.is_live]
+        live = _live_pods([known for known in met.values() if known.is_live])
         if not snapshot.is_all:
             before.update(met)
-            return sorted(live, key=_identity)
-        self._pods = met
-        if live != self._live:
-            self._live, self._live_in_order = live, sorted(live, key=_identity)
-        return self._live_in_order
+            return live
+        self._pods, self._met, self._live = met, snapshot.pods, live
+        return live
 
     def recognise(self, snapshot: Snapshot) -> Sequence[ObservedAutoscaler]:
         """The autoscalers of a snapshot: the very same as before where they say the same."""
@@ -139,17 +157,14 @@ class KnownPods:
         self._autoscalers.update((each.autoscaler.identity, each) for each in found)
         return found
 
-    def renew_bases(
-        self, pods: Iterable[KnownPod], index: AutoscalerIndex, context: Context
-    ) -> None:
+    def renew_bases(self, live: LivePods, index: AutoscalerIndex, context: Context) -> None:
         """Bring the bases of all places of the pods up to date; where nothing changed they stay."""
-        places = {pod.place for pod in pods}
-        for place in places:
+        for place in live.places:
             basis = _basis(place, index, context)
             if place.basis != basis:
                 place.basis = basis
         if context.snapshot.is_all:
-            self._places = {_key(place): place for place in places}
+            self._places = {_key(place): place for place in live.places}
 
     def _introduce(self, observed: ObservedPod) -> KnownPod:
         pod = observed.pod
@@ -165,8 +180,16 @@ class KnownPods:
         )
 
 
-def find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Context) -> Finding:
-    """What a look at the pod finds now."""
+def find(known: KnownPod, index: AutoscalerIndex, context: Context) -> Finding:
+    """What a look at the pod finds now, which is what was found before if that still holds."""
+    finding, basis = known.finding, known.place.basis
+    assert basis is not None
+    if finding is None or not finding.holds(basis, context.snapshot.pod_memory, context.now):
+        finding = known.finding = _find_anew(known, basis, index, context)
+    return finding
+
+
+def _find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: Context) -> Finding:
     pod, workload, now = known.observed.pod, known.observed.workload, context.now
     autoscaler = governor_of(index, workload, pod.labels)
     key = pod.uid, None if autoscaler is None else autoscaler.identity
@@ -217,8 +240,14 @@ def _says_the_same(known: ObservedAutoscaler, now: ObservedAutoscaler) -> bool:
     )
 
 
-def _identity(known: KnownPod) -> tuple[str, str, str]:
-    return known.identity
+def _live_pods(live: Iterable[KnownPod]) -> LivePods:
+    pods = sorted(live, key=lambda known: known.identity)
+    return LivePods(
+        pods,
+        [(known.owner, known.observed.pod) for known in pods],
+        frozenset([known.place for known in pods]),
+        frozenset([known.observed.pod.uid for known in pods if known.is_boosted]),
+    )
 
 
 def _key(place: Place) -> tuple[object, ...]:
@@ -228,9 +257,10 @@ def _key(place: Place) -> tuple[object, ...]:
 def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
     workload, owner = place.workload, place.owner
     snapshot = context.snapshot
+    group = None if owner is None else context.groups.get(owner)
     return Basis(
         () if workload is None else index.get(workload, ()),
-        None if owner is None else context.groups.get(owner),
+        None if group is None else (group.live, group.configured),
         None if workload is None else snapshot.convergence.get(workload),
         snapshot.limit_ranges.get(place.namespace, ()),
         snapshot.admission_alive,

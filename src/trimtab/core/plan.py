@@ -6,7 +6,7 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -16,9 +16,10 @@ from trimtab.core.assessment import Candidate, Context, PlanSettings, distrust, 
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
 from trimtab.core.envelopes import without_misfits
+from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.known_pods import KnownPod, KnownPods, find_anew
-from trimtab.core.matching import governor_of, index_by_workload
+from trimtab.core.known_pods import KnownPods, LivePods
+from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
@@ -79,23 +80,23 @@ class Planner:
     def __init__(self, settings: PlanSettings) -> None:
         self._settings = settings
         self._known = KnownPods()
+        self._findings = Findings()
+        self._groups: dict[WorkloadName, disruption.ReplicaGroup] = {}
+        self._counted: tuple[object, ...] | None = None
+        """What the groups were counted from."""
         self._boosted: frozenset[str] = frozenset()
         """The uids of the boosted pods of the last plan."""
-        self._surge_holds: dict[str, tuple[Candidate, Hold]] = {}
-        """By uid what was last said of the candidates that a surge holds back."""
+        # By the identity of the candidate: each is held here, so that no other can have it.
+        self._surge_holds: dict[int, tuple[Candidate, Hold]] = {}
+        """What was last said of the candidates that a surge holds back."""
 
     def plan(self, snapshot: Snapshot, now: datetime) -> list[Outcome]:
         """The same as `plan` of a snapshot says, whatever was planned before."""
         settings = self._settings
         live = self._known.meet(snapshot)
-        self._boosted = frozenset([known.identity[-1] for known in live if known.is_boosted])
-        groups = disruption.count_owned(
-            [(known.owner, known.observed.pod) for known in live],
-            snapshot.configured_replicas,
-            snapshot.settling,
-        )
-        context = Context(snapshot, settings, groups, now)
-        assessments = list(self._assess_all(live, context))
+        self._boosted = live.boosted
+        context = Context(snapshot, settings, self._count_groups(live, snapshot), now)
+        assessments = self._assess_all(live, context)
         ends = [each for each in assessments if isinstance(each, _BoostEnd)]
         candidates = [each for each in assessments if isinstance(each, Candidate)]
         holds = [each for each in assessments if isinstance(each, Hold)]
@@ -113,6 +114,17 @@ class Planner:
             *self._hold_surging(surging),
             *holds,
         ]
+
+    def _count_groups(
+        self, live: LivePods, snapshot: Snapshot
+    ) -> dict[WorkloadName, disruption.ReplicaGroup]:
+        counted = live, snapshot.configured_replicas, snapshot.settling
+        if counted != self._counted:
+            self._counted = counted
+            self._groups = disruption.count_owned(
+                live.owned, snapshot.configured_replicas, snapshot.settling
+            )
+        return self._groups
 
     def share_wanting_change(self, outcomes: Iterable[Outcome]) -> float:
         """The same as `share_wanting_change` says of the last plan, at less cost."""
@@ -142,36 +154,27 @@ class Planner:
 
     def _hold_surging(self, surging: Iterable[Candidate]) -> list[Hold]:
         """What is said of candidates that a surge holds back: the very same while they last."""
-        before, holds = self._surge_holds, []
-        self._surge_holds = {}
-        for each in surging:
-            known = before.get(each.pod.uid)
-            if known is None or known[0] is not each:
-                known = each, _hold_for_surge(each)
-            self._surge_holds[each.pod.uid] = known
-            holds.append(known[1])
-        return holds
+        before = self._surge_holds
+        self._surge_holds = {
+            id(each): before.get(id(each)) or (each, _hold_for_surge(each)) for each in surging
+        }
+        return [hold for _, hold in self._surge_holds.values()]
 
     def _assess_all(
-        self, live: Sequence[KnownPod], context: Context
-    ) -> Iterator[Candidate | _BoostEnd | Hold]:
-        gates, memory = context.settings.gates, context.snapshot.pod_memory
+        self, live: LivePods, context: Context
+    ) -> Sequence[Candidate | _BoostEnd | Hold | None]:
+        """What is found about each live pod; None where no autoscaler governs it."""
+        gates = context.settings.gates
         autoscalers = self._known.recognise(context.snapshot)
         index = index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
         self._known.renew_bases(live, index, context)
-        now = context.now
-        for known in live:
-            if known.is_boosted and gates.cpu_startup_boost:
-                observed = known.observed
-                autoscaler = governor_of(index, observed.workload, observed.pod.labels)
-                yield _assess_boost(observed, autoscaler, context)
-                continue
-            finding, basis = known.finding, known.place.basis
-            assert basis is not None
-            if finding is None or not finding.holds(basis, memory, now):
-                finding = known.finding = find_anew(known, basis, index, context)
-            if finding.assessment is not None:
-                yield finding.assessment
+        found = self._findings.renew(live, index, context)
+        if not live.boosted or not gates.cpu_startup_boost:
+            return found
+        return [
+            _assess_boost(known.observed, index, context) if known.is_boosted else assessment
+            for known, assessment in zip(live.pods, found, strict=True)
+        ]
 
 
 def _hold_for_surge(each: Candidate) -> Hold:
@@ -189,9 +192,10 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
 
 
 def _assess_boost(
-    observed: ObservedPod, autoscaler: Autoscaler | None, context: Context
+    observed: ObservedPod, index: AutoscalerIndex, context: Context
 ) -> _BoostEnd | Hold:
     pod, settings = observed.pod, context.settings
+    autoscaler = governor_of(index, observed.workload, pod.labels)
     expired = expired_boosts(
         pod,
         autoscaler,

@@ -33,6 +33,7 @@ type settings struct {
 	freeIn    time.Duration
 	endIn     time.Duration
 	listen    string
+	election  election
 }
 
 func main() {
@@ -57,6 +58,10 @@ func parse() settings {
 	flag.DurationVar(&chosen.startWork, "start-work", 0, "CPU time of one core to burn, as fast as allowed, before being ready")
 	flag.DurationVar(&chosen.freeIn, "free-after", 0, "give all memory back this long after the start (0: never)")
 	flag.DurationVar(&chosen.endIn, "end-after", 0, "exit with 0 this long after the start (0: never)")
+	flag.StringVar(&chosen.election.Lease, "elect-by", "", "`lease` by which workers elect one of them, each named by $POD_NAME")
+	flag.StringVar(&chosen.election.Server, "server", "", "`URL` of the API server that keeps the lease (else that of the pod's cluster)")
+	flag.DurationVar(&chosen.election.Duration, "lease-duration", 4*time.Second, "how long the lease lasts without a renewal")
+	flag.Int64Var(&chosen.election.LeadCPU, "lead-cpu", 0, "`millicores` to burn while leading")
 	flag.StringVar(&chosen.listen, "listen", ":8080", "`address` to be asked at")
 	flag.Usage = func() {
 		fmt.Fprint(flag.CommandLine.Output(), help)
@@ -78,6 +83,9 @@ func run(chosen settings) {
 	}
 	if chosen.endIn > 0 {
 		time.AfterFunc(chosen.endIn, func() { os.Exit(0) })
+	}
+	if chosen.election.Lease != "" {
+		go newCandidate(it, chosen.election).run()
 	}
 	go endOnSignal()
 	http.HandleFunc("GET /ready", it.tellReady)

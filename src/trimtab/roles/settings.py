@@ -45,8 +45,8 @@ class RolesSettings:
         """Refuse what makes no sense."""
         if flaws := key_flaws(self.role.label):
             raise SettingsError("role_label", self.role.label, f"is no label: {flaws[0]}")
-        if flaws := value_flaws(self.role.value) or (["is empty"] * (not self.role.value)):
-            raise SettingsError("role_name", self.role.value, f"is no value: {flaws[0]}")
+        if not self.role.value or value_flaws(self.role.value):
+            raise SettingsError("role_name", self.role.value, "is no name that a label can have")
         require_interval("interval", self.interval)
         require_interval("hand_over_interval", self.hand_over_interval)
         require_at_least("hand_over_burst", self.hand_over_burst, 1)

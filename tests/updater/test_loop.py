@@ -472,6 +472,22 @@ def test_who_does_not_see_the_cluster_does_nothing(age: timedelta | None) -> Non
     run_virtually(scene())
 
 
+def test_what_was_not_seen_at_a_start_does_not_wait_for_a_second_tick() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        cluster.view_age = None
+        seen_at = cluster.clock.now() + timedelta(seconds=3)
+        asyncio.get_running_loop().call_later(3, setattr, cluster, "view_age", timedelta())
+        await let_run(an_updater(cluster), timedelta(seconds=4))
+
+        assert cluster.acts
+        assert seen_at <= cluster.events[0].at
+
+    run_virtually(scene())
+
+
 def test_conditions_of_others_stay_as_they_are() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

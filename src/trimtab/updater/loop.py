@@ -29,6 +29,8 @@ from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.watching import PodWatch
 
 _logger: Final = logging.getLogger(__name__)
+_UNTIL_NEXT_LOOK: Final = timedelta(milliseconds=200)
+"""How soon it is looked again while the cluster has not been seen as a whole."""
 
 
 def _always() -> bool:
@@ -110,10 +112,19 @@ class Updater:
         interval = self._settings.interval
         while True:
             due = self._clock.now() + interval
+            was_blind = self._is_blind()
             await self._guard(self._plan_all)
+            if was_blind:
+                await self._wait_for_sight(due)
+                continue
             await self._clock.sleep(min(self._settings.telling_after, interval))
             await self._guard(self._tell)
             await self._clock.sleep(max(due - self._clock.now(), timedelta()))
+
+    async def _wait_for_sight(self, due: datetime) -> None:
+        """Return when the cluster is seen: nobody shall wait for a tick that saw nothing."""
+        while self._is_blind() and self._clock.now() < due:
+            await self._clock.sleep(_UNTIL_NEXT_LOOK)
 
     async def _plan_changes(self) -> None:
         while True:

@@ -68,6 +68,7 @@ class Updater:
             superior=Superior(may_act, self._watch.mark, tell),
         )
         self._planner = planning.Planner(settings.plan)
+        self._conditions = telling.Conditions(max_misses=settings.plan.max_misses)
         self._turn = asyncio.Lock()
         self._last_plan = LastPlan()
         self._planned = TickReport(clock.now(), is_blind=True)
@@ -212,12 +213,8 @@ class Updater:
             return
         now, outcomes = self._clock.now(), self.last_plan
         await telling.tell_of_skips(self._cluster, outcomes, now)
-        renewed = telling.renewed_conditions(
-            self._observer.autoscalers(),
-            outcomes,
-            self._memory.misses_by_autoscaler(),
-            max_misses=self._settings.plan.max_misses,
-            now=now,
+        renewed = self._conditions.renew(
+            self._observer.autoscalers(), outcomes, self._memory.misses_by_autoscaler(), now
         )
         await telling.publish_all(self._cluster, renewed, concurrency=self._settings.concurrency)
 

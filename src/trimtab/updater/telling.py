@@ -1,8 +1,10 @@
 """Telling people: events about what was done, conditions about what was not."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 from trimtab.api import events
 from trimtab.cluster.errors import ClusterError
@@ -14,6 +16,9 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.update_conditions import has_news, update_conditions
 from trimtab.updater.agenda import Task
 from trimtab.updater.carrying import ActResult
+
+_Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], Miss | None]
+"""An autoscaler, what was planned for its pods, and what did not come true."""
 
 
 async def tell_of_act(cluster: Cluster, task: Task, result: ActResult, now: datetime) -> None:
@@ -29,29 +34,44 @@ async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: date
             await cluster.emit(events.resize_skipped(each.pod, now))
 
 
-def renewed_conditions(
-    autoscalers: Iterable[Autoscaler],
-    outcomes: Iterable[Outcome],
-    misses: Mapping[AutoscalerName, Miss],
-    *,
-    max_misses: int,
-    now: datetime,
-) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
-    """The autoscalers whose conditions should be others, each with all that it should have."""
-    by_autoscaler: dict[AutoscalerName, list[Outcome]] = {}
-    for each in outcomes:
-        if each.autoscaler is not None:
-            by_autoscaler.setdefault(each.autoscaler, []).append(each)
-    renewed = []
-    for autoscaler in autoscalers:
-        name = autoscaler.identity
-        planned, miss = by_autoscaler.get(name, ()), misses.get(name)
-        if not has_news(autoscaler, planned, miss):
-            continue
-        conditions = update_conditions(autoscaler, planned, miss, max_misses=max_misses, now=now)
-        if set(conditions) != set(autoscaler.conditions):
-            renewed.append((autoscaler, conditions))
-    return renewed
+class Conditions:
+    """Knows which autoscalers should have other conditions, and looks only at what changed."""
+
+    def __init__(self, *, max_misses: int) -> None:
+        self._max_misses = max_misses
+        self._settled: dict[AutoscalerName, _Grounds] = {}
+        """On which grounds an autoscaler was found to have the conditions that it should have."""
+
+    def renew(
+        self,
+        autoscalers: Iterable[Autoscaler],
+        outcomes: Iterable[Outcome],
+        misses: Mapping[AutoscalerName, Miss],
+        now: datetime,
+    ) -> list[tuple[Autoscaler, tuple[Condition, ...]]]:
+        """The autoscalers whose conditions should be others, each with all that it should have."""
+        by_autoscaler: dict[AutoscalerName | None, list[Outcome]] = defaultdict(list)
+        for each in outcomes:
+            by_autoscaler[each.autoscaler].append(each)
+        before, self._settled = self._settled, {}
+        renewed = []
+        for autoscaler in autoscalers:
+            name = autoscaler.identity
+            grounds = autoscaler, by_autoscaler.get(name, ()), misses.get(name)
+            # Mostly these are the very same records, of which only the addresses are compared.
+            wanted = None if before.get(name) == grounds else self._find_others(grounds, now)
+            if wanted is None:
+                self._settled[name] = grounds
+            else:
+                renewed.append((autoscaler, wanted))
+        return renewed
+
+    def _find_others(self, grounds: _Grounds, now: datetime) -> tuple[Condition, ...] | None:
+        """The conditions that it should have; None if it has them, as long as the grounds last."""
+        if not has_news(*grounds):
+            return None
+        wanted = update_conditions(*grounds, max_misses=self._max_misses, now=now)
+        return None if set(wanted) == set(grounds[0].conditions) else wanted
 
 
 async def publish_all(

@@ -1,5 +1,5 @@
 from collections.abc import Iterator
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import pytest
 from hypothesis import given
@@ -101,6 +101,35 @@ def test_every_pair_of_operators_is_judged_as_brute_force_does(
     )
 
     assert selectors.disjoint(one, other) == (not matched(one) & matched(other))
+
+
+def all_selectors() -> list[Selector]:
+    """Every selector of at most two requirements over two keys and two values."""
+    sets = (("a",), ("b",), ("a", "b"))
+    about = [
+        *(
+            LabelRequirement(key, operator, values)
+            for key, operator, values in (product(KEYS[:2], (IN, NOT_IN), sets))
+        ),
+        *(
+            LabelRequirement(key, operator)
+            for key, operator in (product(KEYS[:2], (EXISTS, DOES_NOT_EXIST)))
+        ),
+    ]
+    pairs = combinations_with_replacement(about, 2)
+    return [Selector(), *(Selector((one,)) for one in about), *map(Selector, pairs)]
+
+
+def test_in_a_small_universe_every_two_selectors_are_judged_as_brute_force_does() -> None:
+    everything = [(selector, matched(selector)) for selector in all_selectors()]
+    wrong = [
+        (one, other)
+        for (one, ours), (other, theirs) in product(everything, repeat=2)
+        if selectors.disjoint(one, other) != (not ours & theirs)
+    ]
+
+    assert len(everything) == 1 + 16 + 16 * 17 / 2
+    assert wrong == []
 
 
 LEADER, FOLLOWER = a_selector(role="leader"), a_selector(role="follower")

@@ -46,8 +46,8 @@ cluster-down: .venv/ready ## end the cluster that runs in another shell
 e2e: .venv/ready ## the tests that need a real control plane or the original
 	$(BIN)/pytest -m e2e
 
-bench: .venv/ready ## half an hour: measure beside the original, as ratios; fails where one got worse
-	$(BIN)/python -m bench.store && $(BIN)/python -m bench.core && $(BIN)/python -m bench.capacity && $(BIN)/python -m bench.recommender $(BENCH) && $(BIN)/python -m bench.admission
+bench: .venv/ready ## two hours: measure beside the original, as ratios; fails where one got worse
+	$(BIN)/python -m bench $(BENCH)
 
 lock: .venv/ready ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml

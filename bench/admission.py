@@ -125,5 +125,10 @@ def _write(path: Path, lines: Sequence[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def main(arguments: Sequence[str]) -> int:
+    """The exit code, after everything was measured, printed and recorded."""
+    return CONTEST.hold(CONTEST.parser().parse_args(arguments), measure_all)
+
+
 if __name__ == "__main__":
-    sys.exit(CONTEST.hold(CONTEST.parser().parse_args(), measure_all))
+    sys.exit(main(sys.argv[1:]))

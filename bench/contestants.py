@@ -3,6 +3,7 @@
 Logs are read from the file, so that asking costs a process nothing.
 """
 
+import asyncio
 import json
 import re
 import sys
@@ -25,6 +26,9 @@ from rig.processes import Process
 
 TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
 LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
+PATIENCE_SECONDS: Final = 900
+"""How long is waited for anything at all."""
+_POLL_SECONDS: Final = 0.25
 _CYCLE_TICKS: Final = 10
 """In so many ticks ours has saved everything once, and told of every bound that crept."""
 _KLOG: Final = re.compile(r"^I(\d{4} \d\d:\d\d:\d\d\.\d+) .*?\] (.*)$", re.MULTILINE)
@@ -77,6 +81,15 @@ class Recommender(Run):
         """The ticks that have ended."""
         self.require_life()
         return self.read_ticks(self.process.log.read_text(encoding="utf-8", errors="replace"))
+
+    async def wait_for_tick(self, number: int) -> float:
+        """When the tick of a number ended, as soon as it has."""
+        for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
+            ticks = self.ticks()
+            if len(ticks) >= number:
+                return ticks[number - 1].end
+            await asyncio.sleep(_POLL_SECONDS)
+        raise TimeoutError(f"tick {number} has not ended after {PATIENCE_SECONDS} s")
 
 
 @contextmanager

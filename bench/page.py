@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from bench import scoring
+from bench import scoring, stack_tables, updater_tables
 from bench.scoring import Entry, Measure, Side, Table, Unit
 from rig.fake_node import Json
 
@@ -62,10 +62,11 @@ _HEAD: Final = """\
 # Benchmarks
 
 Trimtab and the original, version 1.8.1, side by side. `make bench` measures both in one run, in
-turns, and writes this page from the files in `bench/results`. A ratio says **how many times more
-the original needs**; it is taken within a round, and told as the median of the rounds with the
-least and the most. CPU seconds, requests and bytes mean something on any machine; the time that
-passes depends on what else the machine does, and is not judged.
+turns, and writes this page from the files in `bench/results`; `make bench BENCH=--short` tries all
+of it in minutes, and `make bench BENCH='--parts updater --sizes 100 --rounds 5'` renews a part. A
+ratio says **how many times more the original needs**; it is taken within a round, and told as the
+median of the rounds with the least and the most. CPU seconds, requests and bytes mean something on
+any machine; the time that passes depends on what else the machine does, and is not judged.
 """
 _RECOMMENDER: Final = """
 ## The recommender
@@ -161,8 +162,12 @@ every bucket is equal, bit for bit; see [the whole table](../bench/results/core.
 def format_page(results: Path = RESULTS) -> str:
     """The page that the results in a folder make."""
     parts = [_HEAD, *_tell_of_recommender(scoring.read_entries(results / "recommender.json"))]
+    if updater := scoring.read_entries(results / "updater.json"):
+        parts += updater_tables.tell(updater, _read(results / "planning.json"))
     if admission := scoring.read_entries(results / "admission.json"):
         parts += [_ADMISSION, format_admission(admission), _ADMISSION_BOUNDS]
+    if stack := scoring.read_entries(results / "stack.json"):
+        parts += stack_tables.tell(stack)
     if (results / "capacity.json").exists():
         parts += [_CAPACITY, *map(_format_capacity, _read(results / "capacity.json")["runs"])]
     core = _read(results / "core.json")
@@ -189,7 +194,7 @@ def _tell_of_recommender(entries: Sequence[Entry]) -> Iterator[str]:
     yield RECOMMENDER.format(entries)
     rounds = {size: max(one.round for one in entries if one.size == size) for _, size in cases}
     told = ", ".join(f"{count} of {size}" for size, count in rounds.items())
-    yield f"\nRounds recorded: {told}. `make bench BENCH='--sizes 100 --rounds 5'` renews some.\n"
+    yield f"\nRounds recorded: {told}.\n"
     sizes = {entry.size for entry in entries if entry.group == "lifted"}
     if len(sizes) > 1:
         yield _GROWTH_HEAD

@@ -7,18 +7,24 @@ its stores, plans, and takes one task after the other from its agenda, which her
 out. Both are measured where nothing is to be done and where every pod is to be changed: for the
 first time, again with nothing new, and again after the status of every autoscaler was written.
 CPU milliseconds of this process are counted, each the median of some rounds.
+
+Writes `results/planning.json` and the page of benchmarks.
 """
 
 import asyncio
 import gc
+import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Final
 
+from bench import page
+from bench.telling import say
 from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -31,8 +37,8 @@ from trimtab.core.plan import Planner
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
+from trimtab.simulation import lines
 from trimtab.simulation.access import SimulatedCluster
-from trimtab.simulation.lines import Line
 from trimtab.simulation.objects import PodTemplate, WorkloadObject
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.virtual_time import VirtualClock, run_virtually
@@ -42,6 +48,7 @@ from trimtab.updater.memory import Memory
 from trimtab.updater.observing import Observer
 from trimtab.updater.settings import UpdaterSettings
 
+RESULTS: Final = Path(__file__).parent / "results/planning.json"
 SIZES: Final = (100, 1_000, 3_000)
 PODS_EACH: Final = 2
 ROUNDS: Final = 5
@@ -93,7 +100,7 @@ async def measure(autoscalers: int, has: Resources) -> tuple[Costs, Costs]:
     """What a plan costs, and what a turn of the updater costs."""
     world = World(clock=VirtualClock(), random=Random(1))
     furnish(world, autoscalers, has)
-    serving, line = Serving(world), Line("updater", Random(1))
+    serving, line = Serving(world), lines.Line("updater", Random(1))
     cluster = SimulatedCluster(world, serving, line, clock=world.clock)
     await cluster.synced()
 
@@ -174,19 +181,35 @@ def _a_pod(
     )
 
 
-def main() -> None:
-    """Print what plans and turns cost."""
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    print("CPU milliseconds                          first   again   statuses written")
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What was measured of plans, or of turns, of one size."""
+
+    autoscalers: int
+    to_be_changed: str
+    what: str
+    costs: Costs
+
+
+def measure_all() -> Iterator[Line]:
+    """Everything, the smallest first."""
     for autoscalers in SIZES:
-        for name, has in (("nothing to do", ENOUGH), ("all to be changed", LITTLE)):
+        for title, has in (("nothing", ENOUGH), ("all", LITTLE)):
             costs = run_virtually(measure(autoscalers, has))
             for what, cost in zip(("plan", "turn"), costs, strict=True):
-                print(
-                    f"{autoscalers:5} autoscalers, {name:17}: {what}"
-                    f" {cost.first:7.1f} {cost.again:7.1f} {cost.rewritten:7.1f}",
-                    flush=True,
-                )
+                yield Line(autoscalers, title, what, cost)
+
+
+def main() -> None:
+    """Measure, print and write down what plans and turns cost."""
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    told = []
+    for line in measure_all():
+        say(json.dumps(asdict(line)))
+        told.append(asdict(line))
+    found = {"rounds": ROUNDS, "lines": told}
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    page.write()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import time
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from bench import workloads
 from bench.evictions import Eviction
@@ -17,6 +17,11 @@ from bench.fleet import key_of, name_of
 from bench.reviews import TargetFleet
 from bench.workloads import Amounts, Manifest, Workload
 from trimtab.cluster import paths
+from trimtab.core.quantities import format_amount, parse_amount
+from trimtab.core.resources import Resource
+
+_AMPLE: Final = 1.04
+"""Bounds go by buckets of 5 %: who has just the target may be below them when one is passed."""
 
 Sizing: TypeAlias = Callable[[Workload], Amounts]
 
@@ -35,9 +40,9 @@ class PodFleet(TargetFleet):
         await self._complete(sizing)
 
     async def fit(self) -> None:
-        """Let all pods ask for what is recommended for them now, and leave statuses alone."""
+        """Let all pods ask for what is recommended for them now, and for a little more."""
         listed = json.loads(await self.send("GET", paths.autoscalers()))
-        told = {key_of(found): _targets(found) for found in listed["items"]}
+        told = {key_of(found): _ample_amounts(found) for found in listed["items"]}
         await self._delete_all("pods", paths.pods)
         self._sizing = None
         await self._complete(lambda workload: told[workload.namespace, workload.name])
@@ -74,8 +79,16 @@ class PodFleet(TargetFleet):
         await self._each("workloads with all their pods", self.workloads, run)
 
 
-def _targets(autoscaler: Manifest) -> Amounts:
+def _ample_amounts(autoscaler: Manifest) -> Amounts:
     status = autoscaler["status"]
     assert isinstance(status, dict)
     told = status["recommendation"]["containerRecommendations"]
-    return {each["containerName"]: each["target"] for each in told}
+    return {
+        each["containerName"]: {
+            kind.value: format_amount(
+                kind, round(parse_amount(kind, each["target"][kind]) * _AMPLE)
+            )
+            for kind in Resource
+        }
+        for each in told
+    }

@@ -49,9 +49,6 @@ DEFAULT_LIMITS_UP_TO: Final = 1000
 INTERVALS: Final = {100: timedelta(seconds=5), 1000: timedelta(seconds=15)}
 LONGEST_INTERVAL: Final = timedelta(seconds=30)
 """From tick to tick by size, long enough for ours to end within: what is due goes by the clock."""
-PATIENCE_SECONDS: Final = 900
-"""How long is waited for anything at all."""
-_POLL_SECONDS: Final = 0.25
 _TICKS: Final = {Side.OURS: 10, Side.ORIGINAL: 1}
 """So many ticks are measured when a side has settled: ours saves a tenth in each of them."""
 
@@ -94,20 +91,20 @@ class Bench:
         """A start where nobody has recommended anything yet, and a tick after it."""
         await self.fleet.forget()
         with self._recommending(case) as run:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(contestants.PATIENCE_SECONDS):
                 await self.fleet.wait_until_recommended()
             values = {
                 "first_seconds": time() - run.started - case.idle_seconds,
                 "first_cpu": run.vitals().cpu_seconds,
             }
-            await _wait_for_tick(run, 1)
+            await run.wait_for_tick(1)
             return values | await self._watch_ticks(run, "young", 1)
 
     async def _start_again(self, case: Case) -> dict[str, float]:
         """A start with full checkpoints, and ticks after it."""
         await self.fleet.remember()
         with self._recommending(case) as run:
-            end = await _wait_for_tick(run, 1)
+            end = await run.wait_for_tick(1)
             values = {
                 "restart_seconds": end - run.started - case.idle_seconds,
                 "restart_cpu": run.vitals().cpu_seconds,
@@ -123,7 +120,7 @@ class Bench:
         """What a tick costs, on average over the next ones."""
         done = len(run.ticks())
         before = self._spent(run)
-        await _wait_for_tick(run, done + count)
+        await run.wait_for_tick(done + count)
         after = self._spent(run)
         costs = {name: (after[name] - value) / count for name, value in before.items()}
         spans = [tick.seconds for tick in run.ticks()[done : done + count]]
@@ -139,16 +136,6 @@ class Bench:
             "reads": requests.reads + self.usage.answered,
             "writes": requests.writes,
         }
-
-
-async def _wait_for_tick(run: Recommender, number: int) -> float:
-    """When the tick of a number ended, as soon as it has."""
-    for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
-        ticks = run.ticks()
-        if len(ticks) >= number:
-            return ticks[number - 1].end
-        await asyncio.sleep(_POLL_SECONDS)
-    raise TimeoutError(f"tick {number} has not ended after {PATIENCE_SECONDS} s")
 
 
 def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Case]:
@@ -173,14 +160,19 @@ async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[En
     return found
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = CONTEST.parser()
     parser.add_argument(
         "--limits", type=Limits, nargs="+", default=list(Limits), help="of requests"
     )
-    return parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code, after everything was measured, printed and recorded."""
+    return CONTEST.hold(parse_arguments(arguments), measure_all)
 
 
 if __name__ == "__main__":
-    sys.exit(CONTEST.hold(parse_arguments(), measure_all))
+    sys.exit(main(sys.argv[1:]))

@@ -165,7 +165,7 @@ def score(entries: Iterable[Entry], case: tuple[str, int], name: str) -> Score:
 
 
 def growth(entries: Sequence[Entry], group: str, side: Side, name: str) -> float:
-    """The exponent of a cost over sizes: the slope of a line through its logarithms."""
+    """The exponent of a cost over sizes."""
     sizes = sorted({entry.size for entry in entries if entry.group == group})
     costs = [
         statistics.median(
@@ -175,9 +175,12 @@ def growth(entries: Sequence[Entry], group: str, side: Side, name: str) -> float
         )
         for size in sizes
     ]
-    points = [
-        (math.log(size), math.log(max(cost, 1e-9))) for size, cost in zip(sizes, costs, strict=True)
-    ]
+    return exponent(dict(zip(sizes, costs, strict=True)))
+
+
+def exponent(costs: Mapping[int, float]) -> float:
+    """How costs grow, by size: the slope of a line through their logarithms."""
+    points = [(math.log(size), math.log(max(cost, 1e-9))) for size, cost in costs.items()]
     return statistics.linear_regression(*zip(*points, strict=True)).slope
 
 

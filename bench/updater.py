@@ -22,7 +22,7 @@ from time import time
 from typing import Final
 
 from bench import contests, evictions, fleet, measuring, updater_tables, updaters, workloads
-from bench.contestants import Limits
+from bench.contestants import PATIENCE_SECONDS, Limits
 from bench.contests import Contest
 from bench.evictions import Eviction
 from bench.pod_fleet import PodFleet
@@ -44,8 +44,6 @@ DEFAULT_LIMITS_UP_TO: Final = 1000
 """The original's limits bear on nothing, and ours take too long to see the end."""
 RESTING_INTERVALS: Final = {100: timedelta(seconds=2), 1000: timedelta(seconds=5)}
 LONGEST_RESTING_INTERVAL: Final = timedelta(seconds=10)
-PATIENCE_SECONDS: Final = 900
-"""How long is waited for anything at all."""
 _FLAG: Final = "--use-admission-controller-status=false"
 _POLL_SECONDS: Final = 0.02
 _SAY_EVERY_SECONDS: Final = 30.0
@@ -201,12 +199,17 @@ async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[En
     return found
 
 
-def parse_arguments() -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = CONTEST.parser()
     parser.add_argument("--tasks", type=Task, nargs="+", default=list(Task), help="to be changed")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit code, after everything was measured, printed and recorded."""
+    return CONTEST.hold(parse_arguments(arguments), measure_all)
 
 
 if __name__ == "__main__":
-    sys.exit(CONTEST.hold(parse_arguments(), measure_all))
+    sys.exit(main(sys.argv[1:]))

@@ -1,9 +1,12 @@
 """The updater's part of the page of benchmarks: what is told of it, and in which words."""
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from bench.scoring import Measure, Table, Unit
+from bench import scoring
+from bench.scoring import Entry, Measure, Side, Table, Unit
+from rig.fake_node import Json
 
 
 class Task(StrEnum):
@@ -55,3 +58,67 @@ ASKING: Final = Table(
     has_ratios=False,
 )
 ALL: Final = (CHANGING, PACE, RESTING, ASKING)
+_GROWTH: Final = (
+    (Task.ALL, "cpu", "CPU of one eviction, where 0 is linear in all"),
+    (Task.NOTHING, "cpu", "CPU per tick, nothing to be changed"),
+)
+_HEAD: Final = """
+## The updater
+
+Both as processes on one real API server, with the same objects: autoscalers with two pods of two
+containers each, which run, and no controller. *All*: every pod is outside of its bounds. Nobody
+makes evicted pods anew, so each workload may lose one of its two, by the tolerance that both have;
+that is the end. *Limits lifted* is as many requests as it likes for both, and for ours no rate
+limit of evictions and no slow start (`--eviction-rate-limit=0 --eviction-slow-start=0s`); the
+original has no such limit by default. *By default* both keep their limits, and are watched for a
+minute. Ticks come every minute, as by default; the time before the first eviction is not counted.
+*Nothing*: every pod has what is recommended, and ticks come every 2 to 10 seconds. No webhook runs,
+so both are told not to look for one (`--use-admission-controller-status=false`).
+
+"""
+_PLANNING: Final = """
+What planning costs ours, in CPU milliseconds of one process whose API server is simulated, medians
+of {rounds} rounds. A plan is the pure decision; a turn is all that the updater does up to the first
+request. *First* is after a start, *again* is with nothing new, *rewritten* is after the status of
+every autoscaler was written.
+
+| | Autoscalers | To be changed | first | again | rewritten |
+|---|--:|---|--:|--:|--:|
+"""
+_GROWTH_HEAD: Final = """
+How costs grow with the number of autoscalers, as an exponent (1 is linear, 2 is quadratic); the
+plan is of all pods to be changed:
+
+| | Trimtab | original |
+|---|--:|--:|
+"""
+
+
+def tell(entries: Sequence[Entry], planning: Json) -> Iterator[str]:
+    """What was measured, as Markdown."""
+    yield _HEAD
+    yield "\n".join(table.format(entries) for table in ALL)
+    yield from _tell_of_growth(entries, planning)
+    yield _PLANNING.format(rounds=planning["rounds"])
+    yield from map(_format_line, sorted(planning["lines"], key=_order))
+
+
+def _tell_of_growth(entries: Sequence[Entry], planning: Json) -> Iterator[str]:
+    yield _GROWTH_HEAD
+    for group, name, title in _GROWTH:
+        if len({entry.size for entry in entries if entry.group == group}) > 1:
+            slopes = [scoring.growth(entries, group, side, name) for side in Side]
+            yield f"| {title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
+    plans = [line for line in planning["lines"] if _order(line) == ("plan", "all")]
+    for name in ("first", "again"):
+        costs = {line["autoscalers"]: line["costs"][name] for line in plans}
+        yield f"| Planning, {name} | {scoring.exponent(costs):.2f} | |\n"
+
+
+def _order(line: Json) -> tuple[str, str]:
+    return line["what"], line["to_be_changed"]
+
+
+def _format_line(line: Json) -> str:
+    told = " | ".join(f"{milliseconds:.0f} ms" for milliseconds in line["costs"].values())
+    return f"| {line['what']} | {line['autoscalers']} | {line['to_be_changed']} | {told} |\n"

@@ -29,11 +29,13 @@ class Updater(Run):
     port: int
 
     def count_ticks(self) -> int:
-        """How many ticks have ended; to be asked costs it a little."""
+        """How many ticks have ended, none before it answers; to be asked costs it a little."""
         connection = HTTPConnection(LOOPBACK, self.port, timeout=_TIMEOUT_SECONDS)
         try:
             connection.request("GET", "/metrics")
             return parse_ticks(connection.getresponse().read().decode())
+        except ConnectionRefusedError:
+            return 0
         finally:
             connection.close()
 

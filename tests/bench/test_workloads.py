@@ -11,6 +11,7 @@ from trimtab.api.pods import decode_pod
 from trimtab.api.workloads import decode_workload
 from trimtab.core.checkpoint import decode_aggregate
 from trimtab.core.pods import PodPhase
+from trimtab.core.urgency import Change, measure_change
 
 NOW = datetime(2026, 11, 16, 7, tzinfo=UTC)
 IT = Workload(1234)
@@ -62,3 +63,24 @@ def test_usage_is_told_of_every_container_and_differs_from_answer_to_answer() ->
     assert columns[0].cpu_millicores != columns[1].cpu_millicores
     assert columns[0] == columns[2]
     assert not any(unreadable for _, unreadable in told)
+
+
+def test_urgency_is_that_of_pods_with_the_usual_amounts_and_what_is_recommended() -> None:
+    for number in range(200):
+        workload = Workload(number)
+        recommended = {"status": workloads.recommended_status(workload)}
+        autoscaler = decode_autoscaler(encoded(workloads.acting_autoscaler(workload) | recommended))
+        pod = decode_pod(encoded(workloads.pod(workload, workload.pods[0])))
+        change = measure_change(pod, autoscaler.recommendation or ())
+        grows, share = workloads.urgency(workload)
+
+        assert (change.outside_bounds, change.scale_up) == (True, grows)
+        assert abs(change.relative_difference - share) < 0.02
+
+
+def test_pods_that_have_enough_have_what_is_recommended() -> None:
+    made = workloads.mortal_pod(IT, IT.pods[0], workloads.NO_UID, workloads.enough(IT))
+    recommended = {"status": workloads.recommended_status(IT)}
+    autoscaler = decode_autoscaler(encoded(workloads.acting_autoscaler(IT) | recommended))
+
+    assert measure_change(decode_pod(encoded(made)), autoscaler.recommendation or ()) == Change()

@@ -1,0 +1,42 @@
+"""The whole stack's part of the page of benchmarks: what is told of it, and in which words."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from bench.scoring import Entry, Measure, Table, Unit
+
+IDLE: Final = "idle"
+"""The group of the entries."""
+COSTS: Final = Table(
+    (
+        Measure("cpu", "CPU per minute", Unit.SECONDS),
+        Measure("recommender_cpu", "of it the recommender", Unit.SECONDS),
+        Measure("updater_cpu", "of it the updater", Unit.SECONDS),
+        Measure("webhook_cpu", "of it the webhook", Unit.SECONDS),
+        Measure("server_cpu", "CPU of the API server and etcd per minute", Unit.SECONDS),
+        Measure("writes", "API writes per minute", Unit.COUNT),
+        Measure("reads", "API reads per minute", Unit.COUNT),
+        Measure("resident", "Resident memory", Unit.MEBIBYTES),
+        Measure("peak", "The most memory", Unit.MEBIBYTES),
+    ),
+    "The stack is",
+)
+EVICTIONS: Final = Table(
+    (Measure("evicted", "Evicted meanwhile", Unit.COUNT),), "The stack is", has_ratios=False
+)
+ALL: Final = (COSTS, EVICTIONS)
+_HEAD: Final = """
+## The whole stack at rest
+
+Recommender, updater and webhook of a side together, by their default flags, on the same API server
+and objects, for {minutes:g} minutes after the recommender's first tick. All histories are eight
+days old and every pod has what is recommended for it and 4 % more, so nothing is to be done, and
+nobody creates pods. The webhook's memory is that of all its processes.
+
+"""
+
+
+def tell(entries: Sequence[Entry]) -> Iterator[str]:
+    """What was measured, as Markdown."""
+    yield _HEAD.format(minutes=min(entry.values["minutes"] for entry in entries))
+    yield "\n".join(table.format(entries) for table in ALL)

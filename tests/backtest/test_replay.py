@@ -36,7 +36,7 @@ def _constant(days: float, *, cpu: float = 1000.0, memory: float = 1000 * _MIB) 
 
 
 def _play(contender: Contender, demand: Demand, scenario: Scenario = _STRICT) -> Tally:
-    return play(Run(contender, scenario), demand)
+    return play(Run(contender, scenario), demand).tally
 
 
 def _governed(mode: UpdateMode, *policies: ContainerPolicy) -> Governed:
@@ -183,6 +183,6 @@ def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
     shared = run_all(runs, demand, jobs=2, tell=lambda done, total: told.append((done, total)))
 
     assert told == [(1, 1), (1, 2), (2, 2)]
-    assert alone[0].slack.tolist() == shared[0].slack.tolist()
-    assert alone[0].kills.tolist() == shared[0].kills.tolist()
-    assert alone[0].good_after.tolist() == shared[0].good_after.tolist()
+    assert alone[0].tally.slack.tolist() == shared[0].tally.slack.tolist()
+    assert alone[0].tally.kills.tolist() == shared[0].tally.kills.tolist()
+    assert alone[0].tally.good_after.tolist() == shared[0].tally.good_after.tolist()

@@ -89,6 +89,41 @@ def test_the_manifest_of_an_autoscaler_is_a_policy(
     assert row["cpu_slack_core_hours"] == pytest.approx(48.0, rel=0.01)
 
 
+def test_a_page_for_a_browser_is_written_to_a_file(
+    backtest: Backtest, trace: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    code, told, _ = backtest(
+        "--trace", trace, "--policy", "today", "--format", "html", "--output", page
+    )
+
+    assert (code, told) == (0, "")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+_TWO = ("--sweep", "--percentile", "0.9", "--margin", "0.1", "--margin", "2")
+_SWEEP = (*_TWO, "--half-life-hours", "24")
+
+
+def test_a_sweep_names_the_cheapest_setting_that_is_safe(backtest: Backtest, trace: Path) -> None:
+    _, told, _ = backtest("--trace", trace, *_SWEEP, "--quiet")
+    answer = json.loads(backtest("--trace", trace, *_SWEEP, "--format", "json", "--quiet")[1])
+
+    assert "The cheapest within 0.1 OOM episodes of a workload in a month: p90 +10% 24h" in told
+    assert "p90 +200% 24h" in told
+    assert answer["cheapest"] == "p90 +10% 24h"
+    assert answer["frontier"] == ["p90 +10% 24h"]
+    assert [point["policy"] for point in answer["points"]] == ["p90 +10% 24h", "p90 +200% 24h"]
+
+
+def test_a_sweep_says_so_if_nothing_is_safe_enough(backtest: Backtest, trace: Path) -> None:
+    _, told, _ = backtest(
+        "--trace", trace, *_SWEEP, "--scenario", "under-strict", "--max-oom-per-month", "0"
+    )
+
+    assert "None stays within 0 OOM episodes of a workload in a month; the safest is p90" in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "flaw"),
     [
@@ -96,6 +131,27 @@ def test_the_manifest_of_an_autoscaler_is_a_policy(
         pytest.param(["--trace", "{trace}", "--policy", "best"], "'best'", id="no such policy"),
         pytest.param(["--trace", "{trace}", "--scenario", "odd"], "'odd'", id="no such scenario"),
         pytest.param(["--trace", "{bad}"], "no column 'resource'", id="no recorded usage"),
+        pytest.param([], "--trace", id="nothing to replay"),
+        pytest.param(
+            ["--trace", "{trace}", "--output", "{bad}/page", "--policy", "today"],
+            "cannot write",
+            id="nowhere to write to",
+        ),
+        pytest.param(
+            ["--trace", "{trace}", "--sweep", "--percentile", "90"],
+            "target_percentile",
+            id="a percentile of more than one",
+        ),
+        pytest.param(
+            ["--trace", "{trace}", "--sweep", "--policy", "today"],
+            "one autoscaler",
+            id="a sweep of what has no settings",
+        ),
+        pytest.param(
+            ["--trace", "{trace}", "--sweep", "--scenario", "over-loose", "--scenario", "odd"],
+            "'odd'",
+            id="a sweep that begins in two ways",
+        ),
         pytest.param(
             ["--trace", "{trace}", "--policy", "{bad}"],
             "no VerticalPodAutoscaler",

@@ -130,6 +130,12 @@ class Autoscaled:
         ]
         return self._carry_out([each for each in decided if each is not None])
 
+    def bounds(self, workloads: Ints, /) -> Floats:
+        """The bounds that would be published."""
+        numbers = np.moveaxis(self._numbers(workloads), 0, 2)
+        bounds = numbers[:, [estimates.LOWER, estimates.UPPER]].swapaxes(0, 1)
+        return np.where(bounds < 0, np.nan, bounds)
+
     def _forget_kills(self, situation: Situation) -> None:
         """Forget OOM kills of long ago; each workload has a clock of its own."""
         usage = self._usage

@@ -66,6 +66,10 @@ class Policy(Protocol):
         """Who gets another size now."""
         ...
 
+    def bounds(self, workloads: Ints, /) -> Floats:
+        """Lower and upper bound of each resource of some workloads; NaN where there is none."""
+        ...
+
 
 class Static:
     """Nothing is ever changed."""
@@ -79,6 +83,10 @@ class Static:
     def choose(self, _: Situation, /) -> Choice:
         """Nobody."""
         return NO_CHOICE
+
+    def bounds(self, workloads: Ints, /) -> Floats:
+        """There are none."""
+        return np.full((2, 2, len(workloads)), np.nan)
 
 
 class Clairvoyant(Static):

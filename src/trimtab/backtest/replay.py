@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.backtest.course import Course
 from trimtab.backtest.demand import CPU, Demand
 from trimtab.backtest.fleet import LONG_RUN, Fleet
 from trimtab.backtest.policies import Choice, Policy, Readings, Situation
@@ -35,6 +36,8 @@ class Replay:
     fleet: Fleet
     policy: Policy
     tally: Tally
+    course: Course | None = None
+    """Where it is noted how it went, if anybody wants to see that."""
     is_fine: bool = False
     """Whether everybody goes minute by minute."""
 
@@ -47,7 +50,8 @@ class Replay:
             until = np.minimum(ends, evening)
             while len(behind := np.flatnonzero(clock < until)):
                 clock[behind] += self._move(behind, clock[behind])
-                self._look_for_good_sizes(clock, behind, suitability)
+                steps, begun = np.divmod(clock[behind], self.demand.step_minutes)
+                self._end_steps(behind[begun == 0], steps[begun == 0], suitability)
         return self.tally
 
     def _move(self, rows: Ints, clock: Ints) -> Ints:
@@ -80,6 +84,8 @@ class Replay:
     def _kill(self, rows: Ints, clock: Ints) -> None:
         self.fleet.kill(rows)
         self.tally.count_kills(rows, clock)
+        if self.course is not None:
+            self.course.note_kills(rows, clock // self.demand.step_minutes)
         self.policy.learn_kills(self._situation(rows, clock))
 
     def _run(self, rows: Ints, amounts: Floats, clock: Ints, minutes: Ints) -> None:
@@ -100,12 +106,12 @@ class Replay:
         change(choice.workloads, choice.requests, choice.limits)
         self.tally.count_changes(choice.workloads, in_place=choice.in_place)
 
-    def _look_for_good_sizes(self, clock: Ints, moved: Ints, suitability: Suitability) -> None:
-        """See who has good sizes at the end of a step, of those that came to one and go on."""
-        steps, begun = np.divmod(clock[moved], self.demand.step_minutes)
-        is_open = np.isinf(self.tally.good_after[moved]) & (begun == 0)
-        is_open &= steps < self.demand.lengths[moved]
-        rows, steps = moved[is_open], steps[is_open]
+    def _end_steps(self, rows: Ints, steps: Ints, suitability: Suitability) -> None:
+        """Look at workloads after a step of each one, of which so many have passed."""
+        if self.course is not None:
+            self.course.note(rows, steps - 1, self.fleet, self.policy.bounds(rows))
+        goes_on = np.isinf(self.tally.good_after[rows]) & (steps < self.demand.lengths[rows])
+        rows, steps = rows[goes_on], steps[goes_on]
         suits = suitability.suits(rows, steps - 1, self.fleet.requests[:, rows])
         hours = steps[suits] * self.demand.step_seconds / 3600
         self.tally.note_good_sizes(rows[suits], hours)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TypeAlias
 
+from trimtab.backtest import course
 from trimtab.backtest.contenders import Contender, make_policy, starting_requests
+from trimtab.backtest.course import Course
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.replay import Replay
@@ -30,39 +32,65 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Is told how many parts of the work are done, and how many there are."""
 
 
-def run_all(runs: Sequence[Run], demand: Demand, *, jobs: int, tell: Progress) -> list[Tally]:
-    """What became of each run."""
-    shards = list(_shards(demand, jobs))
-    parts = [(run, shard) for run in range(len(runs)) for shard in range(len(shards))]
-    tallies: dict[tuple[int, int], Tally] = {}
-    for part, tally in _play(runs, shards, parts, jobs):
-        tallies[part] = tally
-        tell(len(tallies), len(parts))
-    return [join([tallies[run, each] for each in range(len(shards))]) for run in range(len(runs))]
-
-
-def play(run: Run, demand: Demand) -> Tally:
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """What became of some workloads in one run."""
+
+    tally: Tally
+    course: Course
+    """Empty unless somebody wants to see it."""
+
+
+def run_all(
+    runs: Sequence[Run], demand: Demand, *, jobs: int, tell: Progress, keeps_course: bool = False
+) -> list[Outcome]:
+    """What became of each run."""
+    # Most of what a move costs does not depend on how many make it: no more shards than needed.
+    shards = list(_shards(demand, -(-jobs // max(len(runs), 1))))
+    parts = [(run, shard) for run in range(len(runs)) for shard in range(len(shards))]
+    stretch = course.stretch(demand) if keeps_course else 0
+    outcomes: dict[tuple[int, int], Outcome] = {}
+    for part, outcome in _play(runs, shards, parts, stretch, jobs):
+        outcomes[part] = outcome
+        tell(len(outcomes), len(parts))
+    return [_join([outcomes[run, each] for each in range(len(shards))]) for run in range(len(runs))]
+
+
+def play(run: Run, demand: Demand, stretch: int = 0) -> Outcome:
+    """What became of some workloads in one run, drawn in stretches of so many steps if any."""
     requests = starting_requests(run.contender, demand, run.scenario)
     fleet = Fleet(requests, limits_of(requests, run.scenario))
     policy = make_policy(run.contender, demand)
-    return Replay(demand, fleet, policy, Tally(len(demand))).run()
+    stretches = -(-len(demand.amounts) // stretch) if stretch else 0
+    drawn = course.blank(stretches, stretch, len(demand))
+    tally = Tally(len(demand))
+    Replay(demand, fleet, policy, tally, course=drawn if stretch else None).run()
+    return Outcome(tally, drawn)
+
+
+def _join(outcomes: Sequence[Outcome]) -> Outcome:
+    return Outcome(
+        join([outcome.tally for outcome in outcomes]),
+        course.join_courses([outcome.course for outcome in outcomes]),
+    )
 
 
 def _play(
     runs: Sequence[Run],
     shards: Sequence[Demand],
     parts: Sequence[tuple[int, int]],
+    stretch: int,
     jobs: int,
-) -> Iterator[tuple[tuple[int, int], Tally]]:
+) -> Iterator[tuple[tuple[int, int], Outcome]]:
     if jobs == 1:
         for run, shard in parts:
-            yield (run, shard), play(runs[run], shards[shard])
+            yield (run, shard), play(runs[run], shards[shard], stretch)
         return
     # Spawned, so that no lock of a thread of ours is copied.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        pending: dict[Future[Tally], tuple[int, int]] = {
-            pool.submit(play, runs[run], shards[shard]): (run, shard) for run, shard in parts
+        pending: dict[Future[Outcome], tuple[int, int]] = {
+            pool.submit(play, runs[run], shards[shard], stretch): (run, shard)
+            for run, shard in parts
         }
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -70,9 +98,9 @@ def _play(
                 yield pending.pop(future), future.result()
 
 
-def _shards(demand: Demand, jobs: int) -> Iterator[Demand]:
+def _shards(demand: Demand, count: int) -> Iterator[Demand]:
     """The workloads dealt out to so many, long and short ones alike."""
-    count = min(jobs, len(demand)) or 1
+    count = min(count, len(demand)) or 1
     size = -(-len(demand) // count)
     for begin in range(0, len(demand), size):
         yield demand.only(slice(begin, begin + size))

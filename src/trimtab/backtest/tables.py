@@ -82,10 +82,11 @@ def to_csv(rows: Sequence[Row]) -> str:
 
 def to_json(rows: Sequence[Row]) -> str:
     """The same with the intervals of confidence."""
-    return json.dumps([dict(_pairs(row)) for row in rows], indent=2) + "\n"
+    return json.dumps([dict(pairs(row)) for row in rows], indent=2) + "\n"
 
 
-def _pairs(row: Row) -> Iterator[tuple[str, object]]:
+def pairs(row: Row) -> Iterator[tuple[str, object]]:
+    """What JSON says of one row."""
     yield from (("scenario", row.scenario), ("policy", row.policy))
     yield "workload", row.workload or None
     for field in fields(Scores):

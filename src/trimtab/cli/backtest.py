@@ -4,27 +4,28 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, assert_never
+from typing import Final
 
 import numpy as np
-from cyclopts import Parameter
-from rich.console import Console
-from rich.table import Table
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.manifests import judge
-from trimtab.backtest.contenders import BUILT_IN, Contender, Governed
+from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, Contender, Governed
 from trimtab.backtest.demand import Demand, DemandError, gather
+from trimtab.backtest.html_page import Findings
 from trimtab.backtest.runs import Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.scores import bootstrap, score
-from trimtab.backtest.tables import Row, cells, header, to_csv, to_json, to_markdown
+from trimtab.backtest.sweep import Point, Setting, governed
+from trimtab.backtest.tables import Row
 from trimtab.backtest.tally import Tally
+from trimtab.cli.backtest_flags import AnswerFlags, ReplayFlags, SweepFlags
+from trimtab.cli.backtest_output import Format, SweepAnswer, format_findings
 from trimtab.cli.manifest_files import read_autoscalers
 from trimtab.cli.usage import UsageError
 from trimtab.core.gates import FeatureGates
+from trimtab.core.settings_errors import SettingsError
 from trimtab.simulation.traces import TraceError, read_recordings
 
 _USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
@@ -34,52 +35,86 @@ _FEW: Final = 5
 """With fewer workloads than this, drawing among them says nothing."""
 
 
-class Format(StrEnum):
-    """How the answer is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
+_REPLAY: Final = ReplayFlags()
+_ANSWER: Final = AnswerFlags()
+_NO_SWEEP: Final = SweepFlags()
 
 
 def backtest(
-    *,
-    trace: str,
-    policy: tuple[str, ...] = _USUAL,
-    scenario: tuple[str, ...] = ("over-strict",),
-    as_: Annotated[Format, Parameter(name="--format")] = Format.TABLE,
-    per_workload: Annotated[bool, Parameter(negative="")] = False,
-    jobs: int | None = None,
-    quiet: Annotated[bool, Parameter(negative="")] = False,
+    *, replay: ReplayFlags = _REPLAY, answer: AnswerFlags = _ANSWER, sweep: SweepFlags = _NO_SWEEP
 ) -> int:
-    """What the policies would have done, as a table: 0.
-
-    Args:
-        trace: A file of recorded usage: CSV, gzipped if its name says so.
-        policy: What to compare: a file with a VerticalPodAutoscaler, or one of today, original,
-            trimtab, static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it.
-        scenario: With what requests it begins: over-strict, over-loose, under-strict, under-loose
-            or under-strict-cpucap. Repeat it.
-        as_: How the answer is written.
-        per_workload: A row for each workload, too.
-        jobs: How many processes; as many as there are cores if not given.
-        quiet: Tell no progress.
-    """
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs must be at least 1, not {jobs}")
-    contenders = [each for name in policy for each in _find_contenders(name)]
-    runs = [Run(each, _find_scenario(name)) for name in scenario for each in contenders]
-    demand = _read_demand(trace)
-    tell = (lambda _done, _total: None) if quiet else _tell
-    tallies = run_all(runs, demand, jobs=jobs or os.cpu_count() or 1, tell=tell)
+    """What the policies would have done, as a table: 0."""
+    runs, settings = _plan_runs(replay, sweep)
+    _check_output(answer.output)
+    demand = _read_demand(replay.trace)
+    outcomes = run_all(
+        runs,
+        demand,
+        jobs=replay.jobs or os.cpu_count() or 1,
+        tell=(lambda _done, _total: None) if answer.quiet else _tell,
+        keeps_course=answer.format is Format.HTML,
+    )
     rows = [
         row
-        for run, tally in zip(runs, tallies, strict=True)
-        for row in _rows(run, tally, demand, per_workload=per_workload)
+        for run, outcome in zip(runs, outcomes, strict=True)
+        for row in _rows(run, outcome.tally, demand, per_workload=answer.per_workload)
     ]
-    _write(rows, as_)
+    best = _answer(settings, rows, sweep.max_oom_per_month)
+    findings = Findings(replay.trace, demand, runs, outcomes, rows)
+    _write(format_findings(findings, answer.format, best), answer.output)
     return 0
+
+
+def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[Setting]]:
+    """Who is to be replayed, and the settings of a sweep if it is one."""
+    if not replay.trace:
+        raise UsageError("whose usage? --trace names a file of it")
+    if replay.jobs is not None and replay.jobs < 1:
+        raise UsageError(f"--jobs must be at least 1, not {replay.jobs}")
+    settings = _check_settings(sweep)
+    names = replay.policy
+    contenders = _swept(settings, names) if settings else _compared(names or _USUAL)
+    scenarios = [_find_scenario(name) for name in replay.scenario]
+    if settings and len(scenarios) > 1:
+        raise UsageError("a sweep has one --scenario")
+    return [Run(each, start) for start in scenarios for each in contenders], settings
+
+
+def _check_settings(flags: SweepFlags) -> list[Setting]:
+    """All settings of the sweep, if there is one."""
+    try:
+        settings = flags.settings()
+        for setting in settings:
+            governed(setting, TEMPLATE)
+    except (SettingsError, OverflowError) as error:
+        raise UsageError(f"no such setting: {error}") from error
+    if flags.sweep and not settings:
+        raise UsageError("a sweep needs a --percentile, a --margin and a --half-life-hours")
+    return settings
+
+
+def _swept(settings: Sequence[Setting], policy: Sequence[str]) -> list[Contender]:
+    """One autoscaler under each of the settings."""
+    named = _compared(policy)
+    autoscalers = [each.autoscaler for each in named if isinstance(each, Governed)]
+    if len(named) > 1 or len(named) != len(autoscalers):
+        raise UsageError("a sweep takes one autoscaler as its --policy")
+    autoscaler = autoscalers[0] if autoscalers else TEMPLATE
+    return [governed(setting, autoscaler) for setting in settings]
+
+
+def _answer(
+    settings: Sequence[Setting], rows: Sequence[Row], most_risk: float
+) -> SweepAnswer | None:
+    totals = [row.scores for row in rows if not row.workload]
+    if not settings:
+        return None
+    points = [Point(setting, scores) for setting, scores in zip(settings, totals, strict=True)]
+    return SweepAnswer(points, most_risk)
+
+
+def _compared(names: Sequence[str]) -> list[Contender]:
+    return [each for name in names for each in _find_contenders(name)]
 
 
 def _find_scenario(name: str) -> Scenario:
@@ -121,33 +156,20 @@ def _rows(run: Run, tally: Tally, demand: Demand, *, per_workload: bool) -> Iter
         yield Row(run.scenario.name, run.contender.name, alone, {}, workload)
 
 
-def _write(rows: Sequence[Row], as_: Format) -> None:
-    match as_:
-        case Format.TABLE:
-            _print_table(rows)
-        case Format.JSON:
-            sys.stdout.write(to_json(rows))
-        case Format.CSV:
-            sys.stdout.write(to_csv(rows))
-        case Format.MARKDOWN:
-            sys.stdout.write(to_markdown(rows))
-        case _:
-            assert_never(as_)
+def _check_output(output: Path | None) -> None:
+    """Refuse a place that does not exist before hours of work, not after."""
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"cannot write {output}: there is no folder {output.parent}")
 
 
-def _print_table(rows: Sequence[Row]) -> None:
-    """One score a line, one policy a column: that fits on a screen."""
-    console = Console(file=sys.stdout, highlight=False)
-    for scenario in dict.fromkeys(row.scenario for row in rows):
-        chosen = [row for row in rows if row.scenario == scenario]
-        table = Table(title=f"starting {scenario}", title_justify="left", box=None)
-        table.add_column("")
-        for row in chosen:
-            table.add_column(row.workload or row.policy, justify="right")
-        titles, *columns = header()[2:], *(cells(row)[2:] for row in chosen)
-        for line in zip(titles, *columns, strict=True):
-            table.add_row(*line)
-        console.print(table)
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror or error}") from error
 
 
 def _tell(done: int, total: int) -> None:

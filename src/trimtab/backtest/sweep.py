@@ -1,0 +1,104 @@
+"""The sweep: settings of the recommender against each other, what each costs and what it risks.
+
+More spare memory means fewer OOM kills. Which setting wastes least among those that kill seldom
+enough is different for every cluster, and can be found in its own past.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import product
+from typing import Final
+
+from trimtab.backtest.autoscaled import AutoscalerSettings
+from trimtab.backtest.contenders import Governed
+from trimtab.backtest.scores import Scores
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.recommendation import ResourceSettings
+
+GIB_PER_CORE: Final = 8.0
+"""So much memory costs as much as one core, as the price lists of clouds have it."""
+_HOUR: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is varied about the recommender."""
+
+    percentile: float
+    """Of both resources' targets; upper bounds are no lower."""
+    margin: float
+    half_life: timedelta
+    """Of both resources' histories."""
+
+    def __str__(self) -> str:
+        hours = self.half_life / _HOUR
+        return f"p{100 * self.percentile:g} +{100 * self.margin:g}% {hours:g}h"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The settings that are tried, in all combinations."""
+
+    percentiles: tuple[float, ...] = (0.9, 0.95, 0.99)
+    margins: tuple[float, ...] = (0.05, 0.15, 0.3)
+    half_lives: tuple[timedelta, ...] = (12 * _HOUR, 24 * _HOUR, 72 * _HOUR)
+
+    def __iter__(self) -> Iterator[Setting]:
+        for each in product(self.percentiles, self.margins, self.half_lives):
+            yield Setting(*each)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a setting came to."""
+
+    setting: Setting
+    scores: Scores
+
+    @property
+    def risk(self) -> float:
+        """OOM episodes of one workload in a month."""
+        return self.scores.oom_episodes
+
+    @property
+    def cost(self) -> float:
+        """What is requested and not needed, of one workload in a day, all in core-hours."""
+        scores = self.scores
+        return scores.cpu_slack_core_hours + scores.memory_slack_gib_hours / GIB_PER_CORE
+
+
+def governed(setting: Setting, autoscaler: Autoscaler) -> Governed:
+    """An autoscaler under a recommender with this setting."""
+    plain = AutoscalerSettings()
+    usage = replace(
+        plain.usage, cpu_half_life=setting.half_life, memory_half_life=setting.half_life
+    )
+    recommendations = replace(
+        plain.recommendations,
+        cpu=_aim(plain.recommendations.cpu, setting.percentile),
+        memory=_aim(plain.recommendations.memory, setting.percentile),
+        margin_fraction=setting.margin,
+    )
+    settings = replace(plain, usage=usage, recommendations=recommendations)
+    return Governed(str(setting), autoscaler, settings)
+
+
+def frontier(points: Sequence[Point]) -> list[Point]:
+    """The points than which none is both cheaper and safer, the safest first."""
+    best: list[Point] = []
+    for point in sorted(points, key=lambda each: (each.risk, each.cost)):
+        if not best or point.cost < best[-1].cost:
+            best.append(point)
+    return best
+
+
+def cheapest(points: Sequence[Point], most_risk: float) -> Point | None:
+    """The cheapest setting whose risk is no higher; None if all are riskier."""
+    safe = [point for point in points if point.risk <= most_risk]
+    return min(safe, key=lambda each: (each.cost, each.risk), default=None)
+
+
+def _aim(settings: ResourceSettings, percentile: float) -> ResourceSettings:
+    upper = max(settings.upper_percentile, percentile)
+    return replace(settings, target_percentile=percentile, upper_percentile=upper)

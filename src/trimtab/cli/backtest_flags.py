@@ -1,0 +1,66 @@
+"""The flags of `trimtab backtest`."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from trimtab.backtest.sweep import Grid, Setting
+from trimtab.cli.backtest_output import Format
+
+
+@Parameter(name="*", group=Group("What is replayed", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class ReplayFlags:
+    """Whose usage is replayed under which policies."""
+
+    trace: str = ""
+    """A file of recorded usage: CSV, gzipped if its name says so."""
+    policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
+    static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
+    today, original, trimtab and clairvoyant-daily. A sweep takes one file, or none."""
+    scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ("over-strict",)
+    """With what requests it begins: over-strict, over-loose, under-strict, under-loose or
+    under-strict-cpucap. Repeat it; a sweep takes one."""
+    jobs: int | None = None
+    """How many processes; as many as there are cores if not given."""
+
+
+@Parameter(name="*", group=Group("How it is told", sort_key=2))
+@dataclass(frozen=True, slots=True)
+class AnswerFlags:
+    """How the answer is written."""
+
+    format: Format = Format.TABLE
+    """How the answer is written; html is one file with charts, readable offline."""
+    output: Path | None = None
+    """A file to write it to."""
+    per_workload: Annotated[bool, Parameter(negative="")] = False
+    """A row for each workload, too."""
+    quiet: Annotated[bool, Parameter(negative="")] = False
+    """Tell no progress."""
+
+
+@Parameter(name="*", group=Group("Sweep", sort_key=3))
+@dataclass(frozen=True, slots=True)
+class SweepFlags:
+    """What settings of the recommender are tried."""
+
+    sweep: Annotated[bool, Parameter(negative="")] = False
+    """Try settings of the recommender in all combinations, and name the cheapest that is safe."""
+    percentile: Annotated[tuple[float, ...], Parameter(negative="")] = Grid().percentiles
+    """Percentiles of usage that targets are made from, between 0 and 1. Repeat it."""
+    margin: Annotated[tuple[float, ...], Parameter(negative="")] = Grid().margins
+    """What is added to every estimate, as a part of it. Repeat it."""
+    half_life_hours: Annotated[tuple[float, ...], Parameter(negative="")] = (12, 24, 72)
+    """After so many hours a sample counts half. Repeat it."""
+    max_oom_per_month: float = 0.1
+    """How often a workload may be killed for want of memory: the cheapest setting is named."""
+
+    def settings(self) -> list[Setting]:
+        """Everything that is to be tried."""
+        half_lives = tuple(timedelta(hours=hours) for hours in self.half_life_hours)
+        return list(Grid(self.percentile, self.margin, half_lives)) if self.sweep else []

@@ -44,6 +44,44 @@ def test_a_request_as_an_api_server_writes_it_is_read_whole() -> None:
     assert not reader.is_amid_request
 
 
+STREAMS = st.one_of(
+    st.builds(a_request, st.binary(max_size=40)),
+    st.builds(lambda one, more: one + more, st.builds(a_request), st.binary(max_size=9)),
+    st.builds(lambda count: a_request()[:count], st.integers(0, len(a_request()))),
+    st.binary(max_size=60),
+)
+
+
+@given(STREAMS, STREAMS, st.integers(0, 30))
+def test_a_request_that_is_read_at_once_is_the_one_that_is_read_step_by_step(
+    first: bytes, second: bytes, max_body_bytes: int
+) -> None:
+    hasty, patient = RequestReader(max_body_bytes), RequestReader(max_body_bytes)
+    found: list[HttpRequest | HttpFlaw] = []
+    for stream in (first, second):
+        if (one := hasty.read_at_once(stream)) is not None:
+            found.append(one)
+        else:
+            hasty.feed(stream)
+            found += read_all(hasty)
+        patient.feed(stream)
+        expected = read_all(patient)
+
+        assert found == expected
+        assert hasty.buffered_bytes == patient.buffered_bytes
+
+        if any(isinstance(each, HttpFlaw) for each in found):
+            return
+        found.clear()
+
+
+def test_a_request_in_one_piece_is_read_at_once_and_leaves_nothing_behind() -> None:
+    reader = RequestReader()
+
+    assert reader.read_at_once(a_request()) == HttpRequest("application/json", BODY)
+    assert not reader.is_amid_request
+
+
 @given(
     st.lists(st.binary(max_size=40), min_size=1, max_size=4),
     st.lists(st.integers(1, 50), max_size=60),

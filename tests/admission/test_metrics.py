@@ -29,7 +29,7 @@ def a_tally() -> Tally:
     tally.pods.update({Admitted.PATCHED: 5, Admitted.UNGOVERNED: 2, Admitted.COMPLETE: 1})
     tally.time_review((Status.APPLIED, Reviewed.POD), 0.003)
     tally.time_review((Status.APPLIED, Reviewed.POD), 0.015)
-    tally.time_step(Step.ADMIT, 0.6)
+    tally.time_steps((Step.ADMIT, 0.6))
     tally.shed = 4
     tally.troubles[Trouble.BROKEN] = 7
     tally.refused_connections[413] = 2
@@ -105,7 +105,7 @@ def test_the_sum_of_tallies_is_the_tally_of_everything(shares: list[list[float]]
             for each in (tally, whole):
                 count_up(each.pods, Admitted.PATCHED)
                 each.time_review((Status.APPLIED, Reviewed.POD), seconds)
-                each.time_step(Step.TOTAL, seconds)
+                each.time_steps((Step.TOTAL, seconds))
         tallies.append(tally)
     total = add_up(tallies)
 

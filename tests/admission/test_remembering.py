@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.admission.remembering import Bounds, Sizings
+from trimtab.admission.remembering import Bounds, Sizings, WholePod
 from trimtab.core.autoscalers import Autoscaler, CpuBoost
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -60,8 +60,8 @@ def test_a_change_of_anything_that_counts_is_seen_at_once(
     pod: Pod, autoscaler: Autoscaler, bounds: Bounds
 ) -> None:
     sizings = Sizings(GATES)
-    before = sizings.size(POD, DOUBLED, FREE)
-    after = sizings.size(pod, autoscaler, bounds)
+    before = sizings.size(WholePod(POD), DOUBLED, FREE)
+    after = sizings.size(WholePod(pod), autoscaler, bounds)
 
     assert after == work_out(pod, autoscaler, bounds)
     assert after != before
@@ -81,16 +81,16 @@ def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
         node_name=name,
     )
     sizings = Sizings(GATES)
-    first = sizings.size(pod, autoscaler, bounds)
+    first = sizings.size(WholePod(pod), autoscaler, bounds)
 
-    assert sizings.size(other, autoscaler, bounds) is first
+    assert sizings.size(WholePod(other), autoscaler, bounds) is first
     assert first == work_out(other, autoscaler, bounds)
 
 
 def test_no_more_than_some_hundred_pods_are_remembered() -> None:
     sizings = Sizings(GATES)
-    first = sizings.size(POD, DOUBLED, FREE)
+    first = sizings.size(WholePod(POD), DOUBLED, FREE)
     for number in range(600):
-        sizings.size(POD, replace(DOUBLED, name=f"web-{number}"), FREE)
+        sizings.size(WholePod(POD), replace(DOUBLED, name=f"web-{number}"), FREE)
 
-    assert sizings.size(POD, DOUBLED, FREE) is not first
+    assert sizings.size(WholePod(POD), DOUBLED, FREE) is not first

@@ -7,13 +7,14 @@ is admitted as it is, and it is counted why.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.owning import NotYetError, ReadyOwners
-from trimtab.admission.remembering import Bounds, Sizings
+from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
@@ -25,8 +26,7 @@ from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
     governing,
-    index_by_workload,
-    match_autoscalers,
+    rank,
 )
 from trimtab.core.node_room import largest_nodes
 from trimtab.core.operations import Patch
@@ -55,6 +55,14 @@ class Admitted(StrEnum):
     """Something is wrong with us."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What the largest nodes leave room for."""
+
+    items: tuple[LimitRangeItem, ...]
+    max_boost_millicores: int | None
+
+
 class Admission:
     """Gives new pods the size that is recommended for them."""
 
@@ -64,8 +72,8 @@ class Admission:
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
-        self._nodes: tuple[LimitRangeItem, ...] | None = None
-        """The room on the largest nodes, as far as it was looked at."""
+        self._room: _Room | None = None
+        """As far as it was looked at."""
         self.counts: Counter[Admitted] = Counter()
 
     async def run(self) -> None:
@@ -80,22 +88,22 @@ class Admission:
 
         To be called again and again: until then nobody should be told that new pods get their size.
         """
-        self._nodes = None
+        self._room = None
         named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
         return self._owners.prepare((name, version) for name, version in named if name is not None)
 
     def admit(self, pod: Pod) -> Patch:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
-        return self.size(pod).patch
+        return self.size(WholePod(pod)).patch
 
-    def size(self, head: Pod, read: Callable[[], Pod] | None = None) -> Sizing:
+    def size(self, new: Arrival) -> Sizing:
         """The same, and which containers get nothing for want of room.
 
-        Most pods have no autoscaler, so the head of one is enough to begin with: the whole is read
+        Most pods have no autoscaler, so the head of one is enough to begin with: more is read
         only if it is needed. A DecodeError of that is for whoever can read it.
         """
         try:
-            how, sizing = self._size(head, read or (lambda: head))
+            how, sizing = self._size(new)
         except DecodeError:
             raise
         except NotYetError:
@@ -109,48 +117,49 @@ class Admission:
         self.counts[how] += 1
         return sizing
 
-    def _size(self, head: Pod, read: Callable[[], Pod]) -> tuple[Admitted, Sizing]:
+    def _size(self, new: Arrival) -> tuple[Admitted, Sizing]:
+        head = new.head
         if head.namespace in self._settings.ignored_namespaces:
             return Admitted.IGNORED, UNCHANGED
         workload = self._owners.topmost(head)
         if workload is None:
             ownerless = head.owner is None
             return Admitted.UNGOVERNED if ownerless else Admitted.OWNER_UNKNOWN, UNCHANGED
-        autoscaler = self._governor(head, workload)
+        autoscaler = self._governor(new.labels, workload)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
-        pod = read()
-        limit_ranges = (*self._cluster.limit_ranges(pod.namespace), *self._room())
-        sizing = self._sizings.size(pod, autoscaler, Bounds(limit_ranges, self._most_boost()))
+        room = self._room or self._look_at_nodes()
+        limit_ranges = (*self._cluster.limit_ranges(head.namespace), *room.items)
+        bounds = Bounds(limit_ranges, room.max_boost_millicores)
+        sizing = self._sizings.size(new, autoscaler, bounds)
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 
-    def _room(self) -> tuple[LimitRangeItem, ...]:
-        if not self._settings.caps_to_nodes:
-            return ()
-        if self._nodes is None:
-            self._nodes = largest_nodes(self._cluster.nodes)
-        return self._nodes
-
-    def _most_boost(self) -> int | None:
-        """The most CPU that a boost may come to: never more than the largest node has (F26)."""
-        bounds = [amount_of(item.max, Resource.CPU) for item in self._room()]
-        most, on_nodes = self._settings.max_boost_millicores, max(bounds, default=None)
-        return min((each for each in (most, on_nodes) if each is not None), default=None)
+    def _look_at_nodes(self) -> _Room:
+        """The room on the largest nodes; no boost may come to more than one has (F26)."""
+        items = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
+        given = self._settings.max_boost_millicores
+        bounds = [amount_of(item.max, Resource.CPU) for item in items]
+        on_nodes = max(bounds, default=None)
+        most = min((each for each in (given, on_nodes) if each is not None), default=None)
+        self._room = _Room(items, most)
+        return self._room
 
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():
-            self._nodes = None
+            self._room = None
 
-    def _governor(self, pod: Pod, workload: WorkloadName) -> Autoscaler | None:
-        """The autoscaler that gives the pod its size."""
+    def _governor(self, labels: Mapping[str, str], workload: WorkloadName) -> Autoscaler | None:
+        """The autoscaler that gives a pod of the workload its size."""
+        candidates = self.index.find(workload)
+        if not candidates:
+            return None
         observed = [
             ObservedAutoscaler(each, self._owners.selector(workload, _api_version(each)))
-            for each in self.index.find(workload)
+            for each in candidates
         ]
-        if not observed:
-            return None
-        index = index_by_workload(observed, selectors_enabled=self._settings.gates.pod_selector)
-        found = governing(match_autoscalers(index, workload, pod.labels), acts_on_new_pods)
+        ranked = rank(observed, selectors_enabled=self._settings.gates.pod_selector)
+        matching = [each for each in ranked if each.matches(labels)]
+        found = governing(matching, acts_on_new_pods)
         return found.autoscaler if found and acts_on_new_pods(found.autoscaler) else None
 
 

@@ -9,12 +9,13 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.admission.http_requests import HttpRequest
-from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer
+from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.serving import Timer
 from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
 from trimtab.api.admission import (
     AdmissionRequest,
     Refused,
+    address_draft,
     decode_review,
     decode_uid,
     encode_review,
@@ -45,14 +46,15 @@ class Answering:
         began = self._timer()
         uid, review = self._look_at(request)
         decided = self._timer()
-        body = _encode(uid, review)
+        body = address_draft(review.draft, uid)
         built = self._timer()
         self._count(review, waited_seconds + built - began)
-        tally = self.tally
-        tally.time_step(Step.READ, waited_seconds)
-        tally.time_step(Step.ADMIT, decided - began)
-        tally.time_step(Step.BUILD, built - decided)
-        tally.time_step(Step.TOTAL, waited_seconds + built - began)
+        self.tally.time_steps(
+            (Step.READ, waited_seconds),
+            (Step.ADMIT, decided - began),
+            (Step.BUILD, built - decided),
+            (Step.TOTAL, waited_seconds + built - began),
+        )
         return body
 
     def let_through(self, request: HttpRequest) -> bytes:
@@ -63,7 +65,7 @@ class Answering:
 
     def note_written(self, seconds: float) -> None:
         """Count the time that it took to write an answer."""
-        self.tally.time_step(Step.WRITE, seconds)
+        self.tally.time_steps((Step.WRITE, seconds))
 
     def note_refused(self, status: HTTPStatus) -> None:
         """Count a connection that was ended."""
@@ -83,7 +85,8 @@ class Answering:
 
     def _count(self, review: Review, seconds: float) -> None:
         self.tally.time_review((review.status, review.about), seconds)
-        self.tally.warnings += len(review.answer.warnings)
+        if review.answer.warnings:
+            self.tally.warnings += len(review.answer.warnings)
         if isinstance(review.answer, Refused):
             self.tally.refused_autoscalers += 1
         if review.trouble is not None:
@@ -107,7 +110,7 @@ class Answering:
 
 
 def _misunderstood(trouble: Trouble, detail: str) -> Review:
-    return Review(UNCHANGED, Status.ERROR, Reviewed.UNKNOWN, trouble, detail)
+    return conclude(UNCHANGED, Status.ERROR, Reviewed.UNKNOWN, trouble, detail)
 
 
 def _is_json(content_type: str) -> bool:
@@ -120,12 +123,3 @@ def _uid(body: bytes) -> str:
         return decode_uid(body)
     except DecodeError:
         return ""
-
-
-def _encode(uid: str, review: Review) -> bytes:
-    try:
-        return encode_review(uid, review.answer)
-    except Exception:
-        # A patch that cannot be written must not keep an object from being stored.
-        _logger.exception("answer cannot be written")
-        return encode_review(uid, UNCHANGED)

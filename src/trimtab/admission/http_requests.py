@@ -6,7 +6,7 @@ one stream must not disagree about where a request ends.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
@@ -68,6 +68,19 @@ class RequestReader:
         """Take what has come."""
         self._buffer += data
 
+    def read_at_once(self, data: bytes) -> HttpRequest | None:
+        """The request that has come in one piece, as almost all do; None for anything else.
+
+        Nothing is kept: what is not taken here is to be fed.
+        """
+        end = -1 if self.is_amid_request else data.find(_HEAD_END, 0, MAX_HEAD_BYTES)
+        head = None if end < 0 else _parse_head(data[:end])
+        if not isinstance(head, _Head) or len(data) != end + len(_HEAD_END) + head.length:
+            return None
+        if head.length > self._max_body_bytes:
+            return None
+        return HttpRequest(head.content_type, data[end + len(_HEAD_END) :], head.keeps_alive)
+
     def read(self) -> Read:
         """The next request, if it has come whole, or what is wrong with it."""
         if self._head is None:
@@ -82,9 +95,9 @@ class RequestReader:
         if end < 0:
             is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
             return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
-        text = self._buffer[:end].decode("latin-1")
+        written = bytes(self._buffer[:end])
         del self._buffer[: end + len(_HEAD_END)]
-        found = _parse_head(text)
+        found = _parse_head(written)
         if isinstance(found, _Head) and found.length > self._max_body_bytes:
             return HttpFlaw(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return found
@@ -104,8 +117,8 @@ class RequestReader:
 
 # One API server sends the same head again and again, but for the length, and few lengths differ.
 @lru_cache(maxsize=_KEPT_HEADS)
-def _parse_head(text: str) -> _Head | HttpFlaw:
-    line, *rest = text.split("\r\n")
+def _parse_head(written: bytes) -> _Head | HttpFlaw:
+    line, *rest = written.decode("latin-1").split("\r\n")
     method, _, version = line.partition(" ")
     version = version.rpartition(" ")[2]
     headers = _parse_headers(rest)
@@ -138,11 +151,14 @@ def _parse_headers(lines: list[str]) -> dict[str, str] | None:
 
 def format_response(status: HTTPStatus, body: bytes = b"", *, keeps_alive: bool) -> bytes:
     """A whole response with a JSON body."""
-    closing = b"" if keeps_alive else b"Connection: close\r\n"
-    return b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s" % (
-        status.value,
-        status.phrase.encode(),
-        len(body),
-        closing,
-        body,
-    )
+    return _format_head(status, keeps_alive=keeps_alive) % (len(body), body)
+
+
+@cache
+def _format_head(status: HTTPStatus, *, keeps_alive: bool) -> bytes:
+    """All of a response but for its body, and how long that is."""
+    closing = "" if keeps_alive else "Connection: close\r\n"
+    return (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: %d\r\n{closing}\r\n%b"
+    ).encode()

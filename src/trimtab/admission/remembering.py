@@ -6,18 +6,56 @@ since, in the pod, the autoscaler or the limits, is worked out anew.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.patch import Sizing, are_sized_alike, size_pod
+from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod
 
 _KEPT: Final = 512
 """Of so many autoscalers the last pod is remembered: a few kilobytes each."""
+
+
+class Arrival(Protocol):
+    """A pod that is being created, of which no more is read than is needed."""
+
+    @property
+    def head(self) -> Pod:
+        """Whose it is; nothing of its labels or containers."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+
+    def likeness(self) -> object:
+        """What is equal for two pods only if they get the same from the same autoscaler."""
+
+    def read(self) -> Pod:
+        """The whole pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholePod:
+    """A pod that has been read whole."""
+
+    head: Pod
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Its labels."""
+        return self.head.labels
+
+    def likeness(self) -> object:
+        """All of it that decides about its size."""
+        return likeness(self.head)
+
+    def read(self) -> Pod:
+        """The pod."""
+        return self.head
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +68,16 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    pod: Pod
+    likeness: object
     autoscaler: Autoscaler
     bounds: Bounds
     sizing: Sizing
 
-    def tells_of(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> bool:
+    def tells_of(self, likeness: object, autoscaler: Autoscaler, bounds: Bounds) -> bool:
         """Whether another pod gets the same."""
         return (
             # A store never changes an object: another state is another object.
-            self.autoscaler is autoscaler
-            and self.bounds == bounds
-            and are_sized_alike(self.pod, pod)
+            self.autoscaler is autoscaler and self.bounds == bounds and self.likeness == likeness
         )
 
 
@@ -52,12 +88,14 @@ class Sizings:
         self._gates = gates
         self._last: OrderedDict[AutoscalerName, _Sized] = OrderedDict()
 
-    def size(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+    def size(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         """What a new pod of the autoscaler gets."""
         name = autoscaler.identity
         last = self._last.get(name)
-        if last is None or not last.tells_of(pod, autoscaler, bounds):
-            last = _Sized(pod, autoscaler, bounds, self._work_out(pod, autoscaler, bounds))
+        likeness = new.likeness()
+        if last is None or not last.tells_of(likeness, autoscaler, bounds):
+            sizing = self._work_out(new.read(), autoscaler, bounds)
+            last = _Sized(likeness, autoscaler, bounds, sizing)
             self._last[name] = last
             if len(self._last) > _KEPT:
                 self._last.popitem(last=False)

@@ -7,7 +7,7 @@ unchanged".
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import msgspec
@@ -17,19 +17,20 @@ from trimtab.admission.claims import Claims
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
 from trimtab.api import autoscaler_wire as wire
-from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused
+from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused, draft_review
 from trimtab.api.decoding import DecodeError
 from trimtab.api.metadata import NO_METADATA
-from trimtab.api.pods import decode_pod, decode_pod_head
+from trimtab.api.new_pods import NewPod
 from trimtab.api.validation import decode_flaw, validate
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
-from trimtab.core.pods import Pod
 
 _AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
 _PODS: Final = ("", "pods")
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
+_KEPT_REVIEWS: Final = 512
+"""So many sizings are remembered."""
 
 UNCHANGED: Final = Allowed()
 
@@ -50,11 +51,47 @@ class Review:
     """The answer to a request, and what is counted of it."""
 
     answer: Answer
+    draft: bytes
+    """The answer as it is written, but for whom it is for."""
     status: Status
     about: Reviewed
     trouble: Trouble | None = None
     detail: str = ""
     """What the trouble is, for people."""
+
+
+def conclude(
+    answer: Answer,
+    status: Status,
+    about: Reviewed,
+    trouble: Trouble | None = None,
+    detail: str = "",
+) -> Review:
+    """The review with this answer."""
+    return Review(answer, draft_review(answer), status, about, trouble, detail)
+
+
+_POD_UNCHANGED: Final = conclude(UNCHANGED, Status.SKIPPED, Reviewed.POD)
+
+
+class _SizeReviews:
+    """What is said of new pods, drawn up once for each sizing: alike pods get the very same."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Sizing, Review]] = {}
+
+    def of(self, sizing: Sizing) -> Review:
+        """The review of a pod that gets this size."""
+        # What is kept lives, so that no other sizing can have its identity.
+        kept = self._kept.get(id(sizing))
+        if kept is not None:
+            return kept[1]
+        if len(self._kept) >= _KEPT_REVIEWS:
+            self._kept.clear()
+        status = Status.APPLIED if sizing.patch else Status.SKIPPED
+        review = conclude(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
+        self._kept[id(sizing)] = sizing, review
+        return review
 
 
 class Reviewer:
@@ -71,6 +108,7 @@ class Reviewer:
         self._claims = claims
         self._settings = settings
         self._probe = probe
+        self._size_reviews = _SizeReviews()
 
     def review(self, request: AdmissionRequest) -> Review:
         """The answer to the request; it never raises."""
@@ -95,27 +133,24 @@ class Reviewer:
 
     def _review_pod(self, request: AdmissionRequest) -> Review:
         if request.operation != _CREATE or request.object is None:
-            return Review(UNCHANGED, Status.SKIPPED, Reviewed.POD)
+            return _POD_UNCHANGED
         patch = self._probe(request)
         if patch is not None:
-            return Review(Allowed(patch), Status.APPLIED, Reviewed.POD)
-        data, namespace = request.object, request.namespace
+            return conclude(Allowed(patch), Status.APPLIED, Reviewed.POD)
         try:
-            head = _placed_pod(decode_pod_head(data), namespace)
-            sizing = self._admission.size(head, lambda: _placed_pod(decode_pod(data), namespace))
+            sizing = self._admission.size(NewPod(request.object, request.namespace))
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
-        status = Status.APPLIED if sizing.patch else Status.SKIPPED
-        return Review(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
+        return self._size_reviews.of(sizing)
 
     def _review_autoscaler(self, request: AdmissionRequest) -> Review:
         if request.operation not in {_CREATE, _UPDATE} or request.object is None:
-            return Review(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
         try:
             new = _placed(wire.decode_wire(request.object), request.namespace)
         except DecodeError as error:
             refused = Refused(request.name, (decode_flaw(error),))
-            return Review(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         verdict = validate(
             new,
             _decode_old(request.old_object),
@@ -125,11 +160,11 @@ class Reviewer:
         )
         if not verdict.allowed:
             refused = Refused(request.name, verdict.errors, verdict.warnings)
-            return Review(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+            return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         if not request.is_dry_run:
             self._claims.lay(new)
         status = Status.APPLIED if verdict.patch else Status.SKIPPED
-        return Review(Allowed(verdict.patch, verdict.warnings), status, Reviewed.AUTOSCALER)
+        return conclude(Allowed(verdict.patch, verdict.warnings), status, Reviewed.AUTOSCALER)
 
 
 def _warnings(sizing: Sizing) -> tuple[str, ...]:
@@ -141,12 +176,7 @@ def _warnings(sizing: Sizing) -> tuple[str, ...]:
 
 
 def _trouble(trouble: Trouble, about: Reviewed, detail: str) -> Review:
-    return Review(UNCHANGED, Status.ERROR, about, trouble, detail)
-
-
-def _placed_pod(pod: Pod, namespace: str) -> Pod:
-    """The pod where it will be: that is what the API server says, whatever its author wrote."""
-    return pod if pod.namespace == namespace else replace(pod, namespace=namespace)
+    return conclude(UNCHANGED, Status.ERROR, about, trouble, detail)
 
 
 def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.VerticalPodAutoscaler:

@@ -175,6 +175,7 @@ class _Connection(asyncio.Protocol):
         self._reader = RequestReader()
         self._transport: asyncio.Transport | None = None
         self._is_busy = False
+        self._is_paused = False
         self._is_clogged = False
         self._is_over = False
         self._since = server.timer()
@@ -198,6 +199,10 @@ class _Connection(asyncio.Protocol):
             return
         if not self._reader.is_amid_request:
             self._since = self._server.timer()
+        is_free = not (self._is_busy or self._is_clogged)
+        if is_free and (request := self._reader.read_at_once(data)) is not None:
+            self._take(request)
+            return
         self._reader.feed(data)
         self._account(len(data))
         if self._server.buffered_bytes > self._server.limits.buffered_bytes:
@@ -207,6 +212,7 @@ class _Connection(asyncio.Protocol):
         if (self._is_busy or self._is_clogged) and self._reader.buffered_bytes:
             # Nobody who speaks in turn gets here; what else comes stays where it is meanwhile.
             self._transport.pause_reading()
+            self._is_paused = True
 
     def pause_writing(self) -> None:
         self._is_clogged = True
@@ -264,14 +270,18 @@ class _Connection(asyncio.Protocol):
             case None:
                 self._resume_reading()
             case HttpRequest():
-                self._is_busy = True
-                self._server.enqueue(self, found)
+                self._take(found)
             case HttpFlaw(status=status):
                 self._refuse(status)
 
+    def _take(self, request: HttpRequest) -> None:
+        self._is_busy = True
+        self._server.enqueue(self, request)
+
     def _resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_reading():
+        if self._transport is not None and self._is_paused:
             self._transport.resume_reading()
+            self._is_paused = False
 
     def _refuse(self, status: HTTPStatus) -> None:
         """Say why this is the end; what still comes is thrown away until that was read.

@@ -111,9 +111,10 @@ class Tally:
             self.latencies[outcome] = _empty(LATENCY_BOUNDS)
         self.latencies[outcome].add(seconds, LATENCY_BOUNDS)
 
-    def time_step(self, step: Step, seconds: float) -> None:
-        """Count one step that took so long."""
-        self.steps[step].add(seconds, STEP_BOUNDS)
+    def time_steps(self, *steps: tuple[Step, float]) -> None:
+        """Count steps that took so many seconds."""
+        for step, seconds in steps:
+            self.steps[step].add(seconds, STEP_BOUNDS)
 
 
 def count_up(counts: dict[KeyT, int], key: KeyT, more: int = 1) -> None:

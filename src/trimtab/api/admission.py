@@ -73,7 +73,8 @@ class _Status(Written, frozen=True, kw_only=True):
 
 
 class _Response(Written, frozen=True, kw_only=True):
-    uid: str
+    """What is said; the uid of the request comes behind it."""
+
     allowed: bool
     status: _Status | None = None
     patch_type: str = ""
@@ -87,12 +88,13 @@ class _WrittenReview(Written, frozen=True, kw_only=True):
     response: _Response
 
 
+_DRAFT_END: Final = b"}}"
+
 _DECODER: Final = msgspec.json.Decoder(_Review)
 _UID_DECODER: Final = msgspec.json.Decoder(_IdentifiedReview)
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionRequest:
+class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the API server wants to know: may this happen to that object, and how changed?"""
 
     uid: str
@@ -165,29 +167,33 @@ def decode_uid(data: bytes) -> str:
 
 def encode_review(uid: str, answer: Answer) -> bytes:
     """The JSON of the AdmissionReview that answers the request with this uid."""
+    return address_draft(draft_review(answer), uid)
+
+
+def draft_review(answer: Answer) -> bytes:
+    """All of that JSON but for the uid: the same for all requests that get the same answer."""
     review = _WrittenReview(
-        api_version=_API_VERSION, kind="AdmissionReview", response=_write_response(uid, answer)
+        api_version=_API_VERSION, kind="AdmissionReview", response=_write_response(answer)
     )
-    return encode(review)
+    return encode(review).removesuffix(_DRAFT_END)
 
 
-def _write_response(uid: str, answer: Answer) -> _Response:
+def address_draft(draft: bytes, uid: str) -> bytes:
+    """The whole JSON of an answer: a draft, and the uid of the request that it is for."""
+    return b'%b,"uid":%b%b' % (draft, encode(uid), _DRAFT_END)
+
+
+def _write_response(answer: Answer) -> _Response:
     warnings = list(answer.warnings)
     match answer:
         case Allowed(patch=()):
-            return _Response(uid=uid, allowed=True, warnings=warnings)
+            return _Response(allowed=True, warnings=warnings)
         case Allowed(patch=patch):
             return _Response(
-                uid=uid,
-                allowed=True,
-                patch_type="JSONPatch",
-                patch=encode(patch),
-                warnings=warnings,
+                allowed=True, patch_type="JSONPatch", patch=encode(patch), warnings=warnings
             )
         case Refused():
-            return _Response(
-                uid=uid, allowed=False, status=_write_status(answer), warnings=warnings
-            )
+            return _Response(allowed=False, status=_write_status(answer), warnings=warnings)
         case _:
             assert_never(answer)
 

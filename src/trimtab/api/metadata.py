@@ -39,8 +39,13 @@ NO_METADATA: Final = Metadata()
 
 
 def controlling_owner(metadata: Metadata) -> pods.OwnerReference | None:
+    """The owner that controls the object."""
+    return find_controller(metadata.owner_references)
+
+
+def find_controller(references: tuple[Owner, ...] | None) -> pods.OwnerReference | None:
     """The last owner with `controller: true`; a reference without that field does not control."""
-    for owner in reversed(metadata.owner_references or ()):
+    for owner in reversed(references or ()):
         if owner.controller:
             return pods.OwnerReference(
                 kind=intern(owner.kind or ""),

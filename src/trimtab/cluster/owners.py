@@ -61,7 +61,13 @@ class WatchedOwners:
             if owner is None:
                 return topmost
             name = WorkloadName(namespace, owner.kind, owner.name)
-            found = await self._find(name, owner.api_version)
+            store = self._stores.get(owner.kind)
+            # A store need not be waited for, and most owners are in one.
+            found = (
+                await self._find(name, owner.api_version)
+                if store is None
+                else store.find(namespace, owner.name)
+            )
             if found is None and not self._must_exist(owner.kind):
                 return topmost
             if not isinstance(found, Workload) or _is_another(found, owner):

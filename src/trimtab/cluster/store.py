@@ -123,7 +123,8 @@ class Reader(Generic[RecordT]):
 
     def find(self, namespace: str, name: str) -> RecordT | None:
         """The object of that name, if there is one that can be read."""
-        return self._contents.find(ObjectName(namespace, name))
+        siblings = self._contents.by_namespace.get(namespace)
+        return None if siblings is None else siblings.get(name)
 
     def in_namespace(self, namespace: str) -> Sequence[RecordT]:
         """All objects of one namespace, in the order of their names."""

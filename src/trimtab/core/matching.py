@@ -50,21 +50,33 @@ class Conflict:
     weaker: AutoscalerName
 
 
-def index_by_workload(
+def rank(
     autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
-) -> AutoscalerIndex:
-    """The autoscalers by the workload they are for, so that a pod costs one lookup.
+) -> list[ObservedAutoscaler]:
+    """Those of the autoscalers that can match a pod, the strongest first.
 
     Where selectors are not enabled an autoscaler with a selector matches nothing: taking it for one
     without would give it pods that its author meant to keep out.
     """
+    return [
+        observed
+        for observed in sorted(autoscalers, key=_strength)
+        if observed.autoscaler.target is not None
+        and (selectors_enabled or not observed.autoscaler.selector)
+    ]
+
+
+def index_by_workload(
+    autoscalers: Iterable[ObservedAutoscaler], *, selectors_enabled: bool = True
+) -> AutoscalerIndex:
+    """The autoscalers by the workload they are for, so that a pod costs one lookup."""
     index: defaultdict[WorkloadName, list[ObservedAutoscaler]] = defaultdict(list)
-    for observed in sorted(autoscalers, key=_strength):
-        autoscaler = observed.autoscaler
-        if autoscaler.target is None or (autoscaler.selector and not selectors_enabled):
-            continue
-        target = autoscaler.target
-        index[WorkloadName(autoscaler.namespace, target.kind, target.name)].append(observed)
+    for observed in rank(autoscalers, selectors_enabled=selectors_enabled):
+        target = observed.autoscaler.target
+        # Without one it has no rank.
+        assert target is not None
+        name = WorkloadName(observed.autoscaler.namespace, target.kind, target.name)
+        index[name].append(observed)
     return dict(index)
 
 

@@ -72,14 +72,9 @@ def size_pod(
     return Sizing(tuple(_operations(pod, autoscaler.name, wishes)), misfits)
 
 
-def are_sized_alike(one: Pod, other: Pod) -> bool:
-    """Whether two pods get the same from the same autoscaler, as nothing else of them counts."""
-    return (
-        one.containers == other.containers
-        and one.annotations == other.annotations
-        and one.has_empty_annotations == other.has_empty_annotations
-        and one.envelope == other.envelope
-    )
+def likeness(pod: Pod) -> tuple[object, ...]:
+    """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
+    return pod.containers, pod.annotations, pod.has_empty_annotations, pod.envelope
 
 
 def resource_operations(

@@ -1,0 +1,95 @@
+"""New pods as a webhook is shown them: whose they are is read at once, the rest only if needed.
+
+Most new pods have no autoscaler, and most of those that have one were made from the same template
+as the last one. So there are three depths: the head, what tells one template from another, and the
+whole pod. Whatever decides about a pod's size must be part of the second, too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from trimtab.api.decoding import Wire, decode
+from trimtab.api.encoding import encode
+from trimtab.api.metadata import Owner, find_controller
+from trimtab.api.pods import decode_pod
+from trimtab.core.pods import Pod
+
+_NULL: Final = msgspec.Raw(b"null")
+_KEPT_HEADS: Final = 1024
+
+
+class _Metadata(Wire, frozen=True, kw_only=True):
+    labels: dict[str, str | None] | None = None
+    annotations: msgspec.Raw = _NULL
+    owner_references: tuple[Owner, ...] | None = None
+
+
+class _Head(Wire, frozen=True, kw_only=True):
+    metadata: _Metadata | None = None
+    spec: msgspec.Raw = _NULL
+    status: msgspec.Raw = _NULL
+
+
+class _Container(Wire, frozen=True, kw_only=True):
+    name: msgspec.Raw = _NULL
+    resources: msgspec.Raw = _NULL
+    resize_policy: msgspec.Raw = _NULL
+    restart_policy: msgspec.Raw = _NULL
+
+
+class _Spec(Wire, frozen=True, kw_only=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    resources: msgspec.Raw = _NULL
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    container_statuses: msgspec.Raw = _NULL
+    init_container_statuses: msgspec.Raw = _NULL
+
+
+_NO_METADATA: Final = _Metadata()
+_NO_SPEC: Final = _Spec()
+_NO_STATUS: Final = _Status()
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+_HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
+_SPEC_DECODER: Final = msgspec.json.Decoder(_Spec | None)
+_STATUS_DECODER: Final = msgspec.json.Decoder(_Status | None)
+
+
+class NewPod:
+    """A pod that is being created, read no further than anybody asks."""
+
+    def __init__(self, data: bytes, namespace: str) -> None:
+        """Read the head; the namespace is that of the request, whatever the pod's author wrote."""
+        self._data = data
+        self._source = decode(_HEAD_DECODER, data)
+        self._metadata = self._source.metadata or _NO_METADATA
+        self.labels = _texts(self._metadata.labels)
+        self.head = _head(namespace, self._metadata.owner_references)
+
+    def likeness(self) -> bytes:
+        """What is the same for two pods only if the same is decided about their sizes."""
+        spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
+        status = decode(_STATUS_DECODER, self._source.status) or _NO_STATUS
+        # Copied, so that who keeps it does not keep the whole request.
+        return encode((self._metadata.annotations, spec, status))
+
+    def read(self) -> Pod:
+        """The whole pod."""
+        return replace(decode_pod(self._data), namespace=self.head.namespace)
+
+
+# Pods of one owner come in bursts.
+@lru_cache(maxsize=_KEPT_HEADS)
+def _head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
+    return Pod(namespace, name="", owner=find_controller(references))
+
+
+def _texts(labels: dict[str, str | None] | None) -> Mapping[str, str]:
+    return {key: value or "" for key, value in labels.items()} if labels else _NO_LABELS

@@ -1,0 +1,83 @@
+"""New pods, read as far as somebody asks: what is not read decides nothing."""
+
+from contextlib import suppress
+
+import pytest
+from damage import VALUES, places, replaced
+from hypothesis import given
+from wire_examples import POD, Json, encoded
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.new_pods import NewPod
+from trimtab.api.pods import decode_pod
+from trimtab.core.patch import likeness
+
+
+def new_pod(given_object: Json) -> NewPod:
+    return NewPod(encoded(given_object), "default")
+
+
+def template(containers: Json) -> Json:
+    return {"metadata": {"name": "web-1"}, "spec": {"containers": containers}}
+
+
+@given(VALUES)
+def test_pods_that_look_alike_are_sized_alike(value: Json) -> None:
+    before = new_pod(POD)
+    for place in places(POD):
+        with suppress(DecodeError):
+            changed = new_pod(replaced(POD, place, value))
+            if changed.likeness() == before.likeness():
+                assert likeness(changed.read()) == likeness(before.read())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"metadata": {"name": "web-2", "uid": "u-2"}}, id="another name"),
+        pytest.param(
+            {"metadata": {"name": "web-2", "labels": {"pod-index": "2"}}}, id="another label"
+        ),
+        pytest.param({"status": {"phase": "Pending"}}, id="a phase"),
+        pytest.param(
+            template(
+                [
+                    {
+                        "name": "app",
+                        "volumeMounts": [{"name": "kube-api-access-x7k2p", "mountPath": "/a"}],
+                        "resources": {"requests": {"cpu": "1"}},
+                    }
+                ]
+            ),
+            id="the volume that the API server names for each pod",
+        ),
+    ],
+)
+def test_pods_of_one_template_look_alike(change: Json) -> None:
+    first = template([{"name": "app", "resources": {"requests": {"cpu": "1"}}}])
+
+    assert new_pod({**first, **change}).likeness() == new_pod(first).likeness()
+
+
+def test_quantities_that_only_a_float_cannot_tell_apart_do_not_look_alike() -> None:
+    less, more = (
+        b'{"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": %b}}}]}}' % cpu
+        for cpu in (b"0.1", b"0.1000000000000000001")
+    )
+
+    assert NewPod(less, "default").likeness() != NewPod(more, "default").likeness()
+
+
+def test_the_head_says_whose_the_pod_is_where_the_request_says_it_is() -> None:
+    whole = decode_pod(encoded(POD))
+    found = NewPod(encoded(POD), "elsewhere")
+
+    assert (found.head.namespace, found.head.owner) == ("elsewhere", whole.owner)
+    assert found.labels == whole.labels
+    assert found.read().namespace == "elsewhere"
+
+
+def test_what_tells_templates_apart_holds_on_to_nothing_else() -> None:
+    long = template([{"name": "app", "command": ["x" * 100_000]}])
+
+    assert len(new_pod(long).likeness()) < 1000

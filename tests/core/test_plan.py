@@ -262,7 +262,7 @@ def test_what_changes_comes_before_what_is_held() -> None:
 
     outcomes = planned(snapshot_of(pods, boosting(UP, mode=UpdateMode.RECREATE)))
 
-    assert told(outcomes) == ["Unboost", "Evict", "BudgetSpent", "InsideBounds"]
+    assert told(outcomes) == ["Unboost", "Evict", "Evict", "InsideBounds"]
 
 
 def test_f16_without_an_admission_controller_nobody_is_evicted() -> None:

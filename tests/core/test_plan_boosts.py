@@ -1,6 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from makers import (
@@ -21,9 +21,10 @@ from trimtab.core.autoscalers import Autoscaler, Condition, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Outcome, Unboost, Wanted
+from trimtab.core.outcomes import Hold, Outcome, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resizing import ResizeMemory
+from trimtab.core.resources import Resources
 from trimtab.core.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
@@ -231,9 +232,14 @@ def test_a_boost_that_was_ended_is_not_ended_again_while_the_view_still_shows_it
     [
         pytest.param(boosted(ready=minutes(2), phase=PodPhase.PENDING), "PodPending", id="pending"),
         pytest.param(
-            boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
+            boosted(ready=minutes(2), resize=ResizeState.IN_PROGRESS),
             "ResizeInProgress",
             id="another resize is under way",
+        ),
+        pytest.param(
+            boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
+            "Unboost",
+            id="another resize is put off",
         ),
         pytest.param(boosted(ready=minutes(2), owner=None), "Unboost", id="a pod that nobody owns"),
     ],
@@ -242,27 +248,19 @@ def test_what_the_end_of_a_boost_waits_for(pod: Pod, expected: str) -> None:
     assert told(planned(snapshot_of([pod], boosting(UP)))) == [expected]
 
 
-def test_the_ends_of_boosts_keep_to_the_budget() -> None:
-    pods = [boosted(ready=minutes(2), name=f"web-{index}") for index in range(4)]
+def test_boosts_end_without_budget_for_they_disturb_nobody() -> None:
+    pods = [boosted(ready=minutes(2), name=f"web-{index}") for index in range(3)]
+    waiting = boosted(name="web-3", phase=PodPhase.PENDING)
 
-    outcomes = planned(snapshot_of(pods, boosting(UP)))
+    outcomes = planned(snapshot_of([*pods, waiting], boosting(UP)))
 
-    assert told(outcomes) == ["Unboost"] * 2 + ["BudgetSpent"] * 2
-
-
-def test_past_the_hard_limit_no_budget_keeps_a_boost() -> None:
-    pods = [boosted(age=hours(1), name=f"web-{index}") for index in range(4)]
-
-    assert told(planned(snapshot_of(pods, boosting(UP)))) == ["Unboost"] * 4
+    assert told(outcomes) == ["Unboost"] * 3 + ["BoostActive"]
 
 
-def test_past_the_hard_limit_no_budget_keeps_the_boost_of_a_ready_pod() -> None:
-    pods = [
-        boosted(ready=minutes(50), age=hours(1), name=f"web-{index}", phase=phase)
-        for index, phase in enumerate([PodPhase.RUNNING, PodPhase.PENDING, PodPhase.PENDING])
-    ]
+def test_d8_past_the_hard_limit_the_boost_of_a_pod_that_does_not_even_run_ends() -> None:
+    pod = boosted(age=hours(1), phase=PodPhase.PENDING, node_name="node-1")
 
-    assert told(planned(snapshot_of(pods, boosting(UP)))) == ["Unboost", *["PodPending"] * 2]
+    assert told(planned(snapshot_of([pod], boosting(UP)))) == ["Unboost"]
 
 
 @pytest.mark.parametrize(
@@ -318,3 +316,162 @@ def test_with_the_gate_off_a_boosted_pod_is_like_any_other() -> None:
     outcomes = planned(snapshot_of(pods, boosting(UP)), settings)
 
     assert sorted(told(outcomes)) == ["BudgetSpent", "Resize"]
+
+
+def causes(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """By pod why its boost ends."""
+    return {each.pod.name: each.cause.value for each in outcomes if isinstance(each, Unboost)}
+
+
+@pytest.mark.parametrize(
+    ("pod", "autoscaler", "expected"),
+    [
+        pytest.param(boosted(ready=minutes(2)), boosting(UP), "BoostOver", id="its time is over"),
+        pytest.param(boosted(age=hours(1)), boosting(UP), "BoostTooLong", id="never ready"),
+        pytest.param(
+            boosted(ready=minutes(0)), an_autoscaler(UP), "BoostUnwanted", id="no boost any more"
+        ),
+        pytest.param(boosted(ready=minutes(0)), None, "BoostUnwanted", id="no autoscaler any more"),
+        pytest.param(
+            boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - minutes(1)),
+            boosting(UP),
+            "BoostUnschedulable",
+            id="no node has room for it",
+        ),
+    ],
+)
+def test_the_plan_says_why_a_boost_ends(
+    pod: Pod, autoscaler: Autoscaler | None, expected: str
+) -> None:
+    governors = () if autoscaler is None else (autoscaler,)
+
+    assert causes(planned(snapshot_of([pod], *governors))) == {"web-0": expected}
+
+
+@pytest.mark.parametrize(
+    ("governors", "expected"),
+    [
+        pytest.param((), "Unboost", id="its autoscaler is gone"),
+        pytest.param((an_autoscaler(UP),), "Unboost", id="its autoscaler boosts no more"),
+        pytest.param((boosting(UP),), "BoostActive", id="it is still wanted"),
+    ],
+)
+def test_f25_without_a_hard_limit_a_boost_that_nobody_wants_ends_all_the_same(
+    governors: tuple[Autoscaler, ...], expected: str
+) -> None:
+    snapshot = snapshot_of([boosted(age=hours(1))], *governors)
+
+    assert told(planned(snapshot, PlanSettings(max_boost_duration=None))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("pod", "until"),
+    [
+        pytest.param(
+            boosted(ready=minutes(0.5)), NOW + minutes(0.5), id="the duration after readiness"
+        ),
+        pytest.param(boosted(age=minutes(5)), NOW + minutes(25), id="the hard limit"),
+        pytest.param(
+            boosted(ready=minutes(0.5), age=minutes(29.75)),
+            NOW + minutes(0.25),
+            id="whichever comes first",
+        ),
+        pytest.param(
+            boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - timedelta(seconds=2)),
+            NOW + timedelta(seconds=3),
+            id="a little patience with the scheduler",
+        ),
+    ],
+)
+def test_a_boost_that_lasts_says_until_when(pod: Pod, until: datetime) -> None:
+    (hold,) = planned(snapshot_of([pod], boosting(UP)))
+
+    assert isinstance(hold, Hold)
+    assert hold.reason.value == "BoostActive"
+    assert hold.until == until
+
+
+def test_d9_a_failed_end_says_when_it_is_tried_again() -> None:
+    pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
+    memory = {(pod.uid, autoscaler.identity): PodMemory(unboost=Retry(4, NOW + minutes(8)))}
+    (hold,) = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
+
+    assert isinstance(hold, Hold)
+    assert hold.until == NOW + minutes(8)
+
+
+def test_f26_a_boost_for_which_there_is_no_room_ends_before_anybody_adds_a_node() -> None:
+    pod = boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - timedelta(seconds=5))
+    outcomes = planned(snapshot_of([pod], boosting(UP, mode=UpdateMode.OFF)))
+
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
+
+
+def test_boosts_that_are_too_many_on_a_node_end_at_once() -> None:
+    pods = [boosted(name=f"web-{index}", node_name="node-1") for index in range(3)]
+    crowded = frozenset({"uid-web-2"})
+
+    outcomes = planned(snapshot_of(pods, boosting(UP), crowded=crowded))
+
+    assert causes(outcomes) == {"web-2": "BoostsCrowded"}
+    assert told(outcomes) == ["Unboost", "BoostActive", "BoostActive"]
+
+
+def stuck(resize: ResizeState, spec: Resources, status: Resources) -> Pod:
+    """A pod whose boost was ended along with other changes, which its node cannot make."""
+    container = a_container(requests=spec, limits=spec, status=Allocation(status, status))
+    return replace(a_pod(container), ready_since=NOW - minutes(2), resize=resize)
+
+
+@pytest.mark.parametrize(
+    ("resize", "spec", "expected"),
+    [
+        pytest.param(
+            ResizeState.DEFERRED,
+            amounts(100, 900 * MIB),
+            amounts(100, 500 * MIB),
+            id="there is no room for more memory",
+        ),
+        pytest.param(
+            ResizeState.INFEASIBLE,
+            amounts(9000, 500 * MIB),
+            amounts(400, 500 * MIB),
+            id="there never is so much cpu",
+        ),
+        pytest.param(
+            ResizeState.ERROR,
+            amounts(100, 50 * MIB),
+            amounts(100, 500 * MIB),
+            id="it uses more memory than its new limit",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", list(UpdateMode))
+def test_d9_an_end_that_a_node_puts_off_takes_back_only_the_boost_and_never_evicts(
+    resize: ResizeState, spec: Resources, expected: Resources, mode: UpdateMode
+) -> None:
+    pod, autoscaler = stuck(resize, spec, amounts(400, 500 * MIB)), boosting(UP, mode=mode)
+    memory = PodMemory(
+        ResizeMemory(resize_since=NOW - hours(9)),
+        last_updated_at=NOW - hours(9),
+        unboosted=frozenset({"app"}),
+    )
+    outcomes = planned(
+        snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory})
+    )
+
+    assert causes(outcomes) == {"web-0": "BoostStuck"}
+    assert unboosted_to(outcomes) == {"app": Allocation(expected, expected)}
+
+
+def test_a_marked_pod_whose_resize_is_put_off_goes_back_without_growing() -> None:
+    has = amounts(400, 100 * MIB)
+    pod = replace(
+        boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
+        containers=(a_container(requests=has, status=Allocation(has)),),
+    )
+    grown = boosting(a_recommendation(target=amounts(200, 500 * MIB)))
+
+    assert unboosted_to(planned(snapshot_of([pod], grown))) == {
+        "app": Allocation(amounts(200, 100 * MIB), {})
+    }

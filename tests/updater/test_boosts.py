@@ -1,20 +1,29 @@
-"""Ends of startup boosts that do not succeed at once."""
+"""Ends of startup boosts: in time, without a tick, and told where they do not succeed at once."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from makers import MIB, a_container, amounts, minutes
-from updater.scenes import UP, an_updater, cpu, holds
+from updater.scenes import UNPACED, UP, an_updater, cpu, holds
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.api.statuses import Status
 from trimtab.cluster.errors import ApiError, InvalidError
-from trimtab.core.autoscalers import CpuBoost, UpdateMode
-from trimtab.core.boost import annotation_name, format_original
+from trimtab.core.autoscalers import ContainerPolicy, CpuBoost, UpdateMode
+from trimtab.core.boost import annotation_name, boosted_containers, format_original
+from trimtab.core.pacing import PaceSettings
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.updater.settings import UpdaterSettings
 
 MARK = annotation_name("app")
+EITHER = UpdateMode.IN_PLACE_OR_RECREATE
+SMALL = amounts(100, 100 * MIB)
+LARGE = amounts(400, 100 * MIB)
+SOON = timedelta(seconds=2)
 
 
 def boost(cluster: SmallCluster) -> None:
@@ -68,5 +77,279 @@ def test_a_resize_stands_even_if_the_pod_cannot_be_marked() -> None:
 
         assert report.done("Resize") == 1
         assert cpu(cluster) == [100, 500]
+
+    run_virtually(scene())
+
+
+class Stage:
+    """A Deployment whose pods are boosted and not ready yet, under an updater that runs."""
+
+    def __init__(
+        self, *, replicas: int = 2, settings: UpdaterSettings = UNPACED, **autoscaler: object
+    ) -> None:
+        self.cluster = SmallCluster()
+        self.cluster.deploy(replicas=replicas)
+        usual: dict[str, object] = {"mode": EITHER, "boost": CpuBoost(factor=4)}
+        self.cluster.autoscale(**(usual | autoscaler))  # type: ignore[arg-type]
+        for pod in self.cluster.pods_of("web"):
+            self.change(pod.name, **boosted_fields("app"))
+        self.updater = an_updater(self.cluster, settings)
+        self._running = asyncio.create_task(self.updater.run())
+
+    def change(self, name: str, **fields: object) -> Pod:
+        """Change something about a pod."""
+        found = next(pod for pod in self.cluster.truth.values() if pod.name == name)
+        return self.cluster.put(replace(found, **fields))  # type: ignore[arg-type]
+
+    def turn_ready(self, name: str = "web-0") -> None:
+        self.change(name, ready_since=self.cluster.clock.now())
+
+    async def wait(self, span: timedelta) -> None:
+        await asyncio.sleep(span.total_seconds())
+
+    def boosted(self) -> dict[str, tuple[str, ...]]:
+        """By pod its containers that are boosted."""
+        found = {pod.name: boosted_containers(pod) for pod in self.cluster.truth.values()}
+        return {name: containers for name, containers in found.items() if containers}
+
+    async def end(self) -> None:
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+
+
+def boosted_fields(*names: str) -> dict[str, object]:
+    """What makes a pod boosted, and not ready yet."""
+    return {
+        "containers": tuple(
+            a_container(name, index=index, requests=LARGE, status=Allocation(LARGE))
+            for index, name in enumerate(names)
+        ),
+        "annotations": {
+            annotation_name(name): format_original(Allocation(SMALL)) for name in names
+        },
+        "ready_since": None,
+    }
+
+
+def test_a_boost_with_a_duration_ends_a_second_after_it_without_a_tick() -> None:
+    async def scene() -> None:
+        stage = Stage(boost=CpuBoost(factor=4, duration=timedelta(seconds=25)))
+        await stage.wait(timedelta(seconds=62))
+        stage.turn_ready()
+        await stage.wait(timedelta(seconds=24))
+        before = stage.boosted()
+        await stage.wait(SOON)
+        after = stage.boosted()
+        await stage.end()
+
+        assert before.keys() == {"web-0", "web-1"}
+        assert after.keys() == {"web-1"}
+        assert cpu(stage.cluster) == [100, 400]
+
+    run_virtually(scene())
+
+
+def test_containers_with_different_durations_lose_their_boosts_one_after_the_other() -> None:
+    async def scene() -> None:
+        slow = ContainerPolicy("slow", boost=CpuBoost(factor=4, duration=timedelta(seconds=40)))
+        stage = Stage(
+            boost=CpuBoost(factor=4, duration=timedelta(seconds=20)), policies=(slow,), replicas=1
+        )
+        stage.change("web-0", **boosted_fields("quick", "slow"))
+        await stage.wait(timedelta(seconds=2))
+        stage.turn_ready()
+        seen = []
+        for span in (19, 2, 18, 2):
+            await stage.wait(timedelta(seconds=span))
+            seen.append(stage.boosted().get("web-0", ()))
+        await stage.end()
+
+        assert seen == [("quick", "slow"), ("slow",), ("slow",), ()]
+        assert cpu(stage.cluster) == [100, 100]
+
+    run_virtually(scene())
+
+
+def test_a_storm_of_boosts_ends_in_seconds_however_slow_evictions_are() -> None:
+    async def scene() -> None:
+        slow = replace(UNPACED, pace=PaceSettings(per_second=0.01, burst=1))
+        stage = Stage(replicas=60, settings=slow)
+        await stage.wait(timedelta(seconds=5))
+        for pod in stage.cluster.pods_of("web"):
+            stage.turn_ready(pod.name)
+        await stage.wait(SOON)
+        left = stage.boosted()
+        await stage.end()
+
+        assert left == {}
+
+    run_virtually(scene())
+
+
+def test_f25_readiness_that_flaps_does_not_prolong_a_boost_past_its_hard_limit() -> None:
+    async def scene() -> None:
+        stage = Stage(boost=CpuBoost(factor=4, duration=minutes(2)), replicas=1)
+        for _ in range(29):
+            stage.turn_ready()
+            await stage.wait(timedelta(seconds=30))
+            stage.change("web-0", ready_since=None)
+            await stage.wait(timedelta(seconds=30))
+        before = stage.boosted()
+        await stage.wait(minutes(1) + SOON)
+        after = stage.boosted()
+        await stage.end()
+
+        assert before.keys() == {"web-0"}
+        assert after == {}
+        assert stage.cluster.requests["evict"] == 0
+
+    run_virtually(scene())
+
+
+def test_d8_a_pod_that_never_gets_ready_loses_its_boost_at_the_hard_limit() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.wait(minutes(29.9))
+        before = stage.boosted()
+        await stage.wait(timedelta(seconds=8))
+        after = stage.boosted()
+        await stage.end()
+
+        assert before.keys() == {"web-0", "web-1"}
+        assert after == {}
+
+    run_virtually(scene())
+
+
+def drop_autoscaler(stage: Stage) -> None:
+    stage.cluster.drop_autoscaler()
+
+
+def lose_boost(stage: Stage) -> None:
+    stage.cluster.autoscale(boost=None)
+
+
+def lose_labels(stage: Stage) -> None:
+    for pod in stage.cluster.pods_of("web"):
+        stage.change(pod.name, labels={"app": "web", "was": "web"})
+    stage.cluster.drop_autoscaler()
+
+
+@pytest.mark.parametrize("ready", [True, False], ids=["ready", "never ready"])
+@pytest.mark.parametrize("limit", [minutes(30), None], ids=["a hard limit", "no hard limit"])
+@pytest.mark.parametrize("disown", [drop_autoscaler, lose_boost, lose_labels])
+def test_f25_no_pod_stays_boosted_that_no_autoscaler_boosts_any_more(
+    disown: Callable[[Stage], None], limit: timedelta | None, *, ready: bool
+) -> None:
+    async def scene() -> None:
+        settings = replace(UNPACED, plan=replace(UNPACED.plan, max_boost_duration=limit))
+        stage = Stage(boost=CpuBoost(factor=4, duration=minutes(900)), settings=settings)
+        await stage.wait(timedelta(seconds=10))
+        if ready:
+            stage.turn_ready("web-0")
+            stage.turn_ready("web-1")
+        disown(stage)
+        await stage.wait(minutes(2) if ready else minutes(31))
+        left = stage.boosted()
+        await stage.end()
+
+        assert left == {}
+        assert cpu(stage.cluster) == [100, 100]
+        assert stage.cluster.requests["evict"] == 0
+
+    run_virtually(scene())
+
+
+def test_d9_an_end_that_is_always_refused_is_tried_ever_less_often() -> None:
+    async def scene() -> None:
+        stage = Stage(replicas=1)
+        stage.cluster.refusals["resize"] = [InvalidError("x", Status()) for _ in range(100)]
+        stage.turn_ready()
+        tries = []
+        for span in (minutes(1), minutes(59), minutes(60), minutes(120)):
+            before = stage.cluster.requests["resize"]
+            await stage.wait(span)
+            tries.append(stage.cluster.requests["resize"] - before)
+        why = holds(stage.updater)
+        await stage.end()
+
+        assert tries == [3, 6, 1, 1]
+        assert why == {"web-0": "UnboostDelayed"}
+        assert stage.cluster.requests["evict"] == 0
+        assert {each.reason for each in stage.cluster.events} == {"StartupBoostNotEnded"}
+
+    run_virtually(scene())
+
+
+def test_a_failed_end_is_tried_again_in_time_without_a_tick() -> None:
+    async def scene() -> None:
+        stage = Stage(replicas=1)
+        await stage.wait(timedelta(seconds=61))
+        stage.cluster.refusals["resize"] = [InvalidError("x", Status())]
+        stage.turn_ready()
+        await stage.wait(timedelta(seconds=9))
+        before = stage.boosted()
+        await stage.wait(timedelta(seconds=3))
+        after = stage.boosted()
+        await stage.end()
+
+        assert before
+        assert after == {}
+
+    run_virtually(scene())
+
+
+def test_d9_an_end_that_the_node_puts_off_takes_back_the_boost_alone_within_seconds() -> None:
+    async def scene() -> None:
+        stage = Stage(replicas=1)
+        stage.cluster.autoscale(UP, mode=EITHER, min_replicas=1)
+        stage.cluster.is_kubelet_quick = False
+        stage.turn_ready()
+        await stage.wait(SOON)
+        asked = cpu(stage.cluster)
+        stage.change("web-0", resize=ResizeState.DEFERRED)
+        await stage.wait(SOON)
+        (pod,) = stage.cluster.pods_of("web")
+        await stage.wait(minutes(4))
+        await stage.end()
+
+        assert asked == [500]
+        assert pod.containers[0].spec.requests == LARGE
+        assert stage.cluster.requests["evict"] == 0
+
+    run_virtually(scene())
+
+
+def test_f26_a_boosted_pod_that_fits_nowhere_gets_its_usual_size_before_a_node_is_added() -> None:
+    async def scene() -> None:
+        stage = Stage()
+        await stage.wait(timedelta(seconds=61))
+        now: datetime = stage.cluster.clock.now()
+        stage.change("web-0", phase=PodPhase.PENDING, unschedulable_since=now)
+        await stage.wait(timedelta(seconds=4))
+        before = stage.boosted()
+        await stage.wait(SOON)
+        after = stage.boosted()
+        await stage.end()
+
+        assert before.keys() == {"web-0", "web-1"}
+        assert after.keys() == {"web-1"}
+
+    run_virtually(scene())
+
+
+def test_of_a_node_the_youngest_pods_beyond_the_allowed_number_lose_their_boosts() -> None:
+    async def scene() -> None:
+        stage = Stage(replicas=5, settings=replace(UNPACED, max_boosted_per_node=2))
+        await stage.wait(timedelta(seconds=61))
+        for number in range(5):
+            created = stage.cluster.clock.now() - timedelta(seconds=number)
+            node = "busy" if number else "free"
+            stage.change(f"web-{number}", node_name=node, created_at=created)
+        await stage.wait(SOON)
+        left = stage.boosted()
+        await stage.end()
+
+        assert left.keys() == {"web-0", "web-3", "web-4"}
 
     run_virtually(scene())

@@ -139,6 +139,7 @@ def decode_pod(data: bytes) -> Pod:
         resize=_resize_state(conditions),
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
+        unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
         envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
     )
 
@@ -246,6 +247,14 @@ def _convert_termination(state: _State, path: str) -> Termination | None:
 def _ready_since(conditions: tuple[_Condition, ...]) -> datetime | None:
     for index, condition in enumerate(conditions):
         if condition.type == "Ready" and condition.status == "True":
+            path = f"status.conditions[{index}].lastTransitionTime"
+            return decode_time(condition.last_transition_time, path) or ZERO_TIME
+    return None
+
+
+def _unschedulable_since(conditions: tuple[_Condition, ...]) -> datetime | None:
+    for index, condition in enumerate(conditions):
+        if condition.type == "PodScheduled" and condition.reason == "Unschedulable":
             path = f"status.conditions[{index}].lastTransitionTime"
             return decode_time(condition.last_transition_time, path) or ZERO_TIME
     return None

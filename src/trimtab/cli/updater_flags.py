@@ -89,6 +89,8 @@ class CareFlags:
     """How long a pod must have its autoscaler before that one may shrink it."""
     max_boost_duration: Span = timedelta(minutes=30)
     """How long a startup boost may last at most; 0 for any time."""
+    max_boosted_pods_per_node: Whole = 0
+    """Beyond so many pods of a node the boosts of the youngest end at once; 0 for any number."""
     max_misses: Whole = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     surge_margin: Number = 0.3
@@ -145,6 +147,7 @@ def to_settings(
         admission_lease_namespace=place or usual.admission_lease_namespace,
         admission_lease_timeout=loop.admission_controller_status_lease_timeout,
         caps_to_nodes=flags.care.cap_to_largest_node,
+        max_boosted_per_node=flags.care.max_boosted_pods_per_node,
         concurrency=flags.care.update_worker_count,
     )
 

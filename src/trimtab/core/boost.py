@@ -4,6 +4,7 @@ A boosted container carries an annotation with what its pod spec asked for; the 
 makes it boosted, and its CPU is what a boost that ends goes back to.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -20,6 +21,9 @@ from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)
 """`--max-boost-duration`: how long after its start a pod may stay boosted; 0 for ever (D8)."""
+
+UNSCHEDULABLE_FOR: Final = timedelta(seconds=5)
+"""How long there may be no room for a boosted pod: before anybody adds a node for it (F26)."""
 
 _LEAST_MILLICORES: Final = 1
 """A request cannot be taken away in place, and zero might change the pod's QoS class."""
@@ -123,6 +127,34 @@ def expired_boosts(
         if (end := boost_ends(pod, boost_duration(autoscaler, name), max_duration)) is not None
         and end <= now
     )
+
+
+def next_boost_end(
+    pod: Pod,
+    autoscaler: Autoscaler | None,
+    now: datetime,
+    max_duration: timedelta | None = MAX_BOOST_DURATION,
+) -> datetime | None:
+    """The next moment at which a boost of the pod ends by itself, as far as can be told now."""
+    ends = [
+        boost_ends(pod, boost_duration(autoscaler, name), max_duration)
+        for name in boosted_containers(pod)
+    ]
+    if pod.unschedulable_since is not None:
+        ends.append(_later(pod.unschedulable_since, UNSCHEDULABLE_FOR))
+    return min((end for end in ends if end is not None and end > now), default=None)
+
+
+def finds_no_room(pod: Pod, now: datetime) -> bool:
+    """Whether there has been no node for the pod for too long."""
+    since = pod.unschedulable_since
+    return since is not None and now - since >= UNSCHEDULABLE_FOR
+
+
+def crowded_out(pods: Iterable[Pod], most: int) -> frozenset[str]:
+    """Of the boosted pods of one node the uids of those that are too many: the youngest."""
+    ranked = sorted(pods, key=lambda pod: (pod.created_at or _END_OF_TIME, pod.namespace, pod.name))
+    return frozenset(pod.uid for pod in ranked[most:])
 
 
 def boost_duration(autoscaler: Autoscaler | None, container_name: str) -> timedelta:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from typing import TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
@@ -36,6 +38,23 @@ class Resize:
     quick_oom: bool = False
 
 
+class EndOfBoost(StrEnum):
+    """Why a startup boost ends; the value names it to users."""
+
+    OVER = "BoostOver"
+    """The pod is ready, and the boost's duration has passed since."""
+    HARD_LIMIT = "BoostTooLong"
+    """It started so long ago that no boost of it may last (D8)."""
+    UNWANTED = "BoostUnwanted"
+    """No autoscaler governs the pod any more, or the one that does boosts it no more."""
+    UNSCHEDULABLE = "BoostUnschedulable"
+    """There is no room for the boosted pod on any node (F26)."""
+    CROWDED = "BoostsCrowded"
+    """More pods of its node are boosted than may be."""
+    STUCK = "BoostStuck"
+    """Its node cannot do all that was asked for along with the end; now only the boost ends."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unboost:
     """The startup boost of some containers ends."""
@@ -46,6 +65,7 @@ class Unboost:
     containers: tuple[str, ...]
     """The containers whose boost is over: their annotations go."""
     wanted: Wanted
+    cause: EndOfBoost = field(default=EndOfBoost.OVER, compare=False)
 
 
 Act: TypeAlias = Evict | Resize | Unboost
@@ -65,6 +85,8 @@ class Hold:
     """What would be done but for the reason, where that was decided."""
     wanted: Wanted | None = field(default=None, compare=False)
     """What its containers should have, of a pod that is held although it wants a change."""
+    until: datetime | None = field(default=None, compare=False)
+    """When another look is worth it although nothing happens, where that is known."""
 
 
 Outcome: TypeAlias = Act | Hold

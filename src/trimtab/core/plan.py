@@ -11,31 +11,28 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from trimtab.core import annotations, disruption, quotas, resizing, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings, distrust, only_grows
+from trimtab.core import annotations, disruption, quotas, resizing, unboosting, urgency
+from trimtab.core.assessment import Candidate, Context, PlanSettings
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
-from trimtab.core.boost import boosted_containers, expired_boosts, is_overdue
+from trimtab.core.boost import boosted_containers
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.known_pods import KnownPods, LivePods
+from trimtab.core.known_pods import KnownPod, KnownPods, LivePods
 from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
-from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory, Snapshot
+from trimtab.core.snapshot import Snapshot
+from trimtab.core.unboosting import BoostEnd
 from trimtab.core.wanted import (
-    growing_but_for_cpu,
     only_growing,
-    wanted_after_boost,
     wanted_by_autoscaler,
 )
 
 _RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-# In these a boost that ends brings the other containers up to date as well.
-_SIZING_MODES: Final = (*_RESIZING_MODES, UpdateMode.RECREATE, UpdateMode.AUTO)
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
@@ -51,18 +48,6 @@ class _Spent:
     """By topmost workload the pods that shall have a successor."""
     claimed: defaultdict[str, Counter[Claim]] = field(default_factory=lambda: defaultdict(Counter))
     """By namespace what successors will ask for beyond what there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class _BoostEnd:
-    """A pod with a boost that is over."""
-
-    pod: Pod
-    autoscaler: Autoscaler | None
-    containers: tuple[str, ...]
-    memory: PodMemory
-    is_overdue: bool
-    """Whether it lasted longer than any boost may."""
 
 
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
@@ -97,7 +82,7 @@ class Planner:
         self._boosted = live.boosted
         context = Context(snapshot, settings, self._count_groups(live, snapshot), now)
         assessments = self._assess_all(live, context)
-        ends = [each for each in assessments if isinstance(each, _BoostEnd)]
+        ends = [each for each in assessments if isinstance(each, BoostEnd)]
         candidates = [each for each in assessments if isinstance(each, Candidate)]
         holds = [each for each in assessments if isinstance(each, Hold)]
         moving, surging = self._split_surge(candidates, holds, context)
@@ -162,17 +147,19 @@ class Planner:
 
     def _assess_all(
         self, live: LivePods, context: Context
-    ) -> Sequence[Candidate | _BoostEnd | Hold | None]:
+    ) -> Sequence[Candidate | BoostEnd | Hold | None]:
         """What is found about each live pod; None where no autoscaler governs it."""
         gates = context.settings.gates
         autoscalers = self._known.recognise(context.snapshot)
         index = index_by_workload(autoscalers, selectors_enabled=gates.pod_selector)
         self._known.renew_bases(live, index, context)
         found = self._findings.renew(live, index, context)
-        if not live.boosted or not gates.cpu_startup_boost:
+        if not gates.cpu_startup_boost:
             return found
         return [
-            _assess_boost(known.observed, index, context) if known.is_boosted else assessment
+            (_assess_end(known, index, context) or assessment)
+            if known.is_boosted or known.observed.pod.resize is not None
+            else assessment
             for known, assessment in zip(live.pods, found, strict=True)
         ]
 
@@ -191,26 +178,14 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
     return _share(found, {each.pod.uid for each in found if boosted_containers(each.pod)})[0]
 
 
-def _assess_boost(
-    observed: ObservedPod, index: AutoscalerIndex, context: Context
-) -> _BoostEnd | Hold:
-    pod, settings = observed.pod, context.settings
-    autoscaler = governor_of(index, observed.workload, pod.labels)
-    expired = expired_boosts(
-        pod,
-        autoscaler,
-        context.now,
-        gates=settings.gates,
-        max_duration=settings.max_boost_duration,
-    )
-    name = None if autoscaler is None else autoscaler.identity
-    overdue = is_overdue(pod, context.now, settings.max_boost_duration)
-    # Who cannot see the autoscaler cannot know how long the boost shall last either.
-    unclear = autoscaler is None and observed.is_in_doubt and not overdue
-    if not expired or unclear:
-        return Hold(pod, name, HoldReason.BOOST_ACTIVE)
-    memory = context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY)
-    return _BoostEnd(pod, autoscaler, expired, memory, is_overdue=overdue)
+def _assess_end(
+    known: KnownPod, index: AutoscalerIndex, context: Context
+) -> BoostEnd | Hold | None:
+    observed = known.observed
+    autoscaler = governor_of(index, observed.workload, observed.pod.labels)
+    if known.is_boosted:
+        return unboosting.assess_boost(observed, autoscaler, context)
+    return unboosting.assess_stuck(observed, autoscaler, context)
 
 
 def _share(assessed: Iterable[Candidate | Outcome], boosted: Container[str]) -> tuple[float, int]:
@@ -240,63 +215,16 @@ def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) ->
     return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, change, withheld=outcome)
 
 
-def _choose_unboost(end: _BoostEnd, context: Context, spent: _Spent) -> Unboost | Hold:
-    name = None if end.autoscaler is None else end.autoscaler.identity
-    if (reason := _unboost_hold(end, context, spent)) is not None:
-        return Hold(end.pod, name, reason)
-    _spend(end.pod, spent)
-    return Unboost(end.pod, name, end.containers, _wanted_at_end(end, context))
-
-
-def _wanted_at_end(end: _BoostEnd, context: Context) -> Wanted:
-    pod, autoscaler = end.pod, end.autoscaler
-    if autoscaler is None or not autoscaler.recommendation or distrust(pod, autoscaler):
-        return wanted_after_boost(pod, end.containers, {}, others=False)
-    recommended = _recommended_at_end(end, autoscaler, context)
-    if only_grows(autoscaler, context.settings):
-        recommended = growing_but_for_cpu(pod, end.containers, recommended)
-    others = autoscaler.mode in _SIZING_MODES
-    possible = without_misfits(
-        pod, wanted_after_boost(pod, end.containers, recommended, others=others)
-    )
-    # What does not fit in the resources of the pod goes back to its spec, which always fits.
-    return wanted_after_boost(pod, end.containers, possible, others=others)
-
-
-def _recommended_at_end(end: _BoostEnd, autoscaler: Autoscaler, context: Context) -> Wanted:
-    wanted = wanted_by_autoscaler(end.pod, autoscaler, context.limit_ranges_of(end.pod))
-    known = {entry.container_name for entry in autoscaler.recommendation or ()}
-    # Under a limit range of the pod what a container has now stands in for a recommendation; of a
-    # boosted one that is the boost itself.
-    return {
-        name: allocation
-        for name, allocation in wanted.items()
-        if name in known or name not in end.containers
-    }
-
-
-def _unboost_hold(end: _BoostEnd, context: Context, spent: _Spent) -> HoldReason | None:
-    pod = end.pod
-    if pod.phase is PodPhase.PENDING:
-        return HoldReason.POD_PENDING
-    if end.memory.unboosted.issuperset(end.containers) or _waits_for_resize(end, context.now):
-        return HoldReason.RESIZE_IN_PROGRESS
-    if not end.memory.unboost.is_due(context.now):
-        return HoldReason.UNBOOST_DELAYED
-    group = context.group_of(pod)
-    uncounted = group is None or group.configured is None
-    if not resizing.restarts_containers(pod) and (end.is_overdue or uncounted):
-        # Giving CPU back disturbs nobody, and a boost must not last for ever (D8).
-        return None
-    owner = disruption.owner_of(pod)
-    return None if _is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
-
-
-def _waits_for_resize(end: _BoostEnd, now: datetime) -> bool:
-    if not end.is_overdue:
-        return end.pod.resize is not None
-    # A resize that is refused or put off may stay so for good, but no boost may (D8).
-    return resizing.is_in_progress(end.pod, end.memory.resize, now)
+def _choose_unboost(end: BoostEnd, context: Context, spent: _Spent) -> Unboost | Hold:
+    reason = unboosting.reason_to_wait(end, context.now)
+    if reason is None and not end.is_free:
+        owner = disruption.owner_of(end.pod)
+        reason = None if _is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
+    if reason is not None:
+        return unboosting.hold_boost(end, reason)
+    if not end.is_free:
+        _spend(end.pod, spent)
+    return unboosting.end_boost(end, context)
 
 
 def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Resize | Hold:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from trimtab.core.resources import Resources
 
@@ -41,6 +41,17 @@ class ResizeState(StrEnum):
     ERROR = "Error"
     IN_PROGRESS_UNKNOWN = "InProgressUnknown"
     """PodResizeInProgress is True with a reason or message other than Error."""
+
+
+PUT_OFF: Final = frozenset(
+    {
+        ResizeState.DEFERRED,
+        ResizeState.INFEASIBLE,
+        ResizeState.PENDING_UNKNOWN,
+        ResizeState.ERROR,
+    }
+)
+"""The states in which a kubelet is not at work on a resize that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +167,7 @@ class Pod:
     """None while no resize is under way."""
     is_deleting: bool = False
     node_name: str = ""
+    unschedulable_since: datetime | None = None
+    """Since when the scheduler has found no node for it; None while it has not said so."""
     envelope: Envelope | None = None
     """None for a pod without resources of its own, as most are."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.outcomes import Unboost, Wanted
-from trimtab.core.pods import Container, Pod, ResizeState
+from trimtab.core.pods import PUT_OFF, Container, Pod
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 
@@ -19,13 +19,6 @@ UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
 """How long to wait after the first attempt to end a boost failed (D9)."""
 SETTLING_FOR: Final = timedelta(minutes=5)
 """So long after a resize at most a pod is not counted on; then others have to decide."""
-
-_PUT_OFF: Final = (
-    ResizeState.DEFERRED,
-    ResizeState.INFEASIBLE,
-    ResizeState.PENDING_UNKNOWN,
-    ResizeState.ERROR,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +113,7 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
         return recollection.is_successor and pod.ready_since is None
     if pod.resource_version == recollection.resized_version:
         return True
-    if pod.resize in _PUT_OFF:
+    if pod.resize in PUT_OFF:
         return False
     under_way = pod.resize is not None or any(map(_is_behind, pod.containers))
     return under_way or (restarts_containers(pod) and pod.ready_since is None)

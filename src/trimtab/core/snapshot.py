@@ -96,6 +96,8 @@ class Snapshot:
     """By topmost workload: evictions of which it is not known yet whether they had any effect."""
     settling: frozenset[str] = frozenset()
     """The uids of pods that were disrupted a moment ago and cannot be counted on yet."""
+    crowded: frozenset[str] = frozenset()
+    """The uids of boosted pods of which there are too many on their node."""
     usual_share: float | None = None
     """The share of pods that wanted to change lately; None just after a start."""
     is_surging: bool | None = None

@@ -72,6 +72,30 @@ def wanted_after_boost(
     }
 
 
+def without_growth(pod: Pod, wanted: Wanted) -> Wanted:
+    """What a node can give at once: no more CPU than a container has, and the memory it has.
+
+    Of a container of which nothing is wanted its spec counts. Of one whose kubelet has not said
+    yet what it has, nothing is known.
+    """
+    return {
+        each.name: Allocation(
+            _without_growth(each.status.requests, wanted.get(each.name, each.spec).requests),
+            _without_growth(each.status.limits, wanted.get(each.name, each.spec).limits),
+        )
+        for each in pod.containers
+        if each.status is not None
+    }
+
+
+def _without_growth(present: Resources | None, wanted: Resources | None) -> Resources:
+    asked = wanted or NO_AMOUNTS
+    return {
+        kind: min(amount, asked.get(kind, amount)) if kind is Resource.CPU else amount
+        for kind, amount in (present or NO_AMOUNTS).items()
+    }
+
+
 def _growing(current: Allocation, wanted: Allocation) -> Allocation:
     own_requests, own_limits = current.requests or NO_AMOUNTS, current.limits or NO_AMOUNTS
     limits = wanted.limits or NO_AMOUNTS

@@ -172,6 +172,9 @@ class Actor:
                 lane.close_until(now + _BUSY_FOR)
             case _:
                 pass
+        if isinstance(task.act, Unboost) and result is not ActResult.DONE:
+            # So that the plan shows it, and knows when to try again.
+            self._superior.look_again(task.act.pod)
 
     def _hold_protected(self, task: Task, until: datetime) -> None:
         """Let all pods of the owner wait: what protects one usually protects its siblings."""

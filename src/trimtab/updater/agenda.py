@@ -1,6 +1,7 @@
 """What is yet to be done: acts of the last plans, the most urgent first, each at its pace.
 
-Evictions and resizes wait in lanes of their own, since each has a budget of its own.
+Evictions and resizes wait in lanes of their own, since each has a budget of its own. Startup boosts
+that end give something back and disturb nobody: they wait for nothing.
 """
 
 import asyncio
@@ -10,12 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.outcomes import Act, Evict, Unboost
 from trimtab.core.pacing import Pace, PaceSettings, begin_pace, refill, spend, time_to_token
 from trimtab.core.pods import WorkloadName
+from trimtab.core.resizing import restarts_containers
 from trimtab.core.urgency import urgency_rank
 from trimtab.updater.owning import OwnerKey, owner_key
 
@@ -118,30 +120,42 @@ class Lane:
             self._pace = spend(self._pace)
 
 
+_UNLIMITED: Final = PaceSettings(per_second=0)
+
+
 class Agenda:
-    """Both lanes."""
+    """All lanes."""
 
     def __init__(self, settings: PaceSettings, now: datetime) -> None:
         self.evictions = Lane(settings, now)
         self.resizes = Lane(settings, now)
+        self.gifts = Lane(_UNLIMITED, now)
 
     def __len__(self) -> int:
         return sum(map(len, self.lanes))
 
     @property
-    def lanes(self) -> tuple[Lane, Lane]:
+    def lanes(self) -> tuple[Lane, Lane, Lane]:
         """Each lane, to be worked off on its own."""
-        return self.evictions, self.resizes
+        return self.evictions, self.resizes, self.gifts
 
     def fill(self, tasks: Collection[Task], owners: Collection[OwnerKey] | None = None) -> None:
         """Hold these tasks in the place of all others, or of all that concern these owners."""
-        evictions = [task for task in tasks if isinstance(task.act, Evict)]
-        resizes = [task for task in tasks if not isinstance(task.act, Evict)]
-        for lane, its_tasks in ((self.evictions, evictions), (self.resizes, resizes)):
+        chosen: dict[Lane, list[Task]] = {lane: [] for lane in self.lanes}
+        for task in tasks:
+            chosen[self._lane_of(task)].append(task)
+        for lane, its_tasks in chosen.items():
             if owners is None:
                 lane.replace_all(its_tasks)
             else:
                 lane.replace_part(owners, its_tasks)
+
+    def _lane_of(self, task: Task) -> Lane:
+        act = task.act
+        if isinstance(act, Evict):
+            return self.evictions
+        is_gift = isinstance(act, Unboost) and not restarts_containers(act.pod)
+        return self.gifts if is_gift else self.resizes
 
 
 def _rank(task: Task) -> _Rank:

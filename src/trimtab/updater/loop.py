@@ -19,6 +19,7 @@ from trimtab.core.outcomes import Evict, Hold, Outcome
 from trimtab.updater import telling
 from trimtab.updater.acting import Actor, Superior
 from trimtab.updater.agenda import Agenda, Task
+from trimtab.updater.alarms import Alarms
 from trimtab.updater.last_plan import LastPlan
 from trimtab.updater.liveness import AdmissionLiveness
 from trimtab.updater.memory import Memory
@@ -67,6 +68,7 @@ class Updater:
             clock=clock,
             superior=Superior(may_act, self._watch.mark, tell),
         )
+        self._alarms = Alarms(clock, self._watch.mark)
         self._planner = planning.Planner(settings.plan)
         self._conditions = telling.Conditions(max_misses=settings.plan.max_misses)
         self._turn = asyncio.Lock()
@@ -92,6 +94,7 @@ class Updater:
             group.create_task(self._watch.follow(self._cluster.pods))
             group.create_task(self._tick_forever())
             group.create_task(self._plan_changes())
+            group.create_task(self._alarms.run())
             for lane in self._agenda.lanes:
                 group.create_task(self._actor.work_off(lane, group))
 
@@ -154,6 +157,7 @@ class Updater:
             self._last_plan.replace_all(outcomes)
             self._actor.held.clear()
             self._agenda.fill(_tasks(outcomes, seen))
+            self._alarms.set_for(outcomes)
             self._learn(outcomes, now, alive=alive)
             watch.end(Step.FILL_AGENDA)
             self._tell_news(
@@ -171,6 +175,7 @@ class Updater:
             outcomes = self._plan(seen, now)
             self._last_plan.replace_part(outcomes, seen.owners)
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
+            self._alarms.set_for(outcomes)
             self._tell_news(Planned(now, outcomes, seen.autoscalers, is_all=False))
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:

@@ -10,11 +10,11 @@ from datetime import datetime
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
-from trimtab.core.boost import boosted_containers
+from trimtab.core.boost import boosted_containers, crowded_out
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import largest_nodes
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
 from trimtab.updater.memory import Memory, Review
@@ -73,6 +73,8 @@ class Observer:
         """The room on the largest nodes."""
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
+        crowds = settings.max_boosted_per_node > 0
+        self._boosted_on = cluster.pods.index(_node_of_boosted) if crowds else None
         self._owners: dict[OwnerKey, Ownership] = {}
         self._owners_under: defaultdict[WorkloadName | None, set[OwnerKey]] = defaultdict(set)
         """The same by the topmost workload."""
@@ -231,6 +233,7 @@ class Observer:
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
             settling=memory.settling(pods, now),
+            crowded=self._crowded(seen),
             usual_share=memory.usual_share,
             is_surging=None if is_all else memory.is_surging,
         )
@@ -295,6 +298,15 @@ class Observer:
         found = {name: (*self._cluster.limit_ranges(name), *self._nodes) for name in namespaces}
         return {name: items for name, items in found.items() if items}
 
+    def _crowded(self, pods: Iterable[_Seen]) -> frozenset[str]:
+        """The boosted pods of which there are too many on the nodes of these pods."""
+        if self._boosted_on is None:
+            return frozenset()
+        most = self._settings.max_boosted_per_node
+        nodes = {seen.pod.node_name for seen in pods if seen.is_boosted} - {""}
+        crowds = (crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes))
+        return frozenset().union(*crowds)
+
     def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
         known = ((key, self._owners.get(key)) for key in owners)
         return {
@@ -309,6 +321,12 @@ def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | N
         return workload.replicas or 0
     # What still has pods is not gone, but could not be asked for.
     return 0 if members else None
+
+
+def _node_of_boosted(pod: Pod) -> str | None:
+    """The node of a pod that is boosted on it."""
+    is_over = pod.is_deleting or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return None if is_over or not boosted_containers(pod) else pod.node_name
 
 
 def _target_name(autoscaler: Autoscaler) -> WorkloadName | None:

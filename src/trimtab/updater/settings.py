@@ -40,6 +40,8 @@ class UpdaterSettings:
     """Whether pods are resized in place where the cluster can do that."""
     caps_to_nodes: bool = True
     """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
+    max_boosted_per_node: int = 0
+    """`--max-boosted-pods-per-node`: beyond it boosts end at once; 0 for any number."""
     namespace: str = ""
     """`--vpa-object-namespace`: the only namespace that is looked at; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()
@@ -56,5 +58,6 @@ class UpdaterSettings:
         require_interval("max_view_age", self.max_view_age)
         require_at_least("gathering", self.gathering.total_seconds(), 0)
         require_at_least("telling_after", self.telling_after.total_seconds(), 0)
+        require_at_least("max_boosted_per_node", self.max_boosted_per_node, 0)
         require_at_least("concurrency", self.concurrency, 1)
         require_one_scope(self.namespace, self.ignored_namespaces)

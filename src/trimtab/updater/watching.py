@@ -1,14 +1,16 @@
 """Which pods changed in a way that cannot wait for the next tick.
 
 A pod that turns Ready, changes a label or ends a resize may be due for something else at once; a
-new pod of a workload of which something is expected shows whether it came true.
+new pod of a workload of which something is expected shows whether it came true. Whatever happens
+to a boosted pod may bring the end of its boost nearer.
 """
 
 import asyncio
 from collections.abc import Iterable
 
 from trimtab.cluster.ports import Store
-from trimtab.core.pods import Pod
+from trimtab.core.boost import boosted_containers
+from trimtab.core.pods import PUT_OFF, Pod
 from trimtab.updater.observing import Observer
 from trimtab.updater.owning import OwnerKey, owner_key
 
@@ -51,8 +53,22 @@ class PodWatch:
         return frozenset(changed)
 
     def _cannot_wait(self, pod: Pod, before: Pod | None) -> bool:
+        boosted = boosted_containers(pod)
         if before is None:
-            return self._observer.is_watched(pod)
+            return bool(boosted) or self._observer.is_watched(pod)
         turned_ready = pod.ready_since is not None and before.ready_since is None
-        moved_on = before.resize is not None and pod.resize is not before.resize
-        return turned_ready or moved_on or pod.labels != before.labels
+        has_moved = pod.resize is not before.resize
+        moved_on = has_moved and (before.resize is not None or pod.resize in PUT_OFF)
+        changed = turned_ready or moved_on or pod.labels != before.labels
+        return changed or (bool(boosted) and _stage(pod) != _stage(before))
+
+
+def _stage(pod: Pod) -> tuple[object, ...]:
+    """What the end of a boost depends on, but for time."""
+    return (
+        boosted_containers(pod),
+        pod.ready_since,
+        pod.phase,
+        pod.node_name,
+        pod.unschedulable_since,
+    )

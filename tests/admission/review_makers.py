@@ -14,6 +14,7 @@ from trimtab.admission.http_requests import HttpRequest
 from trimtab.admission.reviewing import Probe, Reviewer, no_probe
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
+from trimtab.admission.telling import Teller
 
 Json = dict[str, Any]
 
@@ -74,11 +75,12 @@ class Webhook:
         timer: Callable[[], float] = lambda: 0.0,
     ) -> None:
         settings = settings or AdmissionSettings()
-        self.admission = Admission(cluster, settings)
+        teller = Teller(timer)
+        self.admission = Admission(cluster, settings, teller)
         claims = Claims(self.admission.index, cluster.clock)
-        reviewer = Reviewer(self.admission, claims, settings, probe)
+        reviewer = Reviewer(self.admission, claims, settings, teller, probe)
         self.tally = Tally(pods=self.admission.counts)
-        self.answering = Answering(reviewer, self.tally, timer)
+        self.answering = Answering(reviewer, self.tally, timer, teller)
 
     def ask(self, review: Json) -> Json:
         """The response to a review."""

@@ -16,6 +16,7 @@ from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.admission.telling import Teller
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
@@ -34,9 +35,10 @@ from trimtab.core.patch import Sizing
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resources import Resource
 
-_logger: Final = logging.getLogger(__name__)
-
 UNCHANGED: Final = Sizing()
+_FAILED: Final = "admission failed"
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class Admitted(StrEnum):
@@ -66,9 +68,12 @@ class _Room:
 class Admission:
     """Gives new pods the size that is recommended for them."""
 
-    def __init__(self, cluster: Cluster, settings: AdmissionSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, settings: AdmissionSettings, teller: Teller | None = None
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
+        self._teller = teller or Teller()
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
@@ -112,7 +117,8 @@ class Admission:
             how, sizing = Admitted.BOOST_INVALID, UNCHANGED
         except Exception:
             # Whatever it is, it must not keep a pod from being created.
-            _logger.exception("admission failed")
+            if self._teller.may_tell(_FAILED):
+                _logger.exception(_FAILED)
             how, sizing = Admitted.FAILED, UNCHANGED
         self.counts[how] += 1
         return sizing

@@ -3,15 +3,13 @@
 The network is left to `serving`, decisions to `reviewing`.
 """
 
-import logging
-from collections import Counter
 from http import HTTPStatus
 from typing import Final
 
 from trimtab.admission.http_requests import HttpRequest
 from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer, conclude
-from trimtab.admission.serving import Timer
 from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
+from trimtab.admission.telling import Teller, Timer
 from trimtab.api.admission import (
     AdmissionRequest,
     Refused,
@@ -23,27 +21,21 @@ from trimtab.api.admission import (
 from trimtab.api.decoding import DecodeError
 
 _JSON: Final = "application/json"
-_MAX_DETAIL: Final = 200
-_TOLD_PER_MINUTE: Final = 10
-"""So often each kind of trouble is told; all of it is counted."""
-_MINUTE_SECONDS: Final = 60.0
-
-_logger: Final = logging.getLogger(__name__)
 
 
 class Answering:
     """Answers whatever a server receives, and keeps count."""
 
-    def __init__(self, reviewer: Reviewer, tally: Tally, timer: Timer) -> None:
+    def __init__(self, reviewer: Reviewer, tally: Tally, timer: Timer, teller: Teller) -> None:
         self._reviewer = reviewer
         self._timer = timer
-        self._told: Counter[str] = Counter()
-        self._told_since = timer()
+        self._teller = teller
         self.tally = tally
 
     def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
         """The review that answers the request, whatever that is."""
         began = self._timer()
+        self._teller.turn_over(began)
         uid, review = self._look_at(request)
         decided = self._timer()
         body = address_draft(review.draft, uid)
@@ -60,7 +52,7 @@ class Answering:
     def let_through(self, request: HttpRequest) -> bytes:
         """A review that allows whatever is asked, for when there is no time to look at it."""
         self.tally.shed += 1
-        self._tell("request let through unseen", "too many wait")
+        self._teller.tell("request let through unseen", "too many wait")
         return encode_review(_uid(request.body), UNCHANGED)
 
     def note_written(self, seconds: float) -> None:
@@ -70,7 +62,7 @@ class Answering:
     def note_refused(self, status: HTTPStatus) -> None:
         """Count a connection that was ended."""
         count_up(self.tally.refused_connections, status.value)
-        self._tell("connection refused", f"{status.value} {status.phrase}")
+        self._teller.tell("connection refused", f"{status.value} {status.phrase}")
 
     def _look_at(self, request: HttpRequest) -> tuple[str, Review]:
         if not _is_json(request.content_type):
@@ -91,22 +83,12 @@ class Answering:
             self.tally.refused_autoscalers += 1
         if review.trouble is not None:
             count_up(self.tally.troubles, review.trouble)
-            self._tell("review not understood", review.detail, review.trouble)
+            self._teller.tell("review not understood", review.detail, review.trouble)
 
     def _tell_of_refusal(self, asked: AdmissionRequest, review: Review) -> None:
         if isinstance(review.answer, Refused):
             errors = "; ".join(map(str, review.answer.errors))
-            self._tell("autoscaler refused", f"{asked.namespace}/{asked.name}: {errors}")
-
-    def _tell(self, event: str, detail: str, kind: str = "") -> None:
-        """Log it, unless the like of it was told often enough: anybody may send us anything."""
-        now = self._timer()
-        if now - self._told_since > _MINUTE_SECONDS:
-            self._told.clear()
-            self._told_since = now
-        self._told[event + kind] += 1
-        if self._told[event + kind] <= _TOLD_PER_MINUTE:
-            _logger.warning(event, extra={"detail": detail[:_MAX_DETAIL], "kind": kind})
+            self._teller.tell("autoscaler refused", f"{asked.namespace}/{asked.name}: {errors}")
 
 
 def _misunderstood(trouble: Trouble, detail: str) -> Review:

@@ -16,6 +16,7 @@ from trimtab.admission.admitting import Admission
 from trimtab.admission.claims import Claims
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
+from trimtab.admission.telling import Teller
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused, draft_review
 from trimtab.api.decoding import DecodeError
@@ -37,6 +38,7 @@ UNCHANGED: Final = Allowed()
 Probe: TypeAlias = Callable[[AdmissionRequest], Patch | None]
 """The patch for a request that only tests whether we are asked; None for any other."""
 
+_FAILED: Final = "review failed"
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -102,11 +104,13 @@ class Reviewer:
         admission: Admission,
         claims: Claims,
         settings: AdmissionSettings,
+        teller: Teller,
         probe: Probe = no_probe,
     ) -> None:
         self._admission = admission
         self._claims = claims
         self._settings = settings
+        self._teller = teller
         self._probe = probe
         self._size_reviews = _SizeReviews()
 
@@ -116,7 +120,8 @@ class Reviewer:
             return self._review(request)
         except Exception as error:
             # Whatever it is, it must not keep an object from being stored.
-            _logger.exception("review failed")
+            if self._teller.may_tell(_FAILED):
+                _logger.exception(_FAILED)
             return _trouble(Trouble.FAILED, Reviewed.UNKNOWN, repr(error))
 
     def _review(self, request: AdmissionRequest) -> Review:

@@ -8,13 +8,12 @@ that comes too late is worth less than none. Whoever is slow, silent or many is 
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from socket import socket
-from typing import Final, NoReturn, Protocol, TypeAlias, cast
+from typing import Final, NoReturn, Protocol, cast
 
 from trimtab.admission.http_requests import (
     HttpFlaw,
@@ -23,15 +22,13 @@ from trimtab.admission.http_requests import (
     RequestReader,
     format_response,
 )
+from trimtab.admission.telling import Timer
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
 _BACKLOG: Final = 1024
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
-
-Timer: TypeAlias = Callable[[], float]
-"""Seconds since some moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from trimtab.admission.reviewing import Reviewer
 from trimtab.admission.serving import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
+from trimtab.admission.telling import Teller
 from trimtab.admission.upkeep import UpkeepSettings
 from trimtab.cli import component, listening, logs, process, starting, workers
 from trimtab.cli.admission_flags import AdmissionFlags, TlsFlags, to_settings
@@ -121,14 +122,16 @@ class _Process:
         self.cluster = cluster
         self._clock = clock
         self._around = around
-        self._admission = Admission(cluster, settings)
+        teller = Teller(time.perf_counter)
+        self._admission = Admission(cluster, settings, teller)
         self._is_prepared = asyncio.Event()
         claims = Claims(self._admission.index, clock)
         self.tally = Tally(pods=self._admission.counts)
         self.answering = Answering(
-            Reviewer(self._admission, claims, settings, around.probe),
+            Reviewer(self._admission, claims, settings, teller, around.probe),
             self.tally,
             time.perf_counter,
+            teller,
         )
         self.server = WebhookServer(self.answering, time.perf_counter)
 

@@ -1,0 +1,100 @@
+"""What is told of trouble, and what is only counted."""
+
+import pytest
+from admission.review_makers import AUTOSCALERS, Webhook, a_pod_object, a_review
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.admission.admitting import Admitted
+from trimtab.admission.tallies import Trouble
+from trimtab.admission.telling import TOLD_PER_MINUTE, Teller
+
+A_MINUTE_LATER = 61.0
+
+
+class Watch:
+    """A timer that a test turns."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told(log: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in log.records if not hasattr(record, "left_out")]
+
+
+def left_out(log: pytest.LogCaptureFixture) -> dict[str, int]:
+    """By event how much of it was left out."""
+    found = [record for record in log.records if hasattr(record, "left_out")]
+    return {record.getMessage(): getattr(record, "left_out", 0) for record in found}
+
+
+def test_each_kind_is_told_ten_times_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    teller = Teller(Watch())
+    for kind in ("broken", "unknown"):
+        for number in range(TOLD_PER_MINUTE + 5):
+            teller.tell("review not understood", f"{number}", kind)
+
+    assert len(told(caplog)) == 2 * TOLD_PER_MINUTE
+
+
+def test_what_was_left_out_is_told_when_the_minute_is_over(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = Watch()
+    teller = Teller(watch)
+    for _ in range(TOLD_PER_MINUTE + 5):
+        teller.tell("connection refused", "413")
+    teller.tell("autoscaler refused", "default/web")
+    before = left_out(caplog)
+    watch.now = A_MINUTE_LATER
+    teller.turn_over(watch())
+    teller.tell("connection refused", "413")
+
+    assert before == {}
+    assert left_out(caplog) == {"connection refused": 5}
+    assert told(caplog).count("connection refused") == TOLD_PER_MINUTE + 1
+
+
+def test_a_minute_in_which_everything_was_told_ends_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = Watch()
+    teller = Teller(watch)
+    for _ in range(TOLD_PER_MINUTE):
+        teller.tell("connection refused", "413")
+    watch.now = A_MINUTE_LATER
+    teller.turn_over(watch())
+
+    assert left_out(caplog) == {}
+
+
+def test_our_own_failures_fill_no_log_and_each_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def play() -> None:
+        cluster, watch = SmallCluster(), Watch()
+        cluster.deploy()
+        webhook = Webhook(cluster, timer=watch)
+        webhook.admission.index.find = None  # type: ignore[method-assign, assignment]
+        cluster.items = None  # type: ignore[assignment]
+        for _ in range(100):
+            webhook.ask(a_review(a_pod_object()))
+            webhook.ask(a_review({"spec": {"targetRef": {"kind": "a", "name": "b"}}}, AUTOSCALERS))
+        watch.now = A_MINUTE_LATER
+        webhook.send(b"")
+
+        assert webhook.tally.pods == {Admitted.FAILED: 100}
+        assert webhook.tally.troubles[Trouble.FAILED] == 100
+        assert told(caplog).count("admission failed") == TOLD_PER_MINUTE
+        assert told(caplog).count("review failed") == TOLD_PER_MINUTE
+        assert left_out(caplog) == {
+            "admission failed": 90,
+            "review failed": 90,
+            "review not understood": 90,
+        }
+
+    run_virtually(play())

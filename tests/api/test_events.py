@@ -32,6 +32,9 @@ def test_an_eviction_is_told_on_the_pod_and_on_its_autoscaler() -> None:
     ("event", "reason"),
     [
         pytest.param(events.resized(POD, NOW), "InPlaceResizedByVPA", id="a resize"),
+        pytest.param(
+            events.unboosted(POD, ("app",), NOW), "InPlaceResizedByVPA", id="the end of a boost"
+        ),
         pytest.param(events.resize_skipped(POD, NOW), "InPlaceResizeSkipped", id="no resize"),
     ],
 )

@@ -118,3 +118,15 @@ def test_before_the_first_plan_there_is_nothing_to_show() -> None:
     shown = json.loads(show_plan((), Decisions(), report, {}))
 
     assert (shown["plannedAt"], shown["isBlind"], shown["pods"]) == (None, True, [])
+
+
+def test_the_page_says_why_a_boost_ends_and_until_when_a_pod_is_held() -> None:
+    pods = {(each["namespace"], each["pod"]): each for each in page()["pods"]}
+    until = NOW + minutes(1)
+    name = AutoscalerName("default", "web")
+    held: list[Outcome] = [Hold(pod_named("a"), name, HoldReason.BOOST_ACTIVE, until=until)]
+    shown = json.loads(show_plan(held, Decisions(), TickReport(NOW), {}, is_paused=False))
+
+    assert pods["shop", "b"]["reason"] == "BoostOver"
+    assert pods["default", "a"].get("until") is None
+    assert shown["pods"][0]["until"] == "2026-08-22T12:01:00Z"

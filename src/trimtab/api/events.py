@@ -1,5 +1,6 @@
 """Events: those that we write about pods and autoscalers, each with its text."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -123,6 +124,12 @@ def evicted(pod: Pod, autoscaler: Autoscaler, at: datetime) -> tuple[Event, Even
 def resized(pod: Pod, at: datetime) -> Event:
     """What a resize in place says on the pod."""
     message = "Resized in place to the recommended resources."
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
+
+
+def unboosted(pod: Pod, containers: Iterable[str], at: datetime) -> Event:
+    """What the end of a startup boost says on the pod: it is a resize in place too."""
+    message = f"Resized in place: the startup boost has ended for {', '.join(containers)}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
 
 

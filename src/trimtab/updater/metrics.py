@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.updater.boost_metrics import BoostMeter
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned, Step
 
@@ -152,6 +153,7 @@ class Meter:
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         self._series = _Series()
+        self._boosts = BoostMeter()
         self._autoscalers: Mapping[AutoscalerName, Autoscaler] = {}
         self._sizes: Tally[AutoscalerName] = Tally()
         self._evicted: set[AutoscalerName] = set()
@@ -165,6 +167,7 @@ class Meter:
 
     def note(self, news: News, changed: Iterable[Outcome], held: Mapping[HoldReason, int]) -> None:
         """Count what is new, and the decisions that it has changed."""
+        self._boosts.note(news)
         for outcome in changed:
             if isinstance(outcome, Hold):
                 HOLDS.labels(outcome.reason.value).inc()

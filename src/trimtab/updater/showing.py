@@ -33,10 +33,12 @@ class _Entry(Written, frozen=True, kw_only=True):
     action: str
     """`Evict`, `Resize`, `Unboost` or `Hold`."""
     reason: str | None = None
-    """Of a hold."""
+    """Of a hold, or why a startup boost ends."""
     withheld: str | None = None
     """What would be done but for the reason."""
     since: str | None = None
+    until: str | None = None
+    """When another look is worth it although nothing happens."""
     quick_oom: bool = False
     change: _Change | None = None
     current: Mapping[str, _Allocation] | None = None
@@ -115,14 +117,30 @@ def _entry(outcome: Outcome, since: datetime | None) -> _Entry:
         pod=pod.name,
         autoscaler=None if autoscaler is None else autoscaler.name,
         action=type(outcome).__name__,
-        reason=outcome.reason.value if isinstance(outcome, Hold) else None,
+        reason=_reason(outcome),
         withheld=_withheld(outcome),
         since=None if since is None else format_time(since),
+        until=_until(outcome),
         quick_oom=isinstance(outcome, Evict | Resize) and outcome.quick_oom,
         change=_show_change(outcome),
         current={each.name: _show(each.current) for each in pod.containers},
         wanted=_show_wanted(outcome),
     )
+
+
+def _reason(outcome: Outcome) -> str | None:
+    match outcome:
+        case Hold(reason=reason):
+            return reason.value
+        case Unboost(cause=cause):
+            return cause.value
+        case Evict() | Resize():
+            return None
+
+
+def _until(outcome: Outcome) -> str | None:
+    until = outcome.until if isinstance(outcome, Hold) else None
+    return None if until is None else format_time(until)
 
 
 def _withheld(outcome: Outcome) -> str | None:

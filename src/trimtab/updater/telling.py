@@ -104,8 +104,10 @@ def _events(task: Task, result: ActResult, now: datetime) -> Sequence[events.Eve
     match task.act:
         case Evict(pod=pod) if result is ActResult.DONE and task.autoscaler is not None:
             return events.evicted(pod, task.autoscaler, now)
-        case Resize(pod=pod) | Unboost(pod=pod) if result is ActResult.DONE:
+        case Resize(pod=pod) if result is ActResult.DONE:
             return (events.resized(pod, now),)
+        case Unboost(pod=pod, containers=containers) if result is ActResult.DONE:
+            return (events.unboosted(pod, containers, now),)
         case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
             return (events.unboost_failed(pod, now),)
         case _:

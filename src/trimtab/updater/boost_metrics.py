@@ -1,0 +1,134 @@
+"""Metrics of startup boosts: how many there are, how they end, and how long they lasted.
+
+Boosts are given by the admission controller; here a boost begins when it is first seen.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from trimtab.core.boost import boosted_containers
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Unboost
+from trimtab.core.pods import Pod
+from trimtab.updater.carrying import ActResult
+from trimtab.updater.news import Acted, News, Planned
+
+BOOSTED_CONTAINERS: Final = Gauge(
+    "vpa_updater_boosted_containers",
+    "Containers that have more CPU now because they start.",
+)
+BOOSTS_STARTED: Final = Counter(
+    "vpa_updater_boosts_started",
+    "Startup boosts of containers that were seen for the first time.",
+)
+BOOSTS_ENDED: Final = Counter(
+    "vpa_updater_boosts_ended",
+    "Startup boosts of containers that ended, by cause.",
+    ["cause"],
+)
+BOOST_SECONDS: Final = Histogram(
+    "vpa_updater_boost_duration_seconds",
+    "How long containers were boosted that are so no more, from the start of their pod.",
+    buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600),
+)
+FAILED_ENDS: Final = Counter(
+    "vpa_updater_failed_boost_ends",
+    "Attempts to end startup boosts of pods that failed.",
+)
+
+_GONE: Final = "PodGone"
+"""The cause of an end that nobody had to bring about."""
+_NO_FAILURE: Final = frozenset({ActResult.DONE, ActResult.WITHDRAWN, ActResult.OUTDATED})
+_OF_BOOSTED: Final = frozenset(
+    {
+        HoldReason.BOOST_ACTIVE,
+        HoldReason.UNBOOST_DELAYED,
+        HoldReason.POD_PENDING,
+        HoldReason.RESIZE_IN_PROGRESS,
+        HoldReason.BUDGET_SPENT,
+        HoldReason.PAUSED,
+    }
+)
+"""The only reasons for which a boosted pod is held, so that few pods need a look."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Boost:
+    since: datetime
+    containers: frozenset[str]
+
+
+class BoostMeter:
+    """Keeps the metrics in step with what is planned and done."""
+
+    def __init__(self) -> None:
+        self._boosts: dict[str, _Boost] = {}
+        """By the uid of the pod."""
+        self._over: dict[str, frozenset[str]] = {}
+        """By uid the containers whose boost was ended, whatever the view still shows."""
+        for cause in (*EndOfBoost, _GONE):
+            BOOSTS_ENDED.labels(cause)
+
+    def note(self, news: News) -> None:
+        """Count what is new."""
+        match news:
+            case Planned(at, outcomes, is_all=is_all):
+                seen = [each.pod for each in _of_boosted(outcomes)]
+                for pod in seen:
+                    self._meet(pod, at)
+                if is_all:
+                    self._forget_others({pod.uid for pod in seen}, at)
+            case Acted(at, task, result) if isinstance(task.act, Unboost):
+                if result is ActResult.DONE:
+                    self._end(task.act, at)
+                elif result not in _NO_FAILURE:
+                    FAILED_ENDS.inc()
+            case _:
+                return
+        BOOSTED_CONTAINERS.set(sum(len(each.containers) for each in self._boosts.values()))
+
+    def _meet(self, pod: Pod, now: datetime) -> None:
+        over = self._over.get(pod.uid, frozenset())
+        containers = frozenset(boosted_containers(pod)) - over
+        known = self._boosts.get(pod.uid)
+        fresh = containers - (known.containers if known else frozenset())
+        if fresh:
+            BOOSTS_STARTED.inc(len(fresh))
+            since = pod.started_at or pod.created_at or now
+            before = frozenset() if known is None else known.containers
+            self._boosts[pod.uid] = _Boost(since, before | fresh)
+
+    def _end(self, act: Unboost, now: datetime) -> None:
+        uid = act.pod.uid
+        self._over[uid] = self._over.get(uid, frozenset()).union(act.containers)
+        known = self._boosts.pop(uid, None)
+        if known is None:
+            return
+        ended = known.containers.intersection(act.containers)
+        self._count(known.since, len(ended), act.cause.value, now)
+        if left := known.containers - ended:
+            self._boosts[uid] = _Boost(known.since, left)
+
+    def _forget_others(self, standing: set[str], now: datetime) -> None:
+        for uid in self._boosts.keys() - standing:
+            gone = self._boosts.pop(uid)
+            self._count(gone.since, len(gone.containers), _GONE, now)
+        self._over = {uid: names for uid, names in self._over.items() if uid in standing}
+
+    def _count(self, since: datetime, containers: int, cause: str, now: datetime) -> None:
+        BOOSTS_ENDED.labels(cause).inc(containers)
+        for _ in range(containers):
+            BOOST_SECONDS.observe(max((now - since).total_seconds(), 0.0))
+
+
+def _of_boosted(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+    return (
+        each
+        for each in outcomes
+        if isinstance(each, Unboost) or (isinstance(each, Hold) and each.reason in _OF_BOOSTED)
+        if boosted_containers(each.pod)
+    )

@@ -87,10 +87,6 @@ class _Status(Wire, frozen=True, kw_only=True):
     init_container_statuses: tuple[_ContainerStatus, ...] | None = None
 
 
-class _Head(Wire, frozen=True, kw_only=True):
-    metadata: Metadata | None = None
-
-
 class _Pod(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _Spec | None = None
@@ -98,7 +94,6 @@ class _Pod(Wire, frozen=True, kw_only=True):
 
 
 _DECODER: Final = msgspec.json.Decoder(_Pod)
-_HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 _PHASES: Final = {phase.value: phase for phase in PodPhase}
 _STATUS_LISTS: Final = {
     ContainerKind.REGULAR: "containerStatuses",
@@ -141,17 +136,6 @@ def decode_pod(data: bytes) -> Pod:
         node_name=intern(spec.node_name or ""),
         unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
         envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
-    )
-
-
-def decode_pod_head(data: bytes) -> Pod:
-    """What the metadata of one Pod says of it: whose it is, and nothing of its containers."""
-    metadata = decode(_HEAD_DECODER, data).metadata or NO_METADATA
-    return Pod(
-        namespace=intern(metadata.namespace or ""),
-        name=metadata.name or "",
-        labels=text_map(metadata.labels),
-        owner=controlling_owner(metadata),
     )
 
 

@@ -86,7 +86,8 @@ def cap(amounts: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
 
 def truncate(values: Floats) -> Floats:
     """Whole numbers: cut towards zero, at most `MOST`, and zero for what is not a number."""
-    return np.trunc(np.clip(np.nan_to_num(values, nan=0.0, posinf=MOST), 0.0, MOST))
+    # Of a number and what is none, `fmax` takes the number.
+    return np.trunc(np.minimum(np.fmax(values, 0.0), MOST))
 
 
 def _confidence_factors(confidences: Floats) -> Floats:

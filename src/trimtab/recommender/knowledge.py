@@ -83,6 +83,10 @@ class Subject:
 class PodView:
     """The pods as they were last seen."""
 
+    given: list[Pod] = field(default_factory=list)
+    """All pods that there are, as they were last looked through."""
+    present: dict[PodKey, Pod] = field(default_factory=dict)
+    """Those of them that are our business and have begun."""
     tracked: dict[PodKey, Pod] = field(default_factory=dict)
     unmatched: dict[PodKey, Pod] = field(default_factory=dict)
     """Pods that are not tracked because no autoscaler is for them (memory saver)."""

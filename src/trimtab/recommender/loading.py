@@ -6,7 +6,7 @@ back, and a target that is gone for a moment loses nothing.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -85,24 +85,16 @@ def load_pods(
     knowledge: Knowledge, pods: Store[Pod], settings: RecommenderSettings, now: datetime
 ) -> TickReport:
     """Track the pods that there are; those that are gone leave once their kills are counted."""
-    view = knowledge.pods
-    present = {
-        (pod.namespace, pod.name): pod
-        for pod in pods
-        if pod.phase is not PodPhase.PENDING and settings.covers(pod.namespace)
-    }
+    view, given = knowledge.pods, list(pods)
     reads: Counter[ResourceSource] = Counter()
-    for key, pod in present.items():
-        if view.tracked.get(key) is not pod:
-            reads.update(map(_source_of, pod.containers))
-            _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
-    gone = view.tracked.keys() - present.keys()
-    view.leaving |= {PodName(*key) for key in gone}
-    view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
-    knowledge.oom_watch.forget(knowledge.oom_watch.gone(present), now)
-    knowledge.selection_changed = False
+    # Nothing is compared but addresses where the records are the same.
+    if given != view.given or knowledge.selection_changed or view.leaving:
+        view.given = given
+        reads = _load_changed(knowledge, given, settings, now)
+    knowledge.oom_watch.forget(knowledge.oom_watch.gone(view.present), now)
     settle_expected(knowledge.usage)
-    return TickReport(pods=len(view.tracked) - len(gone), resource_reads=reads)
+    leaving = sum((name.namespace, name.name) in view.tracked for name in view.leaving)
+    return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
 
 
 def load_nodes(knowledge: Knowledge, nodes: Store[Node], settings: RecommenderSettings) -> None:
@@ -137,6 +129,27 @@ def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:
     """Whether any autoscaler is for the pod."""
     labels = tuple(sorted(pod.labels.items()))
     return knowledge.usage.links.has_learner(pod.namespace, labels)
+
+
+def _load_changed(
+    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
+) -> Counter[ResourceSource]:
+    view = knowledge.pods
+    ours = {name for name in {pod.namespace for pod in pods} if settings.covers(name)}
+    present = view.present = {
+        (pod.namespace, pod.name): pod
+        for pod in pods
+        if pod.phase is not PodPhase.PENDING and pod.namespace in ours
+    }
+    reads: Counter[ResourceSource] = Counter()
+    for key, pod in present.items():
+        if view.tracked.get(key) is not pod:
+            reads.update(map(_source_of, pod.containers))
+            _load_pod(knowledge, key, pod, now, is_thrifty=settings.memory_saver)
+    view.leaving |= {PodName(*key) for key in view.tracked.keys() - present.keys()}
+    view.unmatched = {key: pod for key, pod in view.unmatched.items() if key in present}
+    knowledge.selection_changed = False
+    return reads
 
 
 def _load_pod(

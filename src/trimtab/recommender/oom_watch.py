@@ -6,7 +6,7 @@ eviction may come later than its end.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
@@ -79,9 +79,9 @@ class OomWatch:
             self._looks.pop(key, None)
             self._last_kills.pop(key, None)
 
-    def gone(self, present: Iterable[PodKey]) -> list[PodKey]:
+    def gone(self, present: Container[PodKey]) -> list[PodKey]:
         """The pods that were looked at and are not among those that are there."""
-        return list(self._looks.keys() - set(present))
+        return [key for key in self._looks if key not in present]
 
     def _place(self, eviction: MemoryEviction) -> None:
         key = (eviction.namespace, eviction.pod)

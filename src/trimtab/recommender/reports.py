@@ -4,6 +4,8 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import add, attrgetter
+from typing import Final
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.intake import Intake
@@ -94,9 +96,11 @@ class TickReport:
     """How long each step took."""
 
     def __add__(self, other: "TickReport") -> "TickReport":
-        return TickReport(
-            **{one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)}
-        )
+        return TickReport(*map(add, _NUMBERS(self), _NUMBERS(other)))
+
+
+_NUMBERS: Final = attrgetter(*(one.name for one in fields(TickReport)))
+"""All that a report holds, in the order of its fields."""
 
 
 @dataclass(frozen=True, slots=True)

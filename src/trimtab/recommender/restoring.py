@@ -55,8 +55,11 @@ class CheckpointRestorer:
         """Let autoscalers that are new to us know what their checkpoints hold."""
         report = TickReport()
         new = [subject for subject in knowledge.subjects.values() if not subject.is_restored]
+        if not new:
+            self._start_from = None
+            return report
         start_from = self.cluster.checkpoints if self._start_from is None else self._start_from
-        stored = group_by_owner(start_from) if new else {}
+        stored = group_by_owner(start_from)
         known = encode_histories(knowledge.usage, [subject.name for subject in new])
         chosen: dict[CheckpointKey, _Chosen] = {}
         for subject in new:

@@ -50,8 +50,12 @@ def count_oom_kills(
     now: datetime,
 ) -> TickReport:
     """Add the kills that were seen, of pods that are gone again too."""
+    seen = list(sightings)
+    if not seen:
+        knowledge.usage.forget_kills(now)
+        return TickReport()
     unplaced, rows, values, times = 0, [], [], []
-    for sighting in sightings:
+    for sighting in seen:
         kill, pod = sighting.kill, sighting.pod
         row = _place(knowledge, sighting, settings, now)
         if row is None:

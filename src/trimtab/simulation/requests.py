@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from trimtab.cluster.errors import Right
@@ -52,7 +53,11 @@ class Kind:
 
     def right(self, verb: str, namespace: str = "") -> Right:
         """What a role has to allow, in one namespace or in all."""
-        return Right(verb, self.resource, self.group, namespace)
+        return _right(verb, self.resource, self.group, namespace)
+
+
+# Every request asks for one, and there are few.
+_right: Final = lru_cache(maxsize=4096)(Right)
 
 
 PODS: Final = Kind("pods")

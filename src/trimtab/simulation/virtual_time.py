@@ -97,10 +97,15 @@ class VirtualClock:
         self.skew = skew
         self._seconds = 0.0
         self._elapsed = timedelta()
+        self._now: tuple[timedelta, timedelta, datetime] | None = None
 
     def now(self) -> datetime:
         """The present moment in UTC."""
-        return START + self.elapsed() + self.skew
+        elapsed, skew, now = self.elapsed(), self.skew, self._now
+        # The same moment is asked for over and over.
+        if now is None or now[0] is not elapsed or now[1] is not skew:
+            self._now = now = elapsed, skew, START + elapsed + skew
+        return now[2]
 
     def elapsed(self) -> timedelta:
         """The time since the start, on a clock that nobody can set."""

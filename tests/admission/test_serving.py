@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http import HTTPStatus
@@ -110,13 +110,15 @@ async def a_server(
     echo = Echo()
     server = WebhookServer(echo, echo.timer, limits)
     with socket.create_server((LOOPBACK, 0)) as listener:
-        await server.listen(listener, context)
+        listening = asyncio.create_task(server.listen(listener, context))
         sweeping = asyncio.create_task(server.sweep())
         try:
+            await until(lambda: server.is_open)
             yield Open(server, listener.getsockname()[1], echo)
         finally:
             sweeping.cancel()
             await server.drain(timedelta())
+            await listening
 
 
 class Client:
@@ -413,6 +415,58 @@ def test_of_too_many_connections_the_last_is_ended(play: Play) -> None:
                 assert await third.is_ended()
             assert await first.ask(b"still") == (200, b"still")
             assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE]
+
+    play(scene)
+
+
+def test_of_too_many_handshakes_the_oldest_is_ended_and_whoever_means_it_gets_through(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(handshakes=3)
+        async with a_server(a_context(certificate), limits) as it, AsyncExitStack() as stack:
+            silent = [await stack.enter_async_context(a_client(it.port)) for _ in range(5)]
+            earnest = await stack.enter_async_context(
+                a_client(it.port, a_client_context(authority))
+            )
+
+            assert await earnest.ask(b"hello") == (200, b"hello")
+            for one in silent[:3]:
+                assert await one.is_ended()
+            assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE] * 3
+            assert not silent[-1].reader.at_eof()
+
+    play(scene)
+
+
+def test_a_handshake_that_lasts_too_long_is_ended(
+    play: Play, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(request_time=timedelta(milliseconds=20))
+        async with (
+            a_server(a_context(certificate), limits) as it,
+            a_client(it.port) as silent,
+        ):
+            assert await silent.is_ended()
+            assert it.echo.refused == []
+
+    play(scene)
+
+
+def test_who_breaks_off_or_speaks_no_tls_keeps_nobody_out(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(handshakes=3)
+        async with a_server(a_context(certificate), limits) as it:
+            for _ in range(10):
+                async with a_client(it.port) as plain:
+                    plain.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                    await plain.is_ended()
+            async with a_client(it.port, a_client_context(authority)) as client:
+                assert await client.ask(b"hello") == (200, b"hello")
+            assert it.echo.refused == []
 
     play(scene)
 

@@ -8,6 +8,7 @@ that comes too late is worth less than none. Whoever is slow, silent or many is 
 import asyncio
 import ssl
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +16,7 @@ from http import HTTPStatus
 from socket import socket
 from typing import Final, NoReturn, Protocol, cast
 
+from trimtab.admission.accepting import Door, Handshakes
 from trimtab.admission.http_requests import (
     HttpFlaw,
     HttpRequest,
@@ -26,7 +28,6 @@ from trimtab.admission.telling import Timer
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
-_BACKLOG: Final = 1024
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
 
@@ -38,6 +39,8 @@ class ServerLimits:
     queue: int = 512
     """So many requests wait at most; who comes then is let through unseen."""
     connections: int = 1024
+    handshakes: int = 128
+    """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 64 * 1024 * 1024
     """So much of unfinished requests is kept, of all connections together."""
     request_time: timedelta = timedelta(seconds=10)
@@ -80,9 +83,11 @@ class WebhookServer:
         self.buffered_bytes = 0
         self._queue: deque[tuple[_Connection, HttpRequest, float]] = deque()
         self._connections: set[_Connection] = set()
-        self._listeners: list[asyncio.Server] = []
+        self._doors: set[Door] = set()
+        self._closing = asyncio.Event()
         self.loop = asyncio.get_running_loop()
-        self._all_done = asyncio.Event()
+        self._left = asyncio.Event()
+        """Set whenever a connection is gone, or a door closed."""
 
     @property
     def connections(self) -> int:
@@ -92,18 +97,22 @@ class WebhookServer:
     @property
     def is_open(self) -> bool:
         """Whether whoever connects is answered."""
-        return bool(self._listeners) and not self.is_draining
+        return bool(self._doors) and not self.is_draining
 
     async def listen(self, listener: socket, context: ssl.SSLContext | None) -> None:
-        """Answer whoever connects to the socket, which is bound already."""
-        server = await self.loop.create_server(
-            lambda: _Connection(self),
-            sock=listener,
-            ssl=context,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=self.limits.request_time.total_seconds() if context else None,
+        """Answer whoever connects to the socket, which is bound already, until the end."""
+        handshakes = Handshakes(
+            self.limits.handshakes,
+            self.limits.request_time.total_seconds(),
+            lambda: self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE),
         )
-        self._listeners.append(server)
+        door = Door(lambda: _Connection(self), context, handshakes)
+        self._doors.add(door)
+        try:
+            await door.open(listener, self._closing)
+        finally:
+            self._doors.remove(door)
+            self._left.set()
 
     async def sweep(self) -> NoReturn:
         """End connections that are too slow or silent, until cancelled."""
@@ -116,15 +125,13 @@ class WebhookServer:
     async def drain(self, patience: timedelta) -> bool:
         """Listen no more, answer what has begun to come; whether that was possible in time."""
         self.is_draining = True
-        for listener in self._listeners:
-            listener.close()
+        self._closing.set()
+        await self._wait_until(lambda: not self._doors)
         for connection in list(self._connections):
             connection.end_if_idle()
         with suppress(TimeoutError):
             async with asyncio.timeout(patience.total_seconds()):
-                while self._connections:
-                    self._all_done.clear()
-                    await self._all_done.wait()
+                await self._wait_until(lambda: not self._connections)
         is_done = not self._connections
         for connection in list(self._connections):
             connection.abort()
@@ -141,8 +148,7 @@ class WebhookServer:
     def leave(self, connection: "_Connection") -> None:
         """Forget a connection."""
         self._connections.discard(connection)
-        if not self._connections:
-            self._all_done.set()
+        self._left.set()
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
         """Let the request be answered in its turn, or unseen if too many wait."""
@@ -152,6 +158,11 @@ class WebhookServer:
         if not self._queue:
             self.loop.call_soon(self._answer_some)
         self._queue.append((connection, request, self.timer()))
+
+    async def _wait_until(self, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            self._left.clear()
+            await self._left.wait()
 
     def _answer_some(self) -> None:
         for _ in range(min(_ANSWERED_PER_TURN, len(self._queue))):

@@ -151,7 +151,7 @@ class _Process:
             group.create_task(self._admission.run())
             group.create_task(self.server.sweep())
             group.create_task(self._keep_prepared())
-            await self.server.listen(door.listener, door.context)
+            group.create_task(self.server.listen(door.listener, door.context))
             _logger.info("listening", port=door.listener.getsockname()[1])
             group.create_task(certificates.keep_fresh(door.context))
 

@@ -1,5 +1,6 @@
 """New pods, read as far as somebody asks: what is not read decides nothing."""
 
+import tracemalloc
 from contextlib import suppress
 
 import pytest
@@ -77,7 +78,39 @@ def test_the_head_says_whose_the_pod_is_where_the_request_says_it_is() -> None:
     assert found.read().namespace == "elsewhere"
 
 
-def test_what_tells_templates_apart_holds_on_to_nothing_else() -> None:
-    long = template([{"name": "app", "command": ["x" * 100_000]}])
+@pytest.mark.parametrize(
+    "container",
+    [
+        pytest.param({"command": ["x" * 100_000]}, id="what does not tell templates apart"),
+        pytest.param({"resources": {"requests": {"x": "1" * 100_000}}}, id="what does"),
+    ],
+)
+def test_who_remembers_a_large_pod_holds_on_to_little_of_it(container: Json) -> None:
+    assert len(new_pod(template([{"name": "app", **container}])).likeness()) < 1000
 
-    assert len(new_pod(long).likeness()) < 1000
+
+def test_large_templates_are_told_apart_too() -> None:
+    one, other = (
+        template([{"name": "app", "resources": {"requests": {"x": "1" * 100_000 + last}}}])
+        for last in "12"
+    )
+
+    assert new_pod(one).likeness() == new_pod(one).likeness()
+    assert new_pod(one).likeness() != new_pod(other).likeness()
+
+
+def test_owners_of_endless_names_are_not_kept() -> None:
+    def send(number: int) -> None:
+        owner = {"name": f"{number}" + "x" * 100_000, "controller": True}
+        NewPod(encoded({"metadata": {"ownerReferences": [owner]}}), "default")
+
+    send(0)
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            send(number)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 1_000_000

@@ -5,6 +5,7 @@ as the last one. So there are three depths: the head, what tells one template fr
 whole pod. Whatever decides about a pod's size must be part of the second, too.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +20,10 @@ from trimtab.api.pods import decode_pod
 from trimtab.core.pods import Pod
 
 _NULL: Final = msgspec.Raw(b"null")
-_KEPT_HEADS: Final = 1024
+_KEPT_HEADS: Final = 256
+_USUAL_BYTES: Final = 32 * 1024
+"""Of what is larger nothing is kept: anybody who may create pods could fill our memory."""
+_SHORT_BYTES: Final = 4 * 1024
 
 
 class _Metadata(Wire, frozen=True, kw_only=True):
@@ -71,24 +75,28 @@ class NewPod:
         self._source = decode(_HEAD_DECODER, data)
         self._metadata = self._source.metadata or _NO_METADATA
         self.labels = _texts(self._metadata.labels)
-        self.head = _head(namespace, self._metadata.owner_references)
+        make_head = _head if len(data) <= _USUAL_BYTES else _make_head
+        self.head = make_head(namespace, self._metadata.owner_references)
 
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
         spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
         status = decode(_STATUS_DECODER, self._source.status) or _NO_STATUS
         # Copied, so that who keeps it does not keep the whole request.
-        return encode((self._metadata.annotations, spec, status))
+        found = encode((self._metadata.annotations, spec, status))
+        return found if len(found) <= _SHORT_BYTES else hashlib.sha256(found).digest()
 
     def read(self) -> Pod:
         """The whole pod."""
         return replace(decode_pod(self._data), namespace=self.head.namespace)
 
 
-# Pods of one owner come in bursts.
-@lru_cache(maxsize=_KEPT_HEADS)
-def _head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
+def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
     return Pod(namespace, name="", owner=find_controller(references))
+
+
+# Pods of one owner come in bursts.
+_head: Final = lru_cache(maxsize=_KEPT_HEADS)(_make_head)
 
 
 def _texts(labels: dict[str, str | None] | None) -> Mapping[str, str]:

@@ -1,13 +1,17 @@
 """`trimtab backtest`: what it answers, in which formats, and what it refuses."""
 
+import asyncio
 import csv
+import gzip
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from prometheus_server import FakePrometheus, serving
 
 from trimtab.cli.main import main
 
@@ -124,14 +128,67 @@ def test_a_sweep_says_so_if_nothing_is_safe_enough(backtest: Backtest, trace: Pa
     assert "None stays within 0 OOM episodes of a workload in a month; the safest is p90" in told
 
 
+def test_a_file_with_a_line_for_each_moment_is_read_and_its_gaps_are_told(
+    backtest: Backtest, tmp_path: Path
+) -> None:
+    path = tmp_path / "usage.csv.gz"
+    lines = ["time,workload,cpu_cores,memory_mib"]
+    lines += [f"{300 * each},web,0.5,100" for each in range(_HALF_A_DAY) if not 9 < each < 22]
+    with gzip.open(path, "wt") as file:
+        file.write("\n".join(lines))
+    code, told, notes = backtest("--trace", path, "--policy", "today", "--format", "json")
+
+    assert code == 0
+    assert json.loads(told)[0]["cpu_slack"] == pytest.approx(0.5)
+    assert "note: gaps of 1.0 h in all were filled with the last value before them" in notes
+
+
+def test_the_workloads_of_a_namespace_are_replayed_as_prometheus_remembers_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = FakePrometheus(now=time.time())
+    for pod, cores in (("web-5d4f8c7b9d-x2x4z", 0.5), ("db-0", 1.0)):
+        labels = {"namespace": "shop", "pod": pod, "container": "app", "job": "kubelet"}
+        moments = [fake.now + 300.0 * each for each in range(-300, 1)]
+        counter = {moment: cores * (moment - moments[0]) for moment in moments}
+        fake.tell("container_cpu_usage_seconds_total", labels, counter)
+        fake.tell("container_memory_working_set_bytes", labels, dict.fromkeys(moments, 1e9))
+
+    async def run() -> int:
+        async with serving(fake):
+            arguments = ["--namespace", "shop", "--prometheus-address", fake.address]
+            arguments += ["--days", "1", "--policy", "today", "--per-workload", "--format", "json"]
+            return await asyncio.to_thread(main, ["backtest", "--jobs", "1", *arguments])
+
+    code = asyncio.run(run())
+    told, progress = capsys.readouterr()
+
+    assert code == 0
+    assert [row["workload"] for row in json.loads(told)] == [None, "shop/db/app", "shop/web/app"]
+    assert "reading 1 days of shop" in progress
+
+
+def test_a_prometheus_that_does_not_answer_is_one_line_and_exit_code_one(
+    backtest: Backtest,
+) -> None:
+    code, told, error = backtest(
+        "--namespace", "shop", "--prometheus-address", "http://127.0.0.1:9"
+    )
+
+    assert (code, told) == (1, "")
+    assert error.splitlines()[-1].startswith("trimtab: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "flaw"),
     [
         pytest.param(["--trace", "nowhere.csv"], "cannot read nowhere.csv", id="no such file"),
         pytest.param(["--trace", "{trace}", "--policy", "best"], "'best'", id="no such policy"),
         pytest.param(["--trace", "{trace}", "--scenario", "odd"], "'odd'", id="no such scenario"),
-        pytest.param(["--trace", "{bad}"], "no column 'resource'", id="no recorded usage"),
+        pytest.param(["--trace", "{bad}"], "no column 'time'", id="no recorded usage"),
         pytest.param([], "--trace", id="nothing to replay"),
+        pytest.param(["--namespace", "shop", "--trace", "{trace}"], "either", id="two sources"),
+        pytest.param(["--namespace", "shop", "--days", "0"], "--days", id="no time at all"),
         pytest.param(
             ["--trace", "{trace}", "--output", "{bad}/page", "--policy", "today"],
             "cannot write",

@@ -12,21 +12,23 @@ import numpy as np
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.manifests import judge
 from trimtab.backtest.contenders import BUILT_IN, TEMPLATE, Contender, Governed
-from trimtab.backtest.demand import Demand, DemandError, gather
+from trimtab.backtest.demand import Demand
 from trimtab.backtest.html_page import Findings
 from trimtab.backtest.runs import Run, run_all
+from trimtab.backtest.sampling import Flaws
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.scores import bootstrap, score
 from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
 from trimtab.backtest.tally import Tally
-from trimtab.cli.backtest_flags import AnswerFlags, ReplayFlags, SweepFlags
+from trimtab.cli.backtest_flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
 from trimtab.cli.backtest_output import Format, SweepAnswer, format_findings
+from trimtab.cli.backtest_sources import read_cluster, read_file
 from trimtab.cli.manifest_files import read_autoscalers
+from trimtab.cli.recommender_flags import PrometheusFlags
 from trimtab.cli.usage import UsageError
 from trimtab.core.gates import FeatureGates
 from trimtab.core.settings_errors import SettingsError
-from trimtab.simulation.traces import TraceError, read_recordings
 
 _USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
 _SEED: Final = 1
@@ -38,15 +40,26 @@ _FEW: Final = 5
 _REPLAY: Final = ReplayFlags()
 _ANSWER: Final = AnswerFlags()
 _NO_SWEEP: Final = SweepFlags()
+_NO_PAST: Final = PastFlags()
+_PROMETHEUS: Final = PrometheusFlags()
 
 
 def backtest(
-    *, replay: ReplayFlags = _REPLAY, answer: AnswerFlags = _ANSWER, sweep: SweepFlags = _NO_SWEEP
+    *,
+    replay: ReplayFlags = _REPLAY,
+    past: PastFlags = _NO_PAST,
+    prometheus: PrometheusFlags = _PROMETHEUS,
+    answer: AnswerFlags = _ANSWER,
+    sweep: SweepFlags = _NO_SWEEP,
 ) -> int:
     """What the policies would have done, as a table: 0."""
     runs, settings = _plan_runs(replay, sweep)
     _check_output(answer.output)
-    demand = _read_demand(replay.trace)
+    if bool(replay.trace) == bool(past.namespace):
+        raise UsageError("whose usage? either --trace names a file of it, or --namespace whose")
+    source = read_file(replay.trace) if replay.trace else read_cluster(past, prometheus)
+    demand = source.demand
+    _tell_flaws(source.flaws)
     outcomes = run_all(
         runs,
         demand,
@@ -60,15 +73,13 @@ def backtest(
         for row in _rows(run, outcome.tally, demand, per_workload=answer.per_workload)
     ]
     best = _answer(settings, rows, sweep.max_oom_per_month)
-    findings = Findings(replay.trace, demand, runs, outcomes, rows)
+    findings = Findings(source.name, demand, runs, outcomes, rows)
     _write(format_findings(findings, answer.format, best), answer.output)
     return 0
 
 
 def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[Setting]]:
     """Who is to be replayed, and the settings of a sweep if it is one."""
-    if not replay.trace:
-        raise UsageError("whose usage? --trace names a file of it")
     if replay.jobs is not None and replay.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, not {replay.jobs}")
     settings = _check_settings(sweep)
@@ -139,13 +150,10 @@ def _find_contenders(name: str) -> list[Contender]:
     return [Governed(autoscaler.name, autoscaler) for autoscaler in autoscalers]
 
 
-def _read_demand(trace: str) -> Demand:
-    try:
-        return gather(read_recordings(Path(trace)))
-    except OSError as error:
-        raise UsageError(f"cannot read {trace}: {error.strerror or error}") from error
-    except (TraceError, DemandError, UnicodeDecodeError) as error:
-        raise UsageError(f"{trace} is no recorded usage: {error}") from error
+def _tell_flaws(flaws: Flaws) -> None:
+    """Whoever believes the figures must know what they are made of."""
+    for line in flaws.lines():
+        sys.stderr.write(f"note: {line}\n")
 
 
 def _rows(run: Run, tally: Tally, demand: Demand, *, per_workload: bool) -> Iterator[Row]:

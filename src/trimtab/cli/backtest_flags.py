@@ -17,7 +17,7 @@ class ReplayFlags:
     """Whose usage is replayed under which policies."""
 
     trace: str = ""
-    """A file of recorded usage: CSV, gzipped if its name says so."""
+    """A file of recorded usage: CSV, gzipped if its name says so. Or take a --namespace."""
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
     static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
@@ -27,6 +27,23 @@ class ReplayFlags:
     under-strict-cpucap. Repeat it; a sweep takes one."""
     jobs: int | None = None
     """How many processes; as many as there are cores if not given."""
+
+
+@Parameter(name="*", group=Group("From a cluster", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class PastFlags:
+    """Whose usage is read from where metrics are kept, instead of from a file."""
+
+    namespace: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """Replay the workloads of a namespace, as --prometheus-address remembers them. Repeat it."""
+    selector: str = ""
+    """Only workloads that have pods with these labels in the cluster now."""
+    kubeconfig: str = ""
+    """The file that says where the cluster is, unless kubectl's does; only for --selector."""
+    days: int = 14
+    """How many days are replayed."""
+    step_minutes: int = 5
+    """How far values are apart."""
 
 
 @Parameter(name="*", group=Group("How it is told", sort_key=2))

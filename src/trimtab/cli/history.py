@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.cli import starting
-from trimtab.cli.recommender_flags import HistoryFlags, RecommenderFlags
+from trimtab.cli.recommender_flags import PrometheusFlags, RecommenderFlags
 from trimtab.cli.usage import UsageError
 from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.ports import Clock
@@ -35,12 +35,14 @@ def order_history(flags: RecommenderFlags, environment: Mapping[str, str]) -> Pa
     """Where the flags say that history is, if anywhere; a UsageError if that makes no sense."""
     if flags.loop.storage != PROMETHEUS:
         return None
-    history = flags.history
-    _check_address(history.prometheus_address)
-    queries = starting.make_settings(
-        lambda: _query_settings(history), starting.list_changed(history)
-    )
-    return PastOrder(queries, _access(history, environment), _series_names(history))
+    return order_prometheus(flags.history, environment)
+
+
+def order_prometheus(flags: PrometheusFlags, environment: Mapping[str, str]) -> PastOrder:
+    """Where the flags say that past usage is; a UsageError if that makes no sense."""
+    _check_address(flags.prometheus_address)
+    queries = starting.make_settings(lambda: _query_settings(flags), starting.list_changed(flags))
+    return PastOrder(queries, _access(flags, environment), _series_names(flags))
 
 
 def _check_address(address: str) -> None:
@@ -51,7 +53,7 @@ def _check_address(address: str) -> None:
         raise UsageError(problem) from error
 
 
-def _query_settings(flags: HistoryFlags) -> QuerySettings:
+def _query_settings(flags: PrometheusFlags) -> QuerySettings:
     return QuerySettings(
         flags.prometheus_address,
         timeout=flags.prometheus_query_timeout,
@@ -60,7 +62,7 @@ def _query_settings(flags: HistoryFlags) -> QuerySettings:
     )
 
 
-def _access(flags: HistoryFlags, environment: Mapping[str, str]) -> Access:
+def _access(flags: PrometheusFlags, environment: Mapping[str, str]) -> Access:
     """As in the original: a token, else the flags' user, else that of the environment."""
     token, file = flags.prometheus_bearer_token, flags.prometheus_bearer_token_file
     if token and file and flags.username:
@@ -75,7 +77,7 @@ def _access(flags: HistoryFlags, environment: Mapping[str, str]) -> Access:
     return Access(token, file, username, password, is_insecure=flags.prometheus_insecure)
 
 
-def _series_names(flags: HistoryFlags) -> SeriesNames:
+def _series_names(flags: PrometheusFlags) -> SeriesNames:
     return SeriesNames(
         flags.history_cpu_metric,
         flags.history_memory_metric,

@@ -129,7 +129,7 @@ app.command(
 app.command(
     "trimtab.cli.backtest:backtest",
     name="backtest",
-    usage="Usage: trimtab backtest --trace FILE [OPTIONS]",
+    usage="Usage: trimtab backtest (--trace FILE | --namespace NAME...) [OPTIONS]",
     help="""Replay recorded usage under policies, and tell what they would have done.
 
     The real decisions of the recommender and the updater, beside what is requested today, what the

@@ -127,8 +127,8 @@ class LearningFlags:
 
 @Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
 @dataclass(frozen=True, slots=True)
-class HistoryFlags:
-    """Where past usage is found with --storage=prometheus."""
+class PrometheusFlags:
+    """Where past usage is found, and what it is called there."""
 
     prometheus_address: Named = "http://prometheus.monitoring.svc"
     """Where Prometheus is."""
@@ -150,10 +150,6 @@ class HistoryFlags:
     """The user of Prometheus."""
     password: Text = ""
     """The password of that user."""
-    history_length: LongSpan = timedelta(days=8)
-    """How far back history goes."""
-    history_resolution: LongSpan = timedelta(hours=1)
-    """How far samples of history are apart."""
     history_cpu_metric: Named = "container_cpu_usage_seconds_total"
     """The metric that counts CPU usage."""
     history_memory_metric: Named = "container_memory_working_set_bytes"
@@ -172,6 +168,17 @@ class HistoryFlags:
     """The label that is a container's pod in usage."""
     container_name_label: Named = "name"
     """The label that is a container's name in usage; other usual ones are found without it."""
+
+
+@Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class HistoryFlags(PrometheusFlags):
+    """How much of it is read with --storage=prometheus."""
+
+    history_length: LongSpan = timedelta(days=8)
+    """How far back history goes."""
+    history_resolution: LongSpan = timedelta(hours=1)
+    """How far samples of history are apart."""
 
 
 @Parameter(name="*")

@@ -1,0 +1,110 @@
+"""The past: recordings of workloads from what a store of metrics remembers of their pods.
+
+All pods of a workload are given the same size, so what the neediest of them used in a step is what
+the workload needed. Pods of which no owner is told belong together if their names differ only in
+what controllers append.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from trimtab.backtest.sampling import Flaws, Reading, record
+from trimtab.cluster.errors import TooMuchHistoryError
+from trimtab.cluster.ports import HistorySource
+from trimtab.core.past_pods import PodTrace
+from trimtab.core.past_usage import PastUsage, Shard, halve
+from trimtab.core.resources import BOTH, Resource
+from trimtab.simulation.traces import Recording
+
+_MADE_UP: Final = "[bcdfghjklmnpqrstvwxz2456789]"
+"""The characters of which API servers make names."""
+_SUFFIX: Final = re.compile(rf"(?:-{_MADE_UP}{{6,10}})?-{_MADE_UP}{{5}}$|-\d+$")
+_Key: TypeAlias = tuple[str, str]
+"""A workload and a container of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What was read of one namespace."""
+
+    namespace: str
+    usage: Mapping[Resource, Sequence[PastUsage]]
+    pods: Sequence[PodTrace]
+    step: timedelta
+
+
+async def read_past(source: HistorySource, shards: Iterable[Shard]) -> Past:
+    """Everything that the parts of one namespace's history hold."""
+    parts = list(shards)
+    whole = Shard(parts[0].namespace, parts[0].begin, parts[-1].end, parts[0].step)
+    usage: dict[Resource, list[PastUsage]] = {
+        resource: [one for part in parts for one in await _fetch(source, resource, part)]
+        for resource in BOTH
+    }
+    return Past(whole.namespace, usage, await source.fetch_pods(whole), whole.step)
+
+
+async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> list[PastUsage]:
+    """What was used; asked for in shorter and shorter parts if it is too much at once."""
+    try:
+        return [await source.fetch_usage(resource, shard)]
+    except TooMuchHistoryError:
+        halves = halve(shard)
+        if not halves:
+            raise
+    return [one for half in halves for one in await _fetch(source, resource, half)]
+
+
+def recordings_of(past: Past, pods: Collection[str] | None = None) -> tuple[list[Recording], Flaws]:
+    """A recording of each container of each workload, or of those of some pods, and its flaws."""
+    owners = {trace.pod: trace.owners[-1][1] for trace in past.pods if trace.owners}
+    only = None if pods is None else {owners.get(pod, workload_of(pod)) for pod in pods}
+    cpu, memory = (_by_container(past.usage[resource], owners) for resource in BOTH)
+    recordings, flaws = [], Flaws()
+    for workload, container in sorted(cpu.keys() & memory.keys()):
+        if only is not None and workload not in only:
+            continue
+        name = f"{past.namespace}/{workload}/{container}"
+        key = workload, container
+        recording, flaw = record(name, _neediest(cpu[key]), _neediest(memory[key]), past.step)
+        flaws += flaw
+        recordings += [] if recording is None else [recording]
+    return recordings, flaws
+
+
+def workload_of(pod: str) -> str:
+    """The name of a pod without what controllers append to it."""
+    return _SUFFIX.sub("", pod) or pod
+
+
+def _by_container(
+    usages: Iterable[PastUsage], owners: Mapping[str, str]
+) -> dict[_Key, list[Reading]]:
+    """What all pods of each workload used, by container."""
+    found: dict[_Key, list[Reading]] = {}
+    for usage in usages:
+        ends = np.searchsorted(usage.owners, np.arange(len(usage.containers)), side="right")
+        begin = 0
+        for (pod, container), end in zip(usage.containers, ends.tolist(), strict=True):
+            key = owners.get(pod, workload_of(pod)), container
+            reading = Reading(usage.times[begin:end], usage.values[begin:end])
+            found.setdefault(key, []).append(reading)
+            begin = end
+    return found
+
+
+def _neediest(readings: Sequence[Reading]) -> Reading:
+    """The largest of what several pods used at the same moment; absurd values stay for others."""
+    times = np.concatenate([reading.times for reading in readings])
+    values = np.concatenate([reading.values for reading in readings])
+    # NaN comes last, so that a number hides it.
+    order = np.lexsort((-values, times))
+    times, values = times[order], values[order]
+    is_first = np.ones(len(times), np.bool_)
+    is_first[1:] = times[1:] != times[:-1]
+    return Reading(times[is_first], values[is_first])

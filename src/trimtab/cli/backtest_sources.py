@@ -1,0 +1,130 @@
+"""Where `trimtab backtest` finds usage: in a file, or in what Prometheus remembers of a cluster."""
+
+import asyncio
+import csv
+import gzip
+import os
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Final, TextIO
+
+from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import decode_list
+from trimtab.api.pods import decode_pod
+from trimtab.backtest.demand import Demand, DemandError, gather
+from trimtab.backtest.past import read_past, recordings_of
+from trimtab.backtest.samples_csv import parse_samples
+from trimtab.backtest.sampling import Flaws
+from trimtab.cli.backtest_flags import PastFlags
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import ClusterFlags
+from trimtab.cli.history import PastOrder, order_prometheus
+from trimtab.cli.joining import connected
+from trimtab.cli.recommender_flags import PrometheusFlags
+from trimtab.cli.usage import UsageError
+from trimtab.cluster import paths
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import ClusterError
+from trimtab.cluster.ports import HistorySource
+from trimtab.core.past_usage import plan_shards
+from trimtab.simulation.traces import Recording, TraceError, parse_recordings
+
+_MOST_MOMENTS: Final = 2000
+"""So many are asked for at once; an answer that is still too large is asked for in parts."""
+_VALUES: Final = "values"
+"""The column by which a file of whole series is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What there is to replay."""
+
+    name: str
+    """Where it comes from, for people."""
+    demand: Demand
+    flaws: Flaws
+
+
+def read_file(name: str) -> Source:
+    """The usage in a file; a UsageError if there is none."""
+    try:
+        with _open(Path(name)) as lines:
+            recordings, flaws = _parse(lines)
+        return Source(name, gather(recordings), flaws)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
+    except (TraceError, DemandError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{name} is no recorded usage: {error}") from error
+
+
+def read_cluster(flags: PastFlags, prometheus: PrometheusFlags) -> Source:
+    """The usage of workloads in namespaces; a FailedError if it cannot be had."""
+    if flags.days < 1 or flags.step_minutes < 1:
+        raise UsageError("--days and --step-minutes must be at least 1")
+    try:
+        recordings, flaws = asyncio.run(
+            _read_namespaces(flags, order_prometheus(prometheus, os.environ))
+        )
+    except ClusterError as error:
+        raise FailedError(str(error)) from error
+    name = f"{', '.join(flags.namespace)} at {prometheus.prometheus_address}"
+    if not recordings:
+        told = "; ".join(flaws.lines()) or "no usage is remembered"
+        raise FailedError(f"nothing to replay of {name}: {told}")
+    return Source(name, gather(recordings), flaws)
+
+
+def _open(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
+
+
+def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
+    head = lines.readline()
+    lines.seek(0)
+    if _VALUES in next(csv.reader([head]), []):
+        return parse_recordings(lines), Flaws()
+    return parse_samples(lines)
+
+
+async def _read_namespaces(flags: PastFlags, order: PastOrder) -> tuple[list[Recording], Flaws]:
+    clock = RealClock()
+    recordings: list[Recording] = []
+    flaws = Flaws()
+    async with order.source(clock, lambda _: None) as source:
+        for namespace in flags.namespace:
+            pods = await _list_pods(flags, namespace, clock) if flags.selector else None
+            sys.stderr.write(f"reading {flags.days} days of {namespace}\n")
+            found, flaw = await _read_namespace(source, flags, namespace, pods)
+            recordings += found
+            flaws += flaw
+    return recordings, flaws
+
+
+async def _read_namespace(
+    source: HistorySource, flags: PastFlags, namespace: str, pods: Collection[str] | None
+) -> tuple[list[Recording], Flaws]:
+    shards = plan_shards(
+        namespace,
+        end=RealClock().now(),
+        length=timedelta(days=flags.days),
+        step=timedelta(minutes=flags.step_minutes),
+        most_moments=_MOST_MOMENTS,
+    )
+    return recordings_of(await read_past(source, shards), pods)
+
+
+async def _list_pods(flags: PastFlags, namespace: str, clock: RealClock) -> Sequence[str]:
+    """The names of the pods that the selector picks now."""
+    cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
+    async with connected(cluster, clock, os.environ) as client:
+        body = await client.fetch(paths.pods(namespace), {"labelSelector": flags.selector})
+    try:
+        return [pod.name for pod in decode_list(body, decode_pod).items]
+    except DecodeError as error:
+        raise FailedError(f"the cluster's pods cannot be read: {error}") from error

@@ -1,0 +1,48 @@
+"""A backtest of what runs in a cluster: its pods by selector, their past from Prometheus."""
+
+import asyncio
+import json
+import time
+
+import pytest
+from e2e.components import install
+from e2e.worlds import World, a_template
+from prometheus_server import FakePrometheus, serving
+
+from rig.controlplane import ControlPlane
+from trimtab.cli.main import main
+
+pytestmark = pytest.mark.e2e
+
+
+def test_only_workloads_whose_pods_the_selector_picks_are_replayed(
+    cluster: ControlPlane, namespace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(cluster)
+    world = World(cluster, namespace)
+    world.deploy(a_template(cpu="20m", memory="100Mi"))
+    found = cluster.wait_for(f"/api/v1/namespaces/{namespace}/pods", lambda told: told["items"])
+    pod = found["items"][0]["metadata"]["name"]
+    fake = FakePrometheus(now=time.time())
+    for name in (pod, "other-0"):
+        labels = {"namespace": namespace, "pod": name, "container": "app", "job": "kubelet"}
+        moments = [fake.now + 300.0 * each for each in range(-300, 1)]
+        counter = {moment: moment - moments[0] for moment in moments}
+        fake.tell("container_cpu_usage_seconds_total", labels, counter)
+        fake.tell("container_memory_working_set_bytes", labels, dict.fromkeys(moments, 1e9))
+
+    async def replay(*more: str) -> int:
+        async with serving(fake):
+            arguments = ["--namespace", namespace, "--prometheus-address", fake.address]
+            arguments += ["--kubeconfig", str(cluster.kubeconfig), "--selector", "app=web"]
+            arguments += ["--days", "1", "--policy", "today", "--per-workload", "--format", "json"]
+            return await asyncio.to_thread(main, ["backtest", "--jobs", "1", *arguments, *more])
+
+    code = asyncio.run(replay())
+    rows = json.loads(capsys.readouterr().out)
+    refused = asyncio.run(replay("--selector", "app=(web"))
+
+    assert code == 0
+    assert [row["workload"] for row in rows] == [None, f"{namespace}/web/app"]
+    assert refused == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith("trimtab: ")

@@ -390,6 +390,47 @@ def test_of_two_that_are_created_at_once_only_one_passes() -> None:
     in_cluster(scene)
 
 
+def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        one, other = Webhook(cluster), Webhook(cluster)
+        first = one.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
+        at_once = other.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
+        cluster.autoscale(UP, name="first", target=TargetReference("Deployment", "api"))
+        for copy in (one, other):
+            copy.admission.index.rebuild()
+        later = [
+            copy.ask(a_review(an_autoscaler_object("third"), AUTOSCALERS))["allowed"]
+            for copy in (one, other)
+        ]
+
+        assert first["allowed"]
+        # Copies do not share what was only allowed.
+        assert at_once["allowed"]
+        assert later == [False, False]
+
+    in_cluster(scene)
+
+
+def test_of_two_that_slipped_past_two_copies_both_copies_obey_the_older_one() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        web, now = TargetReference("Deployment", "web", "apps/v1"), cluster.clock.now()
+        cluster.autoscale(UP, name="a-younger", target=web, created_at=now)
+        cluster.autoscale(UP, name="older", target=web, created_at=now - timedelta(hours=1))
+        cluster.drop_autoscaler("web")
+        responses = [Webhook(cluster).ask(a_review(a_pod_object())) for _ in range(2)]
+        updates = [
+            one["value"]
+            for response in responses
+            for one in patch_of(response)
+            if one["path"].endswith("vpaUpdates")
+        ]
+
+        assert len(updates) == 2
+        assert all(text.startswith("Pod resources updated by older:") for text in updates)
+
+    in_cluster(scene)
+
+
 def test_one_that_is_stored_and_not_yet_indexed_stands_in_the_way_too() -> None:
     def scene(cluster: SmallCluster) -> None:
         webhook = Webhook(cluster)

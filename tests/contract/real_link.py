@@ -41,6 +41,10 @@ class RealLink:
     usage: MetricsApi
     webhooks: LiveWebhookHost
 
+    @property
+    def roles(self) -> LiveCluster:
+        return self.cluster
+
     async def cut(self) -> None:
         self.relay.cut()
 

@@ -38,7 +38,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
         "verticalpodautoscalercheckpoints",
         "get list watch create patch delete",
     ),
-    ("coordination.k8s.io", "leases", "get create update"),
+    ("coordination.k8s.io", "leases", "get list watch create update"),
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "get create patch"),
     ("metrics.k8s.io", "pods", "list"),
     ("example.com", "rollouts/scale", "get"),

@@ -106,7 +106,12 @@ class RealWorld:
             relay = await stack.enter_async_context(relaying(self._plane.port))
             client = await stack.enter_async_context(a_client(self._plane, relay.port, user))
             scope = Scope(
-                self.namespace, nodes=True, quotas=True, namespaces=True, memory_evictions=True
+                self.namespace,
+                leases=True,
+                nodes=True,
+                quotas=True,
+                namespaces=True,
+                memory_evictions=True,
             )
             cluster = LiveCluster(client, scope, clock=CLOCK, random=Random(1))
             usage = MetricsApi(client, self.namespace)

@@ -57,6 +57,10 @@ class SimulatedLink:
     usage: UsageSource
     webhooks: SimulatedWebhookHost
 
+    @property
+    def roles(self) -> SimulatedCluster:
+        return self.cluster
+
     async def cut(self) -> None:
         self.line.breaks += 1
 

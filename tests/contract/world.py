@@ -12,7 +12,7 @@ from typing import Protocol
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.errors import Right
-from trimtab.cluster.ports import Clock, Cluster, UsageSource, WebhookHost
+from trimtab.cluster.ports import Clock, Cluster, RoleCluster, UsageSource, WebhookHost
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
@@ -28,6 +28,10 @@ class Link(Protocol):
 
     @property
     def cluster(self) -> Cluster: ...
+
+    @property
+    def roles(self) -> RoleCluster:
+        """The same cluster, for who hands out roles."""
 
     @property
     def usage(self) -> UsageSource: ...

@@ -488,6 +488,28 @@ def test_what_was_not_seen_at_a_start_does_not_wait_for_a_second_tick() -> None:
     run_virtually(scene())
 
 
+@pytest.mark.parametrize(
+    ("span", "is_told"),
+    [
+        pytest.param(timedelta(seconds=9), False, id="while some are yet to begin"),
+        pytest.param(timedelta(seconds=50), True, id="when all have begun"),
+    ],
+)
+def test_acts_without_a_pace_come_before_conditions(span: timedelta, *, is_told: bool) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.latency = timedelta(seconds=6)
+        for name in ("a", "b", "c"):
+            cluster.deploy(name)
+            cluster.autoscale(UP, name=name)
+        cluster.starts_at_once = False
+        await let_run(an_updater(cluster, replace(UNPACED, concurrency=1)), span)
+
+        assert ("publish_conditions" in cluster.requests) is is_told
+
+    run_virtually(scene())
+
+
 def test_conditions_of_others_stay_as_they_are() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

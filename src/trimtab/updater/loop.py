@@ -121,7 +121,7 @@ class Updater:
             if was_blind:
                 await self._wait_for_sight(due)
                 continue
-            await self._clock.sleep(min(self._settings.telling_after, interval))
+            await self._wait_to_tell(due)
             await self._guard(self._tell)
             await self._clock.sleep(max(due - self._clock.now(), timedelta()))
 
@@ -129,6 +129,19 @@ class Updater:
         """Return when the cluster is seen: nobody shall wait for a tick that saw nothing."""
         while self._is_blind() and self._clock.now() < due:
             await self._clock.sleep(_UNTIL_NEXT_LOOK)
+
+    async def _wait_to_tell(self, due: datetime) -> None:
+        """Return when the first acts are answered, and all of them where no pace keeps them apart.
+
+        Without a pace acts and words would vie for the API server, and most words would be
+        outdated by the time they are read.
+        """
+        patience = min(self._settings.telling_after, self._settings.interval)
+        await self._clock.sleep(patience)
+        while not self._settings.pace.is_limited and self._agenda:
+            if self._clock.now() + patience >= due:
+                return
+            await self._clock.sleep(patience)
 
     async def _plan_changes(self) -> None:
         while True:

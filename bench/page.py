@@ -124,10 +124,10 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
 _ADMISSION_BOUNDS: Final = """
 What bounds them, by profiles (cProfile, 100 autoscalers, pods with an autoscaler):
 
-- *CPU per request.* Half is the review itself: a third of that for decoding the pod, somewhat more
-  for finding its owners and its autoscaler, the rest for the envelope around both. The size of a
-  pod is worked out once for all that are alike; before, that was half of a review. The other
-  half is TLS, HTTP and the event loop.
+- *CPU per request.* Of a pod without an autoscaler a third is the review itself, of one with an
+  autoscaler half: reading the review and the pod, finding owners and autoscaler. A pod is read no
+  further than it takes to see that the last one of its autoscaler got the same; the patch is
+  encoded already then. The rest is TLS, HTTP and the event loop.
 - *Start and memory of small clusters.* Imports come first: more than a second of CPU and 50 MiB
   before the first object is listed.
 """

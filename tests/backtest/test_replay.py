@@ -12,7 +12,7 @@ from trimtab.backtest.demand import CPU, MEMORY, Demand, DemandError, gather
 from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.policies import Static
 from trimtab.backtest.replay import Replay
-from trimtab.backtest.runs import Run, play, run_all
+from trimtab.backtest.runs import Crew, Run, play, run_all
 from trimtab.backtest.scenarios import SCENARIOS, Scenario
 from trimtab.backtest.tally import Tally
 from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
@@ -179,8 +179,10 @@ def test_results_do_not_depend_on_how_the_work_is_divided() -> None:
     )
     runs = [Run(BUILT_IN["trimtab"], SCENARIOS["under-strict"])]
     told: list[tuple[int, int]] = []
-    alone = run_all(runs, demand, jobs=1, tell=lambda done, total: told.append((done, total)))
-    shared = run_all(runs, demand, jobs=2, tell=lambda done, total: told.append((done, total)))
+    alone = run_all(runs, demand, crew=Crew(1), tell=lambda done, total: told.append((done, total)))
+    shared = run_all(
+        runs, demand, crew=Crew(2), tell=lambda done, total: told.append((done, total))
+    )
 
     assert told == [(1, 1), (1, 2), (2, 2)]
     assert alone[0].tally.slack.tolist() == shared[0].tally.slack.tolist()

@@ -7,10 +7,13 @@ import io
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeAlias
 
+import polars as pl
 import pytest
+from distributed import LocalCluster
 from prometheus_server import FakePrometheus, serving
 
 from trimtab.cli.main import main
@@ -141,6 +144,44 @@ def test_a_file_with_a_line_for_each_moment_is_read_and_its_gaps_are_told(
     assert code == 0
     assert json.loads(told)[0]["cpu_slack"] == pytest.approx(0.5)
     assert "note: gaps of 1.0 h in all were filled with the last value before them" in notes
+
+
+def test_the_same_table_in_parquet_gives_the_same_answer(
+    backtest: Backtest, tmp_path: Path
+) -> None:
+    moments = [datetime(2026, 1, 1, tzinfo=UTC) + each * timedelta(minutes=5) for each in range(40)]
+    columns = {"time": moments, "workload": "web", "cpu_cores": 0.5, "memory_bytes": 2**30}
+    frame = pl.DataFrame(columns)
+    frame.write_parquet(tmp_path / "usage.parquet")
+    frame.write_csv(tmp_path / "usage.csv")
+    told = [
+        backtest("--trace", tmp_path / name, "--policy", "today", "--format", "csv", "--quiet")
+        for name in ("usage.csv", "usage.parquet")
+    ]
+
+    assert told[0] == told[1]
+    assert told[0][0] == 0
+
+
+def test_a_dask_cluster_gives_the_same_answer_to_the_bit(backtest: Backtest, trace: Path) -> None:
+    asked = ("--trace", trace, "--policy", "trimtab", "--format", "json", "--quiet")
+    here = backtest(*asked)
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        there = backtest(*asked, "--scheduler", cluster.scheduler_address)
+
+    assert here[:2] == there[:2]
+
+
+def test_a_dask_scheduler_that_does_not_answer_is_one_line_and_exit_code_one(
+    backtest: Backtest, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.cli.backtest_crew._PATIENCE_SECONDS", 1)
+    code, told, error = backtest("--trace", trace, "--scheduler", "tcp://127.0.0.1:9")
+
+    assert (code, told) == (1, "")
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in error
 
 
 def test_the_workloads_of_a_namespace_are_replayed_as_prometheus_remembers_them(

@@ -5,7 +5,8 @@ same to the bit, however the work is divided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TypeAlias
@@ -41,16 +42,26 @@ class Outcome:
     """Empty unless somebody wants to see it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Who does the work."""
+
+    jobs: int
+    """How many parts are replayed at once."""
+    pool: Executor | None = None
+    """Processes somewhere else; those of this machine if there are none."""
+
+
 def run_all(
-    runs: Sequence[Run], demand: Demand, *, jobs: int, tell: Progress, keeps_course: bool = False
+    runs: Sequence[Run], demand: Demand, *, crew: Crew, tell: Progress, keeps_course: bool = False
 ) -> list[Outcome]:
     """What became of each run."""
     # Most of what a move costs does not depend on how many make it: no more shards than needed.
-    shards = list(_shards(demand, -(-jobs // max(len(runs), 1))))
+    shards = list(_shards(demand, -(-crew.jobs // max(len(runs), 1))))
     parts = [(run, shard) for run in range(len(runs)) for shard in range(len(shards))]
     stretch = course.stretch(demand) if keeps_course else 0
     outcomes: dict[tuple[int, int], Outcome] = {}
-    for part, outcome in _play(runs, shards, parts, stretch, jobs):
+    for part, outcome in _play(runs, shards, parts, stretch, crew):
         outcomes[part] = outcome
         tell(len(outcomes), len(parts))
     return [_join([outcomes[run, each] for each in range(len(shards))]) for run in range(len(runs))]
@@ -80,14 +91,13 @@ def _play(
     shards: Sequence[Demand],
     parts: Sequence[tuple[int, int]],
     stretch: int,
-    jobs: int,
+    crew: Crew,
 ) -> Iterator[tuple[tuple[int, int], Outcome]]:
-    if jobs == 1:
+    if crew.jobs == 1 and crew.pool is None:
         for run, shard in parts:
             yield (run, shard), play(runs[run], shards[shard], stretch)
         return
-    # Spawned, so that no lock of a thread of ours is copied.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with _pool(crew) as pool:
         pending: dict[Future[Outcome], tuple[int, int]] = {
             pool.submit(play, runs[run], shards[shard], stretch): (run, shard)
             for run, shard in parts
@@ -96,6 +106,16 @@ def _play(
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in done:
                 yield pending.pop(future), future.result()
+
+
+@contextmanager
+def _pool(crew: Crew) -> Iterator[Executor]:
+    if crew.pool is not None:
+        yield crew.pool
+        return
+    # Spawned, so that no lock of a thread of ours is copied.
+    with ProcessPoolExecutor(crew.jobs, mp_context=get_context("spawn")) as pool:
+        yield pool
 
 
 def _shards(demand: Demand, count: int) -> Iterator[Demand]:

@@ -1,7 +1,6 @@
 """`trimtab backtest`: what policies would have done to workloads whose usage was recorded."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from trimtab.backtest.scores import bootstrap, score
 from trimtab.backtest.sweep import Point, Setting, governed
 from trimtab.backtest.tables import Row
 from trimtab.backtest.tally import Tally
+from trimtab.cli.backtest_crew import hired
 from trimtab.cli.backtest_flags import AnswerFlags, PastFlags, ReplayFlags, SweepFlags
 from trimtab.cli.backtest_output import Format, SweepAnswer, format_findings
 from trimtab.cli.backtest_sources import read_cluster, read_file
@@ -60,13 +60,14 @@ def backtest(
     source = read_file(replay.trace) if replay.trace else read_cluster(past, prometheus)
     demand = source.demand
     _tell_flaws(source.flaws)
-    outcomes = run_all(
-        runs,
-        demand,
-        jobs=replay.jobs or os.cpu_count() or 1,
-        tell=(lambda _done, _total: None) if answer.quiet else _tell,
-        keeps_course=answer.format is Format.HTML,
-    )
+    with hired(replay.jobs, replay.scheduler) as crew:
+        outcomes = run_all(
+            runs,
+            demand,
+            crew=crew,
+            tell=(lambda _done, _total: None) if answer.quiet else _tell,
+            keeps_course=answer.format is Format.HTML,
+        )
     rows = [
         row
         for run, outcome in zip(runs, outcomes, strict=True)

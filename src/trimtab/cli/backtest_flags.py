@@ -17,7 +17,7 @@ class ReplayFlags:
     """Whose usage is replayed under which policies."""
 
     trace: str = ""
-    """A file of recorded usage: CSV, gzipped if its name says so. Or take a --namespace."""
+    """A file of recorded usage: CSV, gzipped if its name says so, or Parquet. Or a --namespace."""
     policy: Annotated[tuple[str, ...], Parameter(negative="")] = ()
     """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
     static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
@@ -27,6 +27,8 @@ class ReplayFlags:
     under-strict-cpucap. Repeat it; a sweep takes one."""
     jobs: int | None = None
     """How many processes; as many as there are cores if not given."""
+    scheduler: str = ""
+    """The address of a Dask scheduler, whose workers replay instead; trimtab must be there."""
 
 
 @Parameter(name="*", group=Group("From a cluster", sort_key=4))

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from io import TextIOWrapper
+from importlib import import_module
+from io import StringIO, TextIOWrapper
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Protocol, TextIO, cast
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.lists import decode_list
@@ -37,6 +38,16 @@ _MOST_MOMENTS: Final = 2000
 """So many are asked for at once; an answer that is still too large is asked for in parts."""
 _VALUES: Final = "values"
 """The column by which a file of whole series is known."""
+
+
+class _Frame(Protocol):
+    def write_csv(self) -> str: ...
+
+
+class _Polars(Protocol):
+    """What is needed of polars, which is an extra."""
+
+    def read_parquet(self, source: Path) -> _Frame: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +90,25 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags) -> Source:
 
 
 def _open(path: Path) -> TextIO:
+    if path.suffix == ".parquet":
+        return StringIO(_read_parquet(path))
     if path.suffix == ".gz":
         return TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
     return path.open(encoding="utf-8", newline="")
+
+
+def _read_parquet(path: Path) -> str:
+    """The table in a file of Parquet, as CSV."""
+    try:
+        polars = cast("_Polars", import_module("polars"))
+    except ImportError as error:
+        raise UsageError("Parquet needs the extra: pip install 'trimtab[parquet]'") from error
+    path.stat()  # Tells of a file that is not there as all others are told of.
+    try:
+        return polars.read_parquet(path).write_csv()
+    except Exception as error:
+        # Those of polars have no base in common with any that we know without it.
+        raise TraceError(f"no Parquet: {error}") from error
 
 
 def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:

@@ -156,6 +156,8 @@ class Meter:
         self._boosts = BoostMeter()
         self._autoscalers: Mapping[AutoscalerName, Autoscaler] = {}
         self._sizes: Tally[AutoscalerName] = Tally()
+        self._begun: dict[AutoscalerName, tuple[str, str]] = {}
+        """The size and the mode with which series were begun."""
         self._evicted: set[AutoscalerName] = set()
         self._resized: set[AutoscalerName] = set()
         WAITING_ACTS.set_function(waiting)
@@ -201,17 +203,21 @@ class Meter:
         self._series.keep(plan.autoscalers)
         self._begin_series()
         self._show_pods(governed)
-        self._show_changed()
+        self._show_by_mode(AUTOSCALERS_WITH_EVICTED_PODS, {})
+        self._show_by_size(AUTOSCALERS_WITH_RESIZED_PODS, {})
         for each in governed:
             if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE:
                 self._count(SKIPPED_RESIZES, each.autoscaler, with_mode=False)
 
     def _begin_series(self) -> None:
         """What has not happened yet is 0, not missing."""
+        before, self._begun = self._begun, {}
         for name in self._sizes:
             if self._is_active(name):
-                self._count(EVICTED_PODS, name, with_mode=True, number=0)
-                self._count(RESIZED_PODS, name, with_mode=False, number=0)
+                labels = self._begun[name] = self._size(name), self._mode(name)
+                if before.get(name) != labels:
+                    self._count(EVICTED_PODS, name, with_mode=True, number=0)
+                    self._count(RESIZED_PODS, name, with_mode=False, number=0)
 
     def _show_pods(self, governed: Iterable[Outcome]) -> None:
         names = [(each, each.autoscaler) for each in governed if each.autoscaler is not None]
@@ -224,9 +230,14 @@ class Meter:
         self._show_by_size(RESIZABLE_PODS, resizable)
         self._show_by_size(AUTOSCALERS_WITH_RESIZABLE_PODS, dict.fromkeys(resizable, 1))
 
-    def _show_changed(self) -> None:
-        self._show_by_mode(AUTOSCALERS_WITH_EVICTED_PODS, dict.fromkeys(self._evicted, 1))
-        self._show_by_size(AUTOSCALERS_WITH_RESIZED_PODS, dict.fromkeys(self._resized, 1))
+    def _show_changed(self, name: AutoscalerName, *, is_eviction: bool) -> None:
+        """Count an autoscaler of which a pod was changed, once from plan to plan."""
+        if is_eviction and name not in self._evicted:
+            self._evicted.add(name)
+            AUTOSCALERS_WITH_EVICTED_PODS.labels(self._size(name), self._mode(name)).inc()
+        elif not is_eviction and name not in self._resized:
+            self._resized.add(name)
+            AUTOSCALERS_WITH_RESIZED_PODS.labels(self._size(name)).inc()
 
     def _show_by_mode(self, gauge: Gauge, numbers: Mapping[AutoscalerName, int]) -> None:
         sums: Tally[tuple[str, str]] = Tally()
@@ -251,8 +262,7 @@ class Meter:
         is_eviction = isinstance(act, Evict)
         if acted.result is ActResult.DONE:
             self._count(EVICTED_PODS if is_eviction else RESIZED_PODS, name, with_mode=is_eviction)
-            (self._evicted if is_eviction else self._resized).add(name)
-            self._show_changed()
+            self._show_changed(name, is_eviction=is_eviction)
         elif acted.result not in _NO_ATTEMPT:
             counter = FAILED_EVICTIONS if is_eviction else FAILED_RESIZES
             self._count(counter, name, _failure(acted), with_mode=is_eviction)

@@ -18,6 +18,7 @@ from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, Updat
 from trimtab.core.gates import FeatureGates
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Add
+from trimtab.core.placement import Placement
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector
@@ -334,5 +335,29 @@ def test_f26_a_boost_asks_for_no_more_cpu_than_there_is_on_the_largest_node(
         admission = Admission(cluster, AdmissionSettings(max_boost_millicores=most))
 
         assert requests_after(a_new_pod(), admission)[Resource.CPU] == expected
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({}, 4000, id="any node"),
+        pytest.param({"pool": "small"}, 1000, id="only small ones"),
+    ],
+)
+def test_f26_a_boost_is_bound_by_the_nodes_that_the_pod_may_go_to(
+    labels: dict[str, str], expected: int
+) -> None:
+    async def scene() -> None:
+        cluster = await a_cluster(boost=CpuBoost(BoostType.FACTOR, factor=10))
+        for name, millicores, its_labels in (("large", 4000, {}), ("small", 1000, labels)):
+            node = Node(name, amounts(millicores, 4096 * MIB), labels=its_labels)
+            cluster.node_writer.put(Entry(ObjectName("", name), node))
+        admission = Admission(cluster, AdmissionSettings())
+        free, bound = a_new_pod(), replace(a_new_pod(), placement=Placement(tuple(labels.items())))
+
+        assert requests_after(free, admission)[Resource.CPU] == 4000
+        assert requests_after(bound, admission)[Resource.CPU] == expected
 
     run_virtually(scene())

@@ -4,7 +4,7 @@ from wire_examples import QUOTA, encoded
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.quotas import decode_quota
-from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.quotas import Claim, Quota, Scope, Side
 from trimtab.core.resources import Resource
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
@@ -40,16 +40,19 @@ def test_only_what_is_counted_of_cpu_and_memory_is_left(
     assert left(hard, used) == expected
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({"scopes": ["BestEffort"]}, id="scopes"),
-        pytest.param({"scopeSelector": {"matchExpressions": []}}, id="a selector of scopes"),
-    ],
-)
-def test_of_a_quota_for_some_pods_only_nothing_counts(spec: dict[str, object]) -> None:
-    assert left({"cpu": "2"}, {"cpu": "2"}, **spec) == {}
-    assert left({"cpu": "2"}, {"cpu": "2"}, scopes=None, scopeSelector=None) == {CPU: 0}
+def test_scopes_say_for_which_pods_a_quota_is() -> None:
+    expressions = [
+        {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]},
+        {"scopeName": "Terminating", "operator": "Exists"},
+    ]
+    spec = {"scopes": ["NotBestEffort"], "scopeSelector": {"matchExpressions": expressions}}
+
+    assert decode_quota(encoded({"spec": spec})).scopes == (
+        Scope("NotBestEffort"),
+        Scope("PriorityClass", "In", ("high",)),
+        Scope("Terminating"),
+    )
+    assert decode_quota(encoded({"spec": {"scopes": None, "scopeSelector": None}})).scopes == ()
 
 
 def test_an_amount_that_is_none_is_named_by_its_path() -> None:

@@ -8,15 +8,18 @@ from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 from plan_makers import planned, several, snapshot_of, told
 
+from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
+from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import fit_node, largest_nodes
-from trimtab.core.nodes import Node
+from trimtab.core.node_room import NodeRooms, cpu_room, fit_node, largest_nodes
+from trimtab.core.nodes import Node, Taint
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.operations import Add
 from trimtab.core.outcomes import Resize
 from trimtab.core.patch import admission_patch
+from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
 from trimtab.core.policy import cap_for_pod
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -160,3 +163,69 @@ def test_f21_a_recommendation_that_no_node_can_take_moves_pods_once_at_most(
     assert not {"Evict", "Resize"} & set(
         told(planned(snapshot_of(moved, autoscaler, limit_ranges=given_room)))
     )
+
+
+def tainted(cpu: int, key: str) -> Node:
+    return Node(f"t-{cpu}", amounts(cpu, 64 * GIB), taints=(Taint(key, "", "NoSchedule"),))
+
+
+@pytest.mark.parametrize(
+    ("placement", "largest"),
+    [
+        pytest.param(None, 8000, id="no node with a taint counts"),
+        pytest.param(Placement((("pool", "small"),)), 2000, id="only the pool it asks for"),
+        pytest.param(Placement(tolerations=(Toleration("gpu", "Exists"),)), 64000, id="tolerated"),
+        pytest.param(Placement((("pool", "empty"),)), None, id="none of those that there are"),
+        pytest.param(
+            Placement(terms=(NodeTerm(fields=(NodeExpression("metadata.name", "In", ("big",)),)),)),
+            8000,
+            id="the node of a pod of a DaemonSet",
+        ),
+    ],
+)
+def test_f21_only_nodes_count_that_the_pod_may_go_to(
+    placement: Placement | None, largest: int | None
+) -> None:
+    nodes = [
+        Node("big", amounts(8000, 64 * GIB)),
+        Node("small", amounts(2000, 64 * GIB), labels={"pool": "small"}),
+        tainted(64000, "gpu"),
+    ]
+    pod = replace(a_pod(), placement=placement)
+    rooms = NodeRooms(nodes)
+    expected = () if largest is None else (room(largest, 64 * GIB),)
+
+    assert rooms.for_pod(pod) == rooms.for_pod(pod) == expected
+
+
+def test_f21_siblings_that_may_go_to_different_nodes_become_differently_large() -> None:
+    nodes = [
+        Node("big", amounts(8000, 64 * GIB)),
+        Node("small", amounts(2000, 64 * GIB), labels={"pool": "small"}),
+    ]
+    free, bound = several(2)
+    bound = replace(bound, placement=Placement((("pool", "small"),)))
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(9000, GIB), lower=amounts(8500, GIB)),
+        mode=UpdateMode.IN_PLACE,
+    )
+    settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+    outcomes = planned(snapshot_of([free, bound], autoscaler, rooms=NodeRooms(nodes)), settings)
+    wanted = {
+        each.pod.name: each.wanted["app"].requests for each in outcomes if isinstance(each, Resize)
+    }
+
+    assert wanted == {"web-0": amounts(8000, GIB), "web-1": amounts(2000, GIB)}
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        pytest.param(GIB, 4000, id="the node with the most cpu"),
+        pytest.param(9 * GIB, 1000, id="the only node with so much memory"),
+        pytest.param(99 * GIB, 4000, id="no node has so much memory"),
+    ],
+)
+def test_the_room_for_cpu_is_that_of_nodes_with_enough_memory(memory: int, expected: int) -> None:
+    assert cpu_room([room(4000, 8 * GIB), room(1000, 64 * GIB)], memory) == expected
+    assert cpu_room([], memory) is None

@@ -23,7 +23,8 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.operations import Add, Operation
 from trimtab.core.patch import admission_patch, resource_operations
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
+from trimtab.simulation.patching import apply_patch
 
 ON = FeatureGates()
 OFF = FeatureGates(cpu_startup_boost=False)
@@ -419,3 +420,60 @@ def test_claims_on_devices_survive_the_patch() -> None:
         "/spec/containers/0/resources/requests",
         "/spec/containers/0/resources/requests/cpu",
     ]
+
+
+def cpu_requests(document: dict[str, Any]) -> list[str]:
+    return [each["resources"]["requests"]["cpu"] for each in document["spec"]["containers"]]
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [
+        pytest.param(3000, ["1", "2"], id="all of it fits"),
+        pytest.param(2250, ["750m", "1500m"], id="each gets the same share of its boost"),
+        pytest.param(1500, ["500m", "1"], id="there is room without a boost only"),
+        pytest.param(900, ["300m", "600m"], id="not even that fits"),
+    ],
+)
+def test_f26_the_boosts_of_all_containers_together_fit_on_some_node(
+    room: int, expected: list[str]
+) -> None:
+    containers = [a_container(name, index=index) for index, name in enumerate(("app", "side"))]
+    advice = [
+        a_recommendation("app", target=amounts(500, MIB)),
+        a_recommendation("side", target=amounts(1000, MIB)),
+    ]
+    item = LimitRangeItem(LimitRangeType.NODE, max=amounts(room, 4096 * MIB))
+
+    document = admitted(
+        a_pod(*containers), an_autoscaler(*advice, boost=DOUBLE), limit_ranges=[item]
+    )
+
+    assert cpu_requests(document) == expected
+
+
+@given(
+    st.lists(st.integers(1, 5000), min_size=1, max_size=4),
+    st.integers(2, 9),
+    st.integers(1, 40_000),
+)
+def test_f26_whatever_is_boosted_a_node_that_could_take_the_pod_still_can(
+    targets: list[int], factor: int, room: int
+) -> None:
+    names = [f"c{index}" for index in range(len(targets))]
+    pod = a_pod(*(a_container(name, index=index) for index, name in enumerate(names)))
+    advice = [
+        a_recommendation(name, target=amounts(target, 1))
+        for name, target in zip(names, targets, strict=True)
+    ]
+    item = LimitRangeItem(LimitRangeType.NODE, max=amounts(room, 4096 * MIB))
+    patch = admission_patch(
+        pod,
+        an_autoscaler(*advice, boost=CpuBoost(factor=factor)),
+        gates=ON,
+        limit_ranges=[item],
+    )
+    sized = apply_patch(pod, patch)
+    total = sum((each.spec.requests or {})[Resource.CPU] for each in sized.containers)
+
+    assert total <= max(room, len(targets))

@@ -6,10 +6,13 @@ import pytest
 from makers import MIB, a_container, a_pod, amounts, an_autoscaler
 from plan_makers import DOWN, SMALL, UP, by_pod, planned, several, snapshot_of, told
 
+from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.outcomes import Hold
-from trimtab.core.pods import Allocation
-from trimtab.core.quotas import Claim, Quota, Side, growth, leave_room
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.outcomes import Hold, Wanted
+from trimtab.core.placement import Placement
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth, leave_room
 from trimtab.core.resources import Resource
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
@@ -105,3 +108,85 @@ def test_a_paused_namespace_shows_what_would_be_done_and_no_other_is_paused() ->
     assert by_pod(paused)[hold.pod.name] == "Paused"
     assert type(hold.withheld).__name__ == "Evict"
     assert "Paused" not in told(other)
+
+
+BARE = a_pod(a_container())
+SIZED = {"app": Allocation(amounts(500), {})}
+
+
+@pytest.mark.parametrize(
+    ("scope", "pod", "wanted", "expected"),
+    [
+        pytest.param(Scope("BestEffort"), BARE, {}, True, id="nothing requested"),
+        pytest.param(Scope("BestEffort"), BARE, SIZED, False, id="its successor will request"),
+        pytest.param(Scope("NotBestEffort"), BARE, SIZED, True, id="and is counted elsewhere"),
+        pytest.param(Scope("NotBestEffort"), BARE, {}, False, id="still nothing requested"),
+        pytest.param(Scope("Terminating"), a_pod(), {}, False, id="it may run for ever"),
+        pytest.param(Scope("Terminating"), a_pod(has_deadline=True), {}, True, id="a deadline"),
+        pytest.param(Scope("NotTerminating"), a_pod(), {}, True, id="no deadline"),
+        pytest.param(
+            Scope("NotTerminating"), a_pod(has_deadline=True), {}, False, id="with a deadline"
+        ),
+        pytest.param(
+            Scope("PriorityClass", "In", ("high",)),
+            a_pod(priority_class="high"),
+            {},
+            True,
+            id="its class",
+        ),
+        pytest.param(
+            Scope("PriorityClass", "In", ("high",)), a_pod(), {}, False, id="without a class"
+        ),
+        pytest.param(
+            Scope("PriorityClass", "NotIn", ("high",)), a_pod(), {}, True, id="not that class"
+        ),
+        pytest.param(Scope("PriorityClass"), a_pod(priority_class="x"), {}, True, id="any class"),
+        pytest.param(Scope("PriorityClass", "DoesNotExist"), a_pod(), {}, True, id="no class"),
+        pytest.param(Scope("PriorityClass", "Odd"), a_pod(), {}, False, id="an odd operator"),
+        pytest.param(
+            Scope("CrossNamespacePodAffinity"),
+            a_pod(placement=Placement(crosses_namespaces=True)),
+            {},
+            True,
+            id="near pods of other namespaces",
+        ),
+        pytest.param(Scope("CrossNamespacePodAffinity"), a_pod(), {}, False, id="no affinity"),
+        pytest.param(Scope("VolumeAttributesClass"), a_pod(), {}, False, id="not about pods"),
+    ],
+)
+def test_a_quota_counts_only_pods_in_its_scope(
+    scope: Scope, pod: Pod, wanted: Wanted, *, expected: bool
+) -> None:
+    assert covers(Quota("default", "some", {}, (scope,)), pod, wanted) is expected
+    assert covers(Quota("default", "all"), pod, wanted)
+
+
+def test_a_pod_must_be_in_all_scopes_of_a_quota() -> None:
+    both = Quota("default", "both", {}, (Scope("NotTerminating"), Scope("PriorityClass")))
+
+    assert not covers(both, a_pod(), {})
+    assert covers(both, a_pod(priority_class="high"), {})
+
+
+def test_f20_a_full_quota_for_other_pods_keeps_nobody_from_being_evicted() -> None:
+    full = replace(quota(cpu=0), scopes=(Scope("PriorityClass", "In", ("high",)),))
+    pods, autoscaler = several(2), an_autoscaler(UP)
+    high = several(2, priority_class="high")
+
+    assert "Evict" in told(planned(snapshot_of(pods, autoscaler, quotas={"default": [full]})))
+    assert set(told(planned(snapshot_of(high, autoscaler, quotas={"default": [full]})))) == {
+        "QuotaExceeded"
+    }
+
+
+def test_f20_what_pods_of_one_scope_claim_is_not_taken_from_another() -> None:
+    for_high = replace(quota(cpu=400), scopes=(Scope("PriorityClass"),))
+    for_low = replace(quota(cpu=400), name="low", scopes=(Scope("PriorityClass", "DoesNotExist"),))
+    pods = several(4)
+    pods[0] = replace(pods[0], priority_class="high")
+    settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+    outcomes = planned(
+        snapshot_of(pods, an_autoscaler(UP), quotas={"default": [for_high, for_low]}), settings
+    )
+
+    assert sorted(told(outcomes)) == ["Evict", "Evict", "QuotaExceeded", "QuotaExceeded"]

@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -21,19 +20,16 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
-from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.limits import amount_of
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
     governing,
     rank,
 )
-from trimtab.core.node_room import largest_nodes
+from trimtab.core.node_room import NodeRooms
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
 from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.resources import Resource
 
 UNCHANGED: Final = Sizing()
 _FAILED: Final = "admission failed"
@@ -57,14 +53,6 @@ class Admitted(StrEnum):
     """Something is wrong with us."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Room:
-    """What the largest nodes leave room for."""
-
-    items: tuple[LimitRangeItem, ...]
-    max_boost_millicores: int | None
-
-
 class Admission:
     """Gives new pods the size that is recommended for them."""
 
@@ -77,8 +65,8 @@ class Admission:
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
-        self._room: _Room | None = None
-        """As far as it was looked at."""
+        self._rooms: NodeRooms | None = None
+        self._nodes_changed = True
         self.counts: Counter[Admitted] = Counter()
 
     async def run(self) -> None:
@@ -93,7 +81,7 @@ class Admission:
 
         To be called again and again: until then nobody should be told that new pods get their size.
         """
-        self._room = None
+        self._nodes_changed = True
         named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
         return self._owners.prepare((name, version) for name, version in named if name is not None)
 
@@ -134,25 +122,23 @@ class Admission:
         autoscaler = self._governor(new.labels, workload)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
-        room = self._room or self._look_at_nodes()
-        limit_ranges = (*self._cluster.limit_ranges(head.namespace), *room.items)
-        bounds = Bounds(limit_ranges, room.max_boost_millicores)
+        if self._nodes_changed:
+            self._look_at_nodes()
+        limit_ranges = self._cluster.limit_ranges(head.namespace)
+        bounds = Bounds(limit_ranges, self._settings.max_boost_millicores, self._rooms)
         sizing = self._sizings.size(new, autoscaler, bounds)
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 
-    def _look_at_nodes(self) -> _Room:
-        """The room on the largest nodes; no boost may come to more than one has (F26)."""
-        items = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
-        given = self._settings.max_boost_millicores
-        bounds = [amount_of(item.max, Resource.CPU) for item in items]
-        on_nodes = max(bounds, default=None)
-        most = min((each for each in (given, on_nodes) if each is not None), default=None)
-        self._room = _Room(items, most)
-        return self._room
+    def _look_at_nodes(self) -> None:
+        nodes = tuple(self._cluster.nodes) if self._settings.caps_to_nodes else ()
+        # The same while nothing changed, so that what was worked out for pods still stands.
+        if self._rooms is None or self._rooms.nodes != nodes:
+            self._rooms = NodeRooms(nodes)
+        self._nodes_changed = False
 
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():
-            self._room = None
+            self._nodes_changed = True
 
     def _governor(self, labels: Mapping[str, str], workload: WorkloadName) -> Autoscaler | None:
         """The autoscaler that gives a pod of the workload its size."""

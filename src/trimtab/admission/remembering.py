@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod
 
@@ -64,6 +65,8 @@ class Bounds:
 
     limit_ranges: Sequence[LimitRangeItem]
     max_boost_millicores: int | None
+    rooms: NodeRooms | None = None
+    """What nodes have room for, which depends on where the pod may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,11 @@ class Sizings:
         return last.sizing
 
     def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+        on_nodes = () if bounds.rooms is None else bounds.rooms.for_pod(pod)
         return size_pod(
             pod,
             autoscaler,
             gates=self._gates,
-            limit_ranges=bounds.limit_ranges,
+            limit_ranges=(*bounds.limit_ranges, *on_nodes),
             max_boost_millicores=bounds.max_boost_millicores,
         )

@@ -49,6 +49,9 @@ class _Spec(Wire, frozen=True, kw_only=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
     resources: msgspec.Raw = _NULL
+    node_selector: msgspec.Raw = _NULL
+    affinity: msgspec.Raw = _NULL
+    tolerations: msgspec.Raw = _NULL
 
 
 class _Status(Wire, frozen=True, kw_only=True):

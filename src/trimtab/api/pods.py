@@ -8,8 +8,9 @@ from typing import Final
 import msgspec
 
 from trimtab.api.amounts import Amounts, decode_amounts
-from trimtab.api.decoding import Int32, Wire, decode
+from trimtab.api.decoding import Int32, Int64, Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner, text_map
+from trimtab.api.placement import WireAffinity, WireToleration, convert_placement
 from trimtab.api.times import ZERO_TIME, decode_time
 from trimtab.core.pods import (
     Allocation,
@@ -46,6 +47,11 @@ class _Spec(Wire, frozen=True, kw_only=True):
     init_containers: tuple[_Container, ...] | None = None
     resources: _Resources | None = None
     node_name: str | None = None
+    node_selector: dict[str, str | None] | None = None
+    affinity: WireAffinity | None = None
+    tolerations: tuple[WireToleration, ...] | None = None
+    priority_class_name: str | None = None
+    active_deadline_seconds: Int64 | None = None
 
 
 class _Running(Wire, frozen=True, kw_only=True):
@@ -136,6 +142,9 @@ def decode_pod(data: bytes) -> Pod:
         node_name=intern(spec.node_name or ""),
         unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
         envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
+        placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
+        priority_class=intern(spec.priority_class_name or ""),
+        has_deadline=spec.active_deadline_seconds is not None,
     )
 
 

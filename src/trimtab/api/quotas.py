@@ -1,20 +1,30 @@
 """ResourceQuotas: how much of CPU and memory is left for the pods of a namespace."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import NOT_GIVEN, decode_amount, is_given
+from trimtab.api.amounts import decode_amount
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata
-from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.quotas import Claim, Quota, Scope, Side
 from trimtab.core.resources import Resource
+
+
+class _ScopeExpression(Wire, frozen=True, kw_only=True):
+    scope_name: str | None = None
+    operator: str | None = None
+    values: tuple[str, ...] | None = None
+
+
+class _ScopeSelector(Wire, frozen=True, kw_only=True):
+    match_expressions: tuple[_ScopeExpression, ...] | None = None
 
 
 class _Spec(Wire, frozen=True, kw_only=True):
     scopes: tuple[str, ...] | None = None
-    scope_selector: msgspec.Raw = NOT_GIVEN
+    scope_selector: _ScopeSelector | None = None
 
 
 class _Status(Wire, frozen=True, kw_only=True):
@@ -42,16 +52,18 @@ _NAMES: Final = {
 
 
 def decode_quota(data: bytes) -> Quota:
-    """The quota in the JSON of one ResourceQuota.
-
-    Nothing counts of one that is for some pods only, since which ones is not known here, and of
-    one whose use nobody has counted yet.
-    """
+    """The quota in the JSON of one ResourceQuota; nothing counts whose use nobody has counted."""
     source = decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
-    is_for_all = not spec.scopes and not is_given(spec.scope_selector)
-    left = _left(source.status or _NO_STATUS) if is_for_all else {}
-    return Quota(metadata.namespace or "", metadata.name or "", left)
+    left = _left(source.status or _NO_STATUS)
+    return Quota(metadata.namespace or "", metadata.name or "", left, tuple(_scopes(spec)))
+
+
+def _scopes(spec: _Spec) -> Iterator[Scope]:
+    yield from map(Scope, spec.scopes or ())
+    selector = spec.scope_selector
+    for each in (selector and selector.match_expressions) or ():
+        yield Scope(each.scope_name or "", each.operator or "", each.values or ())
 
 
 def _left(status: _Status) -> dict[Claim, int]:

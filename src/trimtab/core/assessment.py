@@ -146,8 +146,9 @@ class Context:
         return None if owner is None else self.groups.get(owner)
 
     def limit_ranges_of(self, pod: Pod) -> Sequence[LimitRangeItem]:
-        """The limit range items of the pod's namespace."""
-        return self.snapshot.limit_ranges.get(pod.namespace, ())
+        """The limit range items of the pod's namespace, and the room on nodes for it."""
+        items, rooms = self.snapshot.limit_ranges.get(pod.namespace, ()), self.snapshot.rooms
+        return items if rooms is None else (*items, *rooms.for_pod(pod))
 
     def judge(self, pod: Pod, autoscaler: Autoscaler) -> Judgement:
         """What the autoscaler wants of the pod."""
@@ -286,7 +287,13 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         (each.name, _content(each.spec), None if each.status is None else _content(each.status))
         for each in pod.containers
     ]
-    return id(autoscaler), pod.annotations.get(OBSERVED_CONTAINERS), _room(pod), *containers
+    return (
+        id(autoscaler),
+        pod.annotations.get(OBSERVED_CONTAINERS),
+        _room(pod),
+        pod.placement,
+        *containers,
+    )
 
 
 def _room(pod: Pod) -> tuple[object, ...] | None:

@@ -26,6 +26,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import AutoscalerIndex, ObservedAutoscaler, governor_of
+from trimtab.core.node_room import NodeRooms
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, ObservedPod, PodMemory, Retry, Snapshot
@@ -54,6 +55,7 @@ class Basis:
     """
     retry: Retry | None
     limit_ranges: Sequence[LimitRangeItem]
+    rooms: NodeRooms | None
     admission_alive: bool
 
 
@@ -196,17 +198,16 @@ def _find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: C
     memory = context.snapshot.pod_memory.get(key, NO_MEMORY)
     if autoscaler is None:
         return Finding(None, basis, key, memory, now, _END_OF_TIME)
-    judgement = known.judgement = _judgement(known, autoscaler, basis, context)
+    judgement = known.judgement = _judgement(known, autoscaler, context)
     assessment = assess(pod, autoscaler, workload, context, judgement=judgement)
     until = _end_of_finding(pod, autoscaler, memory, basis, context)
     return Finding(assessment, basis, key, memory, now, until)
 
 
-def _judgement(
-    known: KnownPod, autoscaler: Autoscaler, basis: Basis, context: Context
-) -> Judgement | None:
+def _judgement(known: KnownPod, autoscaler: Autoscaler, context: Context) -> Judgement | None:
     before = known.judgement
-    if before is not None and before.stands(autoscaler, basis.limit_ranges):
+    limit_ranges = context.limit_ranges_of(known.observed.pod)
+    if before is not None and before.stands(autoscaler, limit_ranges):
         return before
     if reason_to_idle(autoscaler, context.settings.gates) is not None:
         return None
@@ -263,6 +264,7 @@ def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
         None if group is None else (group.live, group.configured),
         None if workload is None else snapshot.convergence.get(workload),
         snapshot.limit_ranges.get(place.namespace, ()),
+        snapshot.rooms,
         snapshot.admission_alive,
     )
 

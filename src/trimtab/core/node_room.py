@@ -1,19 +1,52 @@
 """Room on nodes: no pod is to become larger than the largest node that could take it (F21).
 
-Nodes bound requests alone, and all of a pod's containers together. Which nodes a pod may go to by
-selectors and taints is not looked at: the largest of all counts.
+Nodes bound requests alone, and all of a pod's containers together. Only nodes count that the pod
+may go to (`placement.py`); one that may go to none of those there are is not bound by them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS, amount_of, scale
 from trimtab.core.nodes import Node
 from trimtab.core.notes import Note, NoteKind
+from trimtab.core.placement import Placement, may_go_to
 from trimtab.core.pods import Pod
 from trimtab.core.resources import BOTH, Resource, Resources
+
+_MOST_PLACEMENTS: Final = 10_000
+"""For so many different demands the answer is remembered."""
+
+
+class NodeRooms:
+    """The room on the nodes of a cluster, for pods that may go to some of them."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = tuple(nodes)
+        self._by_name = {node.name: node for node in self.nodes}
+        self._found: dict[Placement | None, tuple[LimitRangeItem, ...]] = {}
+
+    def for_pod(self, pod: Pod) -> tuple[LimitRangeItem, ...]:
+        """The room on the largest nodes that the pod may go to, as bounds."""
+        placement = pod.placement
+        found = self._found.get(placement)
+        if found is None:
+            nodes = self._named(placement)
+            found = largest_nodes(node for node in nodes if may_go_to(placement, node))
+            if len(self._found) < _MOST_PLACEMENTS:
+                self._found[placement] = found
+        return found
+
+    def _named(self, placement: Placement | None) -> Iterable[Node]:
+        """The nodes of which one has to be looked at."""
+        names = None if placement is None else placement.node_names
+        if names is None:
+            return self.nodes
+        # A DaemonSet has a pod for each node, and not each pod has to look at all of them.
+        return [self._by_name[name] for name in sorted(names) if name in self._by_name]
 
 
 def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
@@ -31,6 +64,13 @@ def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
         LimitRangeItem(LimitRangeType.NODE, max={Resource.CPU: cpu, Resource.MEMORY: memory})
         for cpu, memory in largest
     )
+
+
+def cpu_room(limit_ranges: Iterable[LimitRangeItem], memory_bytes: int) -> int | None:
+    """The most CPU that some node has to give beside so much memory; None if nothing is known."""
+    rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
+    able = [each for each in rooms if amount_of(each, Resource.MEMORY) >= memory_bytes]
+    return max((amount_of(each, Resource.CPU) for each in able or rooms), default=None)
 
 
 def fit_node(

@@ -1,6 +1,6 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
@@ -11,6 +11,7 @@ from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
+from trimtab.core.node_room import cpu_room
 from trimtab.core.notes import ContainerUpdate, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
@@ -74,7 +75,8 @@ def size_pod(
 
 def likeness(pod: Pod) -> tuple[object, ...]:
     """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
-    return pod.containers, pod.annotations, pod.has_empty_annotations, pod.envelope
+    annotations = pod.annotations, pod.has_empty_annotations
+    return pod.containers, *annotations, pod.envelope, pod.placement
 
 
 def resource_operations(
@@ -120,6 +122,11 @@ class _Wish:
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
 
+    def amount(self, kind: Resource) -> int:
+        """What the container will request of the resource."""
+        wanted = self.recommended.requests
+        return amount_of(wanted if kind in wanted else self.own.requests, kind)
+
 
 @dataclass(frozen=True, slots=True)
 class _Door:
@@ -148,10 +155,27 @@ class _Door:
                 is_marked=container.name in originals,
                 is_left_alone=is_off(self.autoscaler, container),
             )
-            wishes.append(self._boost(wish) if self.boosts else wish)
-        return wishes
+            wishes.append(wish)
+        return self._boost_all(wishes) if self.boosts else wishes
 
-    def _boost(self, wish: _Wish) -> _Wish:
+    def _boost_all(self, wishes: Sequence[_Wish]) -> list[_Wish]:
+        """The wishes with their boosts, as far as some node has room for all of them (F26)."""
+        most = self.max_boost_millicores
+        boosted = [self._boost(wish, most) for wish in wishes]
+        room = cpu_room(self.limit_ranges, sum(wish.amount(Resource.MEMORY) for wish in wishes))
+        usual, asked = _total_cpu(wishes), _total_cpu(boosted)
+        if room is None or asked <= max(room, usual):
+            return boosted
+        left = max(room - usual, 0)
+        return [
+            # Of each boost the same share; to allow nothing would be to allow anything.
+            self._boost(wish, max(least + extra * left // (asked - usual), 1))
+            for wish, more in zip(wishes, boosted, strict=True)
+            for least in (wish.amount(Resource.CPU),)
+            for extra in (more.amount(Resource.CPU) - least,)
+        ]
+
+    def _boost(self, wish: _Wish, most: int | None) -> _Wish:
         """The wish with the boost that the container gets, if any, also in mode Off (D5)."""
         container = wish.container
         boost = effective_boost(self.autoscaler, container.name)
@@ -160,12 +184,16 @@ class _Door:
             boost,
             recommended_millicores=wish.recommended.requests.get(Resource.CPU),
             controls_limits=controls_limits(self.autoscaler, container),
-            max_millicores=self.max_boost_millicores,
+            max_millicores=most,
         )
         if not boosted:
             return wish
         raised = _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores)
         return replace(wish, recommended=raised, is_boosted=True)
+
+
+def _total_cpu(wishes: Iterable[_Wish]) -> int:
+    return sum(wish.amount(Resource.CPU) for wish in wishes)
 
 
 def _give_up(wish: _Wish) -> _Wish:

@@ -46,8 +46,10 @@ class _Spent:
     """By direct owner the pods that are taken away."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
-    claimed: defaultdict[str, Counter[Claim]] = field(default_factory=lambda: defaultdict(Counter))
-    """By namespace what successors will ask for beyond what there is."""
+    claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    """By namespace and quota what successors will ask for beyond what there is."""
 
 
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
@@ -332,13 +334,18 @@ def _claim(candidate: Candidate, context: Context, spent: _Spent) -> bool:
     found = context.snapshot.quotas.get(pod.namespace)
     if not found:
         return True
-    limit_ranges = context.limit_ranges_of(pod)
-    asked = quotas.growth(pod, wanted_by_autoscaler(pod, candidate.autoscaler, limit_ranges))
-    claimed = spent.claimed[pod.namespace]
-    if not quotas.leave_room(found, asked, claimed):
+    wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
+    asked = quotas.growth(pod, wanted)
+    covering = [quota for quota in found if quotas.covers(quota, pod, wanted)]
+    claimed = [spent.claimed[quota.namespace, quota.name] for quota in covering]
+    if not all(
+        quotas.leave_room([quota], asked, its_claims)
+        for quota, its_claims in zip(covering, claimed, strict=True)
+    ):
         return False
-    # What others give back comes late, so it is not counted.
-    claimed.update(+asked)
+    for its_claims in claimed:
+        # What others give back comes late, so it is not counted.
+        its_claims.update(+asked)
     return True
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from trimtab.core.placement import Placement
 from trimtab.core.resources import Resources
 
 
@@ -171,3 +172,8 @@ class Pod:
     """Since when the scheduler has found no node for it; None while it has not said so."""
     envelope: Envelope | None = None
     """None for a pod without resources of its own, as most are."""
+    placement: Placement | None = None
+    """None for a pod that may go to any node without a taint, as most may."""
+    priority_class: str = ""
+    has_deadline: bool = False
+    """Whether it must end some time after its start (`activeDeadlineSeconds`)."""

@@ -1,7 +1,7 @@
 """Resource quotas: whether a namespace leaves room for what a pod is to become.
 
 A pod that is evicted gives back what it has before its successor asks for anything, so only the
-growth counts.
+growth counts. A quota may be for some pods only (its scopes).
 """
 
 from collections import Counter
@@ -13,7 +13,9 @@ from typing import NamedTuple, TypeAlias
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.resize_patch import QosClass, qos_class
 from trimtab.core.resources import Resource, Resources
+from trimtab.core.selectors import Operator
 
 
 class Side(StrEnum):
@@ -34,13 +36,29 @@ Claims: TypeAlias = Mapping[Claim, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Scope:
+    """Which pods a quota is for."""
+
+    name: str
+    operator: str = Operator.EXISTS
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota, as far as it is about CPU and memory of all pods of a namespace."""
+    """A ResourceQuota, as far as it is about CPU and memory of pods of a namespace."""
 
     namespace: str
     name: str
     left: Claims = field(default_factory=dict)
     """What is not used; less than nothing where the quota was made smaller."""
+    scopes: tuple[Scope, ...] = ()
+    """All of which a pod must be in; without any the quota is for all pods."""
+
+
+def covers(quota: Quota, pod: Pod, wanted: Wanted) -> bool:
+    """Whether the quota counts the pod's successor; not if nobody can tell from the pod."""
+    return all(_is_in(scope, pod, wanted) for scope in quota.scopes)
 
 
 def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
@@ -63,6 +81,36 @@ def leave_room(quotas: Iterable[Quota], asked: Claims, claimed: Claims) -> bool:
         for quota in quotas
         for claim, left in quota.left.items()
     )
+
+
+def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:
+    if scope.name == "PriorityClass":
+        return _has_priority(scope, pod)
+    is_modest = qos_class(wanted.get(each.name, each.spec) for each in pod.containers) is (
+        QosClass.BEST_EFFORT
+    )
+    placement = pod.placement
+    return {
+        "BestEffort": is_modest,
+        "NotBestEffort": not is_modest,
+        "Terminating": pod.has_deadline,
+        "NotTerminating": not pod.has_deadline,
+        "CrossNamespacePodAffinity": placement is not None and placement.crosses_namespaces,
+    }.get(scope.name, False)
+
+
+def _has_priority(scope: Scope, pod: Pod) -> bool:
+    match scope.operator:
+        case Operator.IN:
+            return pod.priority_class in scope.values
+        case Operator.NOT_IN:
+            return pod.priority_class not in scope.values
+        case Operator.EXISTS:
+            return bool(pod.priority_class)
+        case Operator.DOES_NOT_EXIST:
+            return not pod.priority_class
+        case _:
+            return False
 
 
 def _growth(side: Side, own: Allocation, wanted: Allocation) -> Counter[Claim]:

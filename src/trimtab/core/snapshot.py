@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.node_room import NodeRooms
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.resizing import ResizeMemory
@@ -80,6 +81,8 @@ class Snapshot:
     autoscalers: Sequence[ObservedAutoscaler] = ()
     limit_ranges: Mapping[str, Sequence[LimitRangeItem]] = field(default_factory=dict)
     """The items of all limit ranges by namespace."""
+    rooms: NodeRooms | None = None
+    """How large pods may become on the nodes; None if that bounds nothing."""
     quotas: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
     """By namespace."""
     paused_namespaces: frozenset[str] = frozenset()

@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers, crowded_out
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.node_room import largest_nodes
+from trimtab.core.node_room import NodeRooms
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
@@ -69,8 +69,7 @@ class Observer:
         self._settings = settings
         self._memory = memory
         self._can_resize = settings.resizes_in_place
-        self._nodes: tuple[LimitRangeItem, ...] = ()
-        """The room on the largest nodes."""
+        self._rooms: NodeRooms | None = None
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
         crowds = settings.max_boosted_per_node > 0
@@ -94,7 +93,7 @@ class Observer:
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
         self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
-        self._nodes = largest_nodes(self._cluster.nodes) if self._settings.caps_to_nodes else ()
+        self._look_at_nodes()
         return self._compose(
             pods, observed, watched, now=now, admission_alive=admission_alive, is_all=True
         )
@@ -224,6 +223,7 @@ class Observer:
             pods=observed,
             autoscalers=list(autoscalers),
             limit_ranges=self._limit_ranges(namespaces),
+            rooms=self._rooms,
             quotas={name: found for name in namespaces if (found := self._cluster.quotas(name))},
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=self._configured(owners),
@@ -295,8 +295,14 @@ class Observer:
             )
 
     def _limit_ranges(self, namespaces: Iterable[str]) -> dict[str, Sequence[LimitRangeItem]]:
-        found = {name: (*self._cluster.limit_ranges(name), *self._nodes) for name in namespaces}
+        found = {name: self._cluster.limit_ranges(name) for name in namespaces}
         return {name: items for name, items in found.items() if items}
+
+    def _look_at_nodes(self) -> None:
+        nodes = tuple(self._cluster.nodes) if self._settings.caps_to_nodes else ()
+        # The same while nothing changed, so that no pod needs a new look.
+        if self._rooms is None or self._rooms.nodes != nodes:
+            self._rooms = NodeRooms(nodes)
 
     def _crowded(self, pods: Iterable[_Seen]) -> frozenset[str]:
         """The boosted pods of which there are too many on the nodes of these pods."""

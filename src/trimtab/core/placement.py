@@ -1,0 +1,131 @@
+"""Where a pod may go: what its spec demands of nodes, and whether a node meets that.
+
+Only what is hard counts: preferences, spreading and other pods' affinities can be had otherwise.
+What a node says about a passing trouble does not count either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.core.nodes import Node, Taint
+
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How taints begin that a node has while it is not ready, full, cordoned or new."""
+_KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
+_EXISTS: Final = "Exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Which taints a pod puts up with."""
+
+    key: str = ""
+    """Empty for all."""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    """Empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExpression:
+    """What is demanded of one label of a node."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """What is demanded of a node together; nothing at all is met by none."""
+
+    labels: tuple[NodeExpression, ...] = ()
+    fields: tuple[NodeExpression, ...] = ()
+    """Of which there is only one: `metadata.name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a pod's spec says about the nodes it may go to."""
+
+    node_labels: tuple[tuple[str, str], ...] = ()
+    """Its `nodeSelector`."""
+    terms: tuple[NodeTerm, ...] | None = None
+    """The terms of its required node affinity, of which one must be met; None if it has none."""
+    tolerations: tuple[Toleration, ...] = ()
+    crosses_namespaces: bool = False
+    """Whether it wants to be near pods of other namespaces, or far from them."""
+
+    @property
+    def node_names(self) -> frozenset[str] | None:
+        """The names of the only nodes it may go to, where it names them; else None."""
+        if not self.terms or not all(term.fields for term in self.terms):
+            return None
+        named = [each for term in self.terms for each in term.fields if each.operator == "In"]
+        return frozenset(name for each in named for name in each.values) if named else None
+
+
+NO_DEMANDS: Final = Placement()
+
+
+def may_go_to(placement: Placement | None, node: Node) -> bool:
+    """Whether a pod may be put on the node, however full that is now."""
+    demands = placement or NO_DEMANDS
+    return (
+        all(node.labels.get(key) == value for key, value in demands.node_labels)
+        and (demands.terms is None or any(_meets(node, term) for term in demands.terms))
+        and all(_is_tolerated(taint, demands) for taint in node.taints)
+    )
+
+
+def is_passing(key: str) -> bool:
+    """Whether a taint tells of something that passes."""
+    return key.startswith(_PASSING)
+
+
+def _is_tolerated(taint: Taint, demands: Placement) -> bool:
+    if taint.effect not in _KEEPS_AWAY or is_passing(taint.key):
+        return True
+    return any(_tolerates(each, taint) for each in demands.tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    return toleration.operator == _EXISTS or toleration.value == taint.value
+
+
+def _meets(node: Node, term: NodeTerm) -> bool:
+    if not term.labels and not term.fields:
+        return False
+    own = {"metadata.name": node.name}
+    return all(_fulfils(node.labels, each) for each in term.labels) and all(
+        _fulfils(own, each) for each in term.fields
+    )
+
+
+def _fulfils(labels: Mapping[str, str], expression: NodeExpression) -> bool:
+    found, values = labels.get(expression.key), expression.values
+    match expression.operator:
+        case "In" | "NotIn":
+            return (found in values) is (expression.operator == "In")
+        case "Exists" | "DoesNotExist":
+            return (found is not None) is (expression.operator == _EXISTS)
+        case "Gt" | "Lt":
+            return _compare(found, values) == (1 if expression.operator == "Gt" else -1)
+        case _:
+            # Of an operator that we do not know nobody can say that a node does not fulfil it.
+            return True
+
+
+def _compare(found: str | None, values: tuple[str, ...]) -> int:
+    """Whether a label is larger (1) or smaller (-1) than the number asked for; 0 if neither."""
+    try:
+        difference = int(found or "") - int(values[0] if values else "")
+    except ValueError:
+        return 0
+    return (difference > 0) - (difference < 0)

@@ -2,7 +2,7 @@
 
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
@@ -154,7 +154,10 @@ class Meter:
     def __init__(self, waiting: Callable[[], int]) -> None:
         self._series = _Series()
         self._boosts = BoostMeter()
+        self._outcomes: Collection[Outcome] = ()
         self._autoscalers: Mapping[AutoscalerName, Autoscaler] = {}
+        self._refused: Sequence[AutoscalerName | None] = ()
+        """The autoscaler of each pod whose node refused a resize."""
         self._sizes: Tally[AutoscalerName] = Tally()
         self._begun: dict[AutoscalerName, tuple[str, str]] = {}
         """The size and the mode with which series were begun."""
@@ -195,19 +198,28 @@ class Meter:
             EXECUTION_LATENCY.labels(step).observe(span.total_seconds())
         total = sum((span for _, span in plan.spans), timedelta())
         EXECUTION_LATENCY.labels(_TOTAL).observe(total.total_seconds())
-        self._autoscalers = plan.autoscalers
-        governed = [each for each in plan.outcomes if each.autoscaler in plan.autoscalers]
-        self._sizes = Tally(each.autoscaler for each in governed if each.autoscaler is not None)
         self._evicted.clear()
         self._resized.clear()
+        self._show_by_mode(AUTOSCALERS_WITH_EVICTED_PODS, {})
+        self._show_by_size(AUTOSCALERS_WITH_RESIZED_PODS, {})
+        # Mostly these are the very same records, of which only the addresses are compared.
+        if (plan.outcomes, plan.autoscalers) != (self._outcomes, self._autoscalers):
+            self._note_outcomes(plan)
+        for name in self._refused:
+            self._count(SKIPPED_RESIZES, name, with_mode=False)
+
+    def _note_outcomes(self, plan: Planned) -> None:
+        self._outcomes, self._autoscalers = plan.outcomes, plan.autoscalers
+        governed = [each for each in plan.outcomes if each.autoscaler in plan.autoscalers]
+        self._sizes = Tally(each.autoscaler for each in governed if each.autoscaler is not None)
+        self._refused = [
+            each.autoscaler
+            for each in governed
+            if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE
+        ]
         self._series.keep(plan.autoscalers)
         self._begin_series()
         self._show_pods(governed)
-        self._show_by_mode(AUTOSCALERS_WITH_EVICTED_PODS, {})
-        self._show_by_size(AUTOSCALERS_WITH_RESIZED_PODS, {})
-        for each in governed:
-            if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE:
-                self._count(SKIPPED_RESIZES, each.autoscaler, with_mode=False)
 
     def _begin_series(self) -> None:
         """What has not happened yet is 0, not missing."""

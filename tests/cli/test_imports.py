@@ -28,6 +28,7 @@ def imported_by(command: str) -> set[str]:
     [
         pytest.param("recommender", FOR_OTHERS, id="the recommender"),
         pytest.param("updater", FOR_OTHERS | {"numpy"}, id="the updater"),
+        pytest.param("roles", FOR_OTHERS | {"numpy"}, id="the role keeper"),
         pytest.param("admission-controller", FOR_OTHERS | {"numpy"}, id="the webhook"),
     ],
 )

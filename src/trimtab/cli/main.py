@@ -27,7 +27,7 @@ _FOR_LIBRARIES: Final = {
     "PROMETHEUS_DISABLE_CREATED_SERIES": "true",
 }
 """What libraries read from the environment when they are imported."""
-_COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller"})
+_COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles"})
 """What runs for weeks in many clusters, and has to be small."""
 _ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
 _FLAGS: Final = cyclopts.Parameter(

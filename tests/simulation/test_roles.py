@@ -8,12 +8,15 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from makers import MIB, amounts
+from makers import MIB, a_recommendation, amounts, an_autoscaler
 from simulation.small_cluster import virtually
 from simulation.toys import SELECTOR
 
+from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.resources import Resource
 from trimtab.core.roles import Role
+from trimtab.core.selectors import LabelRequirement, Operator, Selector, equality
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.elections import DURATION, Elections, identity, members
 from trimtab.simulation.faults import OF_COMPONENTS, FaultKind, draw_faults
@@ -23,8 +26,11 @@ from trimtab.simulation.runs import Report, run_scenario
 from trimtab.simulation.scenarios import Scenario
 from trimtab.simulation.stack import Stack, run_roles
 from trimtab.simulation.virtual_time import run_virtually
+from trimtab.updater.loop import Updater
+from trimtab.updater.settings import UpdaterSettings
 
 ROLE = Role()
+CPU = Resource.CPU
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 OF_CLUSTER = {FaultKind.NODE_LOST, FaultKind.POD_DELETED, FaultKind.ROLLOUT}
 # A crash may come after its time, and then nobody starts the component again.
@@ -169,3 +175,48 @@ async def test_a_label_that_others_write_is_put_right() -> None:
         after, holder = stage.leaders(), stage.holder()
 
     assert (len(before), after) == (3, [holder])
+
+
+def sized(name: str, requirement: LabelRequirement, cpu: int) -> Autoscaler:
+    """An autoscaler of a part of the pods, which knows what it wants."""
+    target = amounts(cpu, 100 * MIB)
+    return an_autoscaler(
+        a_recommendation(target=target, lower=target, upper=target),
+        name=name,
+        created_at=None,
+        target=TargetReference("StatefulSet", "db", "apps/v1"),
+        mode=UpdateMode.IN_PLACE,
+        selector=Selector((requirement,)),
+    )
+
+
+async def update(surroundings: Surroundings) -> None:
+    settings = UpdaterSettings(uses_admission_status=False)
+    await Updater(surroundings.cluster, settings=settings, clock=surroundings.clock).run()
+
+
+def sizes(stage: Stage) -> dict[str, int]:
+    found = members(stage.world, stage.workload)
+    return {identity(pod): (pod.containers[0].current.requests or {})[CPU] for pod in found}
+
+
+@virtually
+async def test_the_size_of_a_leader_is_another_pod_s_within_seconds_of_the_election() -> None:
+    async with a_stage() as stage:
+        leads = equality(ROLE.label, ROLE.value)
+        follows = LabelRequirement(ROLE.label, Operator.NOT_IN, (ROLE.value,))
+        stage.world.add_autoscaler(sized("leader", leads, 800))
+        stage.world.add_autoscaler(sized("others", follows, 100))
+        stage.simulation.add("updater", update)
+        await stage.wait(2 * MINUTE)
+        before, large = stage.holder(), sizes(stage)
+        stage.simulation.serving.delete_pod(stage.pod(before.partition("_")[0]))
+        while stage.holder() == before:
+            await stage.wait(SECOND)
+        await stage.wait(15 * SECOND)
+        after, moved = stage.holder(), sizes(stage)
+
+    assert sorted(large.values()) == [100, 100, 800]
+    assert large[before] == 800
+    assert moved[after] == 800
+    assert sorted(moved.values()) == [100, 100, 800]

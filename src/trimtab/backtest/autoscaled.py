@@ -122,7 +122,7 @@ class Autoscaled:
         self._forget_kills(situation)
         self._publications.renew()
         workloads, times = situation.workloads.tolist(), situation.times.tolist()
-        numbers = self._numbers(situation.workloads)
+        numbers = self.numbers(situation.workloads)
         near = np.flatnonzero(self._may_change(situation, numbers)).tolist()
         decided = [
             self._decide(workloads[each], numbers[each], situation.fleet, _moment(times[each]))
@@ -132,7 +132,7 @@ class Autoscaled:
 
     def bounds(self, workloads: Ints, /) -> Floats:
         """The bounds that would be published."""
-        numbers = np.moveaxis(self._numbers(workloads), 0, 2)
+        numbers = np.moveaxis(self.numbers(workloads), 0, 2)
         bounds = numbers[:, [estimates.LOWER, estimates.UPPER]].swapaxes(0, 1)
         return np.where(bounds < 0, np.nan, bounds)
 
@@ -143,7 +143,7 @@ class Autoscaled:
         now[usage.containers.aggregate[self._rows[situation.workloads]]] = situation.times
         usage.aggregates.forget_kills(now)
 
-    def _numbers(self, workloads: Ints) -> Ints:
+    def numbers(self, workloads: Ints) -> Ints:
         """What would be published of some workloads."""
         numbers = self._publications.amounts().numbers[self._groups[workloads]]
         if not self._settings.floors_unknown:

@@ -20,9 +20,10 @@ from trimtab.backtest.demand import Demand, DemandError, gather
 from trimtab.backtest.past import read_past, recordings_of
 from trimtab.backtest.samples_csv import parse_samples
 from trimtab.backtest.sampling import Flaws
+from trimtab.cli import logs
 from trimtab.cli.backtest_flags import PastFlags
 from trimtab.cli.failures import FailedError
-from trimtab.cli.flags import ClusterFlags
+from trimtab.cli.flags import ClusterFlags, LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
 from trimtab.cli.joining import connected
 from trimtab.cli.recommender_flags import PrometheusFlags
@@ -76,6 +77,7 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags) -> Source:
     """The usage of workloads in namespaces; a FailedError if it cannot be had."""
     if flags.days < 1 or flags.step_minutes < 1:
         raise UsageError("--days and --step-minutes must be at least 1")
+    logs.set_up(LogFlags(v=0))
     try:
         recordings, flaws = asyncio.run(
             _read_namespaces(flags, order_prometheus(prometheus, os.environ))

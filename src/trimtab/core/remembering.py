@@ -42,8 +42,12 @@ def recall(
     found = {}
     for pod, governor in seen:
         known = before.get(pod.uid)
-        # Asked of every pod of every plan, and mostly nothing has changed.
-        if known is None or known.governor != governor or _resize_shows_otherwise(known, pod):
+        # Asked of every pod of every plan, and mostly nothing has changed: no call for that.
+        if (
+            known is None
+            or known.governor != governor
+            or (pod.resize is None) != (known.memory.resize.resize_since is None)
+        ):
             found[pod.uid] = _recall_one(known, pod, governor, now)
     return found
 

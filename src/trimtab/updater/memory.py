@@ -17,7 +17,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.remembering import Recollection
-from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory
+from trimtab.core.snapshot import MemoryKey, PodMemory
 
 EVICTION_SHOWS_WITHIN: Final = timedelta(minutes=5)
 """A pod that stands in the view so long after its eviction was not evicted."""
@@ -120,10 +120,11 @@ class Memory:
                 pod.uid
                 for pod in pods
                 if (pod.ready_since is None and (is_new or owner_of(pod) in self.disturbed))
-                # Of most pods there is nothing to remember, and all pods are asked for.
+                # Of most pods there is nothing of late to remember, and all pods are asked for.
                 or (
                     (found := known.get(pod.uid)) is not None
-                    and found.memory is not NO_MEMORY
+                    and (updated := found.memory.last_updated_at) is not None
+                    and (updated >= lately or found.is_successor)
                     and remembering.is_settling(found, pod, now)
                 )
             ]

@@ -49,7 +49,7 @@ class Observation:
         return {workload: frozenset(uids) for workload, uids in found.items()}
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Seen:
     """A pod with what follows from its record alone, and how it was last observed."""
 
@@ -59,6 +59,17 @@ class _Seen:
     observed: ObservedPod | None = None
     ownership: Ownership | None = None
     """By which it was observed; None also where an autoscaler of its namespace was unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """Some pods, and what follows from their records alone."""
+
+    seen: Sequence[_Seen]
+    pods: Sequence[Pod]
+    namespaces: frozenset[str]
+    by_owner: Mapping[OwnerKey, Pod]
+    """One pod of each direct owner."""
 
 
 class Observer:
@@ -79,6 +90,14 @@ class Observer:
         """The same by the topmost workload."""
         self._seen: dict[str, _Seen] = {}
         """By uid all pods of the last observations, so that only what changed is looked at."""
+        self._given: list[Pod] = []
+        """All pods of the last observation of all, and what was seen of them."""
+        self._everywhere: list[_Seen] = []
+        self._sight = _sight_of(())
+        """Those of them that may concern an autoscaler."""
+        self._workloads: dict[str, WorkloadName | None] = {}
+        self._observed: list[ObservedPod] = []
+        """How pods were last observed, and the workload of each by uid."""
 
     async def observe(self, now: datetime, *, admission_alive: bool) -> Observation:
         """All that the stores hold, as far as it concerns any autoscaler."""
@@ -86,16 +105,20 @@ class Observer:
         everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
-        owners = await self._resolve_owners(pods)
+        # Nothing is compared but addresses where the records are the same.
+        if pods != self._sight.seen:
+            self._sight = _sight_of(pods)
+        sight = self._sight
+        owners = await self._resolve_owners(sight)
         self._forget_owners(owners)
         self._know_owners(owners)
-        self._memory.forget_shown_evictions((seen.pod for seen in pods), now)
+        self._memory.forget_shown_evictions(sight.pods, now)
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(self._memory.watched_workloads())
         self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
         self._look_at_nodes()
         return self._compose(
-            pods, observed, watched, now=now, admission_alive=admission_alive, is_all=True
+            sight, observed, watched, now=now, admission_alive=admission_alive, is_all=True
         )
 
     async def observe_part(
@@ -103,15 +126,17 @@ class Observer:
     ) -> Observation:
         """All pods of the workloads to which the owners belong."""
         owners = self._siblings(changed)
-        pods = [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
-        self._know_owners(await self._resolve_owners(pods))
+        sight = _sight_of(
+            [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
+        )
+        self._know_owners(await self._resolve_owners(sight))
         found = {self._owners[key].topmost for key in owners if key in self._owners}
         concerned = {workload for workload in found if workload is not None}
         autoscalers = [each for name in sorted(concerned) for each in self._autoscalers_for(name)]
         observed = await self._resolve_targets(autoscalers)
         watched = await self._watched(concerned & self._memory.watched_workloads())
         return self._compose(
-            pods, observed, watched, now=now, admission_alive=admission_alive, is_all=False
+            sight, observed, watched, now=now, admission_alive=admission_alive, is_all=False
         )
 
     def is_paused(self, namespace: str) -> bool:
@@ -142,15 +167,17 @@ class Observer:
 
     def _look_at_all(self) -> list[_Seen]:
         """All pods; those that are gone are forgotten."""
-        known = self._seen
-        found = [
-            seen
-            if (seen := known.get(pod.uid)) is not None and seen.pod is pod
-            else self._look_at(pod)
-            for pod in self._cluster.pods
-        ]
-        self._seen = {seen.pod.uid: seen for seen in found}
-        return found
+        known, given = self._seen, list(self._cluster.pods)
+        if given != self._given:
+            self._given = given
+            self._everywhere = [
+                seen
+                if (seen := known.get(pod.uid)) is not None and seen.pod is pod
+                else self._look_at(pod)
+                for pod in given
+            ]
+            self._seen = {seen.pod.uid: seen for seen in self._everywhere}
+        return self._everywhere
 
     def _look_at(self, pod: Pod) -> _Seen:
         known = self._seen.get(pod.uid)
@@ -182,10 +209,9 @@ class Observer:
         for key in [key for key in self._owners if key not in standing]:
             self._owners_under[self._owners.pop(key).topmost].discard(key)
 
-    async def _resolve_owners(self, pods: Iterable[_Seen]) -> dict[OwnerKey, Ownership]:
-        one_each = {seen.owner: seen.pod for seen in pods if seen.owner is not None}
+    async def _resolve_owners(self, sight: _Sight) -> dict[OwnerKey, Ownership]:
         return await resolve_owners(
-            self._cluster.owners, one_each, concurrency=self._settings.concurrency
+            self._cluster.owners, sight.by_owner, concurrency=self._settings.concurrency
         )
 
     async def _resolve_targets(self, autoscalers: Iterable[Autoscaler]) -> list[ObservedAutoscaler]:
@@ -203,7 +229,7 @@ class Observer:
 
     def _compose(
         self,
-        seen: Collection[_Seen],
+        sight: _Sight,
         autoscalers: Collection[ObservedAutoscaler],
         watched: Mapping[WorkloadName, Workload | None],
         *,
@@ -211,14 +237,11 @@ class Observer:
         admission_alive: bool,
         is_all: bool,
     ) -> Observation:
-        memory = self._memory
-        pods = [each.pod for each in seen]
-        namespaces = {pod.namespace for pod in pods}
-        observed = self._observe_pods(seen)
+        memory, pods, namespaces = self._memory, sight.pods, sight.namespaces
+        observed = self._observe_pods(sight.seen)
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
             memory.review(workload, review, now)
-        owners = {each.owner for each in seen if each.owner is not None}
         snapshot = Snapshot(
             pods=observed,
             autoscalers=list(autoscalers),
@@ -226,19 +249,21 @@ class Observer:
             rooms=self._rooms,
             quotas={name: found for name in namespaces if (found := self._cluster.quotas(name))},
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
-            configured_replicas=self._configured(owners),
+            configured_replicas=self._configured(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
             settling=memory.settling(pods, now),
-            crowded=self._crowded(seen),
+            crowded=self._crowded(sight.seen),
             usual_share=memory.usual_share,
             is_surging=None if is_all else memory.is_surging,
         )
-        workloads = {each.pod.uid: each.workload for each in observed}
-        return Observation(snapshot, workloads, by_name, owners)
+        if observed != self._observed:
+            self._observed = observed
+            self._workloads = {each.pod.uid: each.workload for each in observed}
+        return Observation(snapshot, self._workloads, by_name, sight.by_owner.keys())
 
     def _observe_pods(self, pods: Iterable[_Seen]) -> list[ObservedPod]:
         unreadable = {each.namespace for each in self._cluster.autoscalers.unreadable}
@@ -320,6 +345,16 @@ class Observer:
             for key, found in known
             if found is not None and found.configured is not None
         }
+
+
+def _sight_of(seen: Sequence[_Seen]) -> _Sight:
+    pods = [each.pod for each in seen]
+    return _Sight(
+        seen,
+        pods,
+        frozenset([pod.namespace for pod in pods]),
+        {each.owner: each.pod for each in seen if each.owner is not None},
+    )
 
 
 def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:

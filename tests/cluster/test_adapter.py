@@ -105,6 +105,20 @@ async def test_a_view_has_no_age_before_all_kinds_were_listed() -> None:
         assert cluster.age() is None
 
 
+async def test_leases_are_watched_only_by_who_asks_and_never_those_of_nodes() -> None:
+    scope = Scope(autoscalers=False, checkpoints=False, leases=True, kinds=("Deployment",))
+    async with serving(show_everything) as server, watched(server, scope) as (cluster, _):
+        await cluster.synced()
+        lists = [asked for asked in server.asked if asked.path.endswith("/leases")]
+        kinds = [each.name.kind for each in cluster.workloads()]
+
+        assert {each.query["fieldSelector"] for each in lists} == {
+            "metadata.namespace!=kube-node-lease"
+        }
+        assert kinds == ["Deployment"]
+        assert not any("autoscaling" in path or "batch" in path for path in paths_of(server))
+
+
 async def test_only_what_is_wanted_is_watched() -> None:
     scope = Scope("default", pods=False, checkpoints=False, limit_ranges=False)
     async with serving(show_everything) as server, watched(server, scope) as (cluster, _):

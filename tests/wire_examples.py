@@ -123,6 +123,17 @@ POD = {
     "metadata": OWNED,
     "spec": {
         "nodeName": "node-1",
+        "nodeSelector": {"disk": "fast"},
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [
+                        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+                    ]
+                }
+            }
+        },
+        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
         "containers": [
             {
                 "name": "app",

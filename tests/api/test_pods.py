@@ -8,6 +8,7 @@ from wire_examples import POD, Json, encoded
 from trimtab.api.decoding import DecodeError
 from trimtab.api.pods import decode_pod
 from trimtab.api.times import ZERO_TIME
+from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -68,6 +69,11 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
         ready_since=START.replace(second=9),
         resize=ResizeState.IN_PROGRESS,
         node_name="node-1",
+        placement=Placement(
+            (("disk", "fast"),),
+            (NodeTerm((NodeExpression("zone", "In", ("a",)),)),),
+            (Toleration("dedicated", "Exists", effect="NoSchedule"),),
+        ),
     )
 
 

@@ -42,7 +42,7 @@ async def play_where_accepting_fails_once() -> bytes:
             raise failures.pop()
         return await accept(sock)
 
-    loop.sock_accept = accept_later  # type: ignore[assignment, method-assign]
+    loop.sock_accept = accept_later  # type: ignore[method-assign]
     listener = socket.create_server((LOOPBACK, 0))
     async with asyncio.timeout(PATIENCE.total_seconds()), asyncio.TaskGroup() as group:
         group.create_task(a_door().open(listener, closing))

@@ -2,7 +2,9 @@
 
 import http.client
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
 
 from e2e.components import SLOW_SECONDS, Json, Run
@@ -14,6 +16,8 @@ from rig.node import Node
 LEASE = "--admission-controller-status-lease-namespace=kube-system"
 EAGER = "--cool-down=0s"
 SETTLED = ("InsideBounds", "ChangeTooSmall", "TooYoung", "CoolDown")
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_OK = 200
 TICKS = 'vpa_updater_execution_latency_seconds_count{step="total"}'
 
 Limits = tuple[int, int, int]
@@ -90,6 +94,41 @@ class NodeStage(Stage):
                 patience_seconds=SLOW_SECONDS,
             )
 
+    def abandon(self, name: str = "web") -> None:
+        """Delete the autoscaler of a workload."""
+        self.plane.request("DELETE", f"{self._autoscalers}/{name}")
+
+    def kill_all(self, name: str = "web") -> None:
+        """Delete all pods of a workload at once; return when they are gone."""
+        killed = self.uids(name)
+        self.plane.request("DELETE", f"{self._pods}?labelSelector=app%3D{name}")
+        self.wait_for_pods(lambda pods: killed.isdisjoint(uids_of(pods)), name)
+
+    @contextmanager
+    def refusing_resizes(self, pod: Json) -> Iterator[Callable[[], None]]:
+        """Let the API server refuse all resizes in the namespace, until what is given is called."""
+        policies = f"{_ADMISSION}/validatingadmissionpolicies/{self.namespace}"
+        bindings = f"{_ADMISSION}/validatingadmissionpolicybindings/{self.namespace}"
+        for path, manifest in _refusal(self.namespace).items():
+            self.plane.create(f"{_ADMISSION}/{path}", manifest)
+        try:
+            waiting.wait_for(lambda: self._try_resize(pod), lambda status: status != _OK)
+            yield lambda: self._delete(bindings)
+        finally:
+            self._delete(bindings)
+            self._delete(policies)
+
+    def _try_resize(self, pod: Json) -> int:
+        """How the API server would answer to a resize."""
+        path = f"{self._pods}/{pod['metadata']['name']}/resize?dryRun=All"
+        sizes = {"containers": [{"name": "c0", "resources": {"requests": {"cpu": "55m"}}}]}
+        body = json.dumps({"spec": sizes}).encode()
+        kind = "application/strategic-merge-patch+json"
+        return self.plane.request("PATCH", path, body, kind)[0]
+
+    def _delete(self, path: str) -> None:
+        self.plane.request("DELETE", path)
+
     def tell(self, pod: Json, appetite: str) -> None:
         """Give the worker of a pod another appetite."""
         connection = http.client.HTTPConnection(pod["status"]["podIP"], workers.PORT, timeout=10)
@@ -98,6 +137,61 @@ class NodeStage(Stage):
             assert connection.getresponse().status == http.HTTPStatus.OK
         finally:
             connection.close()
+
+
+def _refusal(namespace: str) -> dict[str, Json]:
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["pods/resize"],
+    }
+    policy = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "no resizes here"}],
+    }
+    place = {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    binding = {
+        "policyName": namespace,
+        "validationActions": ["Deny"],
+        "matchResources": {"namespaceSelector": place},
+    }
+    version = "admissionregistration.k8s.io/v1"
+    common: Json = {"apiVersion": version, "metadata": {"name": namespace}}
+    return {
+        "validatingadmissionpolicies": {
+            **common,
+            "kind": "ValidatingAdmissionPolicy",
+            "spec": policy,
+        },
+        "validatingadmissionpolicybindings": {
+            **common,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "spec": binding,
+        },
+    }
+
+
+def is_boosted(pod: Json) -> bool:
+    marks = pod["metadata"].get("annotations", {})
+    return any(mark.startswith("vpaCpuStartupBoost/") for mark in marks)
+
+
+def is_ready(pod: Json) -> bool:
+    statuses = pod["status"].get("containerStatuses", [])
+    return bool(statuses) and all(each["ready"] for each in statuses)
+
+
+def started_at(pod: Json) -> datetime:
+    """When the first container that runs now was started."""
+    running = pod["status"]["containerStatuses"][0]["state"]["running"]
+    return datetime.fromisoformat(running["startedAt"])
+
+
+def ready_at(pod: Json) -> datetime:
+    """Since when the pod is ready, or is not."""
+    (ready,) = (each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+    return datetime.fromisoformat(ready["lastTransitionTime"])
 
 
 def restarts(pods: Iterable[Json]) -> int:

@@ -4,7 +4,6 @@ Recommendations are written by hand; the admission controller is a real one. Row
 own suites (U10, C2, …) that need a node which runs programs are here too.
 """
 
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,12 @@ from e2e.node_stage import (
     SETTLED,
     NodeStage,
     containers,
+    is_ready,
+    ready_at,
     resize_reason,
     restarts,
     second_worker,
+    started_at,
     uids_of,
     wait_for_ticks,
     worker,
@@ -201,20 +203,6 @@ def test_f24_containers_that_restart_for_a_resize_do_so_within_the_budget_alone(
     assert [node_stage.shares(pod) for pod in (*pair, *restarted)] == [204] * 3
     assert uids_of(restarted) == uids_of(alone)
     assert ready_at(first) <= started_at(second)
-
-
-def is_ready(pod: Json) -> bool:
-    return all(each["ready"] for each in pod["status"]["containerStatuses"])
-
-
-def started_at(pod: Json) -> datetime:
-    running = pod["status"]["containerStatuses"][0]["state"]["running"]
-    return datetime.fromisoformat(running["startedAt"])
-
-
-def ready_at(pod: Json) -> datetime:
-    (ready,) = (each for each in pod["status"]["conditions"] if each["type"] == "Ready")
-    return datetime.fromisoformat(ready["lastTransitionTime"])
 
 
 def test_under_upscale_only_the_kernel_sees_growth_and_a_smaller_size_only_in_new_pods(

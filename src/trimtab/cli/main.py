@@ -118,6 +118,17 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
+    "trimtab.cli.get:get",
+    name="get",
+    usage="Usage: trimtab get [NAME...] [OPTIONS]",
+    help="""Show what containers request, and what is recommended for them.
+
+    Each container of each autoscaler: the request of a pod in the middle, the target, its bounds,
+    and by how much the target is above the request. Nothing but reading is needed; the exit code is
+    0, 1 if there is no cluster or no such autoscaler, and 2 if the flags make no sense.
+    """,
+)
+app.command(
     "trimtab.cli.demo:demo",
     name="demo",
     help="""Watch the real components at work on a simulated cluster, for a minute.

@@ -1,0 +1,159 @@
+"""`trimtab get`: autoscalers, and per container what is requested and what is recommended."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from io import StringIO
+from typing import Annotated, Final, assert_never
+
+import yaml
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from trimtab.cli.viewing import ViewFlags, look, say
+from trimtab.core.overview import ContainerView, survey
+from trimtab.core.quantities import format_amount
+from trimtab.core.resources import BOTH, Resource, Resources
+
+_VIEW: Final = ViewFlags()
+_TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
+_NARROW: Final = 80
+_MIB: Final = 1024**2
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+
+
+def get(
+    *names: str,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """What was asked for: 0; 1 if an autoscaler that was named is not there.
+
+    Args:
+        names: The autoscalers to show; all of them if none is named.
+        output: How it is written.
+        view: Which cluster is looked at.
+    """
+    views = survey(look(view))
+    chosen = [each for each in views if not names or each.autoscaler.name in names]
+    missing = sorted(set(names) - {each.autoscaler.name for each in chosen})
+    _write(chosen, output, view)
+    for name in missing:
+        say(f"trimtab: there is no autoscaler {name}")
+    if not views:
+        say("trimtab: there are no autoscalers; -A looks into all namespaces")
+    return int(bool(missing))
+
+
+def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> None:
+    match output:
+        case Format.TABLE:
+            _print_table(views, shows_namespace=flags.all_namespaces)
+        case Format.JSON:
+            sys.stdout.write(json.dumps([_record(each) for each in views], indent=2) + "\n")
+        case Format.YAML:
+            sys.stdout.write(yaml.safe_dump([_record(each) for each in views], sort_keys=False))
+        case Format.CSV:
+            sys.stdout.write(_to_csv(views))
+        case _:
+            assert_never(output)
+
+
+def _print_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> None:
+    if not views:
+        return
+    table = Table(box=None, pad_edge=False, header_style="")
+    for title in _header(shows_namespace=shows_namespace):
+        table.add_column(title, no_wrap=True, overflow="ellipsis")
+    former = None
+    for each in views:
+        is_new = each.autoscaler != former
+        former = each.autoscaler
+        lead = [each.autoscaler.name, each.mode.value] if is_new else ["", ""]
+        place = [each.autoscaler.namespace if is_new else ""] if shows_namespace else []
+        for number, resource in enumerate(BOTH):
+            own = (
+                [*place, *lead, each.container or "-"]
+                if number == 0
+                else [""] * len(place) + [""] * 3
+            )
+            table.add_row(*own, _TITLES[resource], *_cells(each, resource))
+    console = Console(file=sys.stdout, highlight=False)
+    # What is cut off on a screen is whole in a file.
+    console.width = max(console.width, _NARROW) if console.is_terminal else 200
+    console.print(table)
+
+
+def _header(*, shows_namespace: bool) -> list[str]:
+    place = ["NAMESPACE"] if shows_namespace else []
+    numbers = ["REQUEST", "TARGET", "LOWER", "UPPER", "DIFFERENCE"]
+    return [*place, "NAME", "MODE", "CONTAINER", "", *numbers]
+
+
+def _cells(view: ContainerView, resource: Resource) -> list[str]:
+    amounts = [
+        _show(resource, each) for each in (view.request, view.target, view.lower, view.upper)
+    ]
+    return [*amounts, _difference(view, resource)]
+
+
+def _show(resource: Resource, amounts: Resources) -> str:
+    if resource not in amounts:
+        return "-"
+    if resource is Resource.CPU:
+        return format_amount(resource, amounts[resource])
+    # People compare sizes; exact bytes are for programs.
+    return f"{-(-amounts[resource] // _MIB)}Mi"
+
+
+def _difference(view: ContainerView, resource: Resource) -> str:
+    difference = view.differences().get(resource)
+    if difference is None or not view.request[resource]:
+        return "-"
+    return f"{100 * difference / view.request[resource]:+.0f}%"
+
+
+def _record(view: ContainerView) -> dict[str, object]:
+    return {
+        "namespace": view.autoscaler.namespace,
+        "name": view.autoscaler.name,
+        "mode": view.mode.value,
+        "container": view.container or None,
+        "pods": view.pods,
+        "request": _quantities(view.request),
+        "target": _quantities(view.target),
+        "lowerBound": _quantities(view.lower),
+        "upperBound": _quantities(view.upper),
+    }
+
+
+def _quantities(amounts: Resources) -> dict[str, str]:
+    return {
+        resource.value: format_amount(resource, amounts[resource])
+        for resource in BOTH
+        if resource in amounts
+    }
+
+
+def _to_csv(views: Sequence[ContainerView]) -> str:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    numbers = ("request", "target", "lower_bound", "upper_bound")
+    writer.writerow(["namespace", "name", "mode", "container", "pods", "resource", *numbers])
+    for each in views:
+        own = [*each.autoscaler, each.mode.value, each.container, each.pods]
+        for resource in BOTH:
+            amounts = (each.request, each.target, each.lower, each.upper)
+            writer.writerow([*own, resource.value, *(one.get(resource, "") for one in amounts)])
+    return text.getvalue()

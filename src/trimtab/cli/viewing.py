@@ -1,0 +1,97 @@
+"""A look at a cluster by somebody who only reads: connect, see everything once, and leave."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import Annotated, Final
+
+from cyclopts import Group, Parameter
+
+from trimtab.cli import logs
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import LogFlags
+from trimtab.cluster.adapter import LiveCluster, Scope
+from trimtab.cluster.budget import RequestBudget
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.connecting import find_connection
+from trimtab.cluster.credentials import Connection
+from trimtab.cluster.errors import ClusterError
+from trimtab.core.snapshot import Snapshot
+from trimtab.updater.memory import Memory
+from trimtab.updater.observing import Observer
+from trimtab.updater.settings import UpdaterSettings
+
+_PATIENCE_SECONDS: Final = 30
+_POLL_SECONDS: Final = 0.05
+
+
+@Parameter(name="*", group=Group("Cluster", sort_key=9))
+@dataclass(frozen=True, slots=True)
+class ViewFlags:
+    """Which cluster is looked at, and where in it."""
+
+    namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = ""
+    """The namespace; that of the context if not given."""
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative="")] = False
+    """All namespaces."""
+    kubeconfig: str = ""
+    """The file that says where the cluster is, unless kubectl's does."""
+    context: str = ""
+    """The context in that file."""
+
+
+def look(flags: ViewFlags) -> Snapshot:
+    """All that there is to see; a FailedError if the cluster does not show it."""
+    logs.set_up(LogFlags(v=0))
+    clock = RealClock()
+    try:
+        connection = find_connection(
+            flags.kubeconfig, environment=os.environ, clock=clock, context=flags.context
+        )
+    except ClusterError as error:
+        raise FailedError(
+            f"no way to a cluster: {error}; `trimtab demo` shows one without any"
+        ) from error
+    return asyncio.run(_look(flags, connection, clock))
+
+
+async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> Snapshot:
+    namespace = "" if flags.all_namespaces else flags.namespace or connection.namespace
+    budget = RequestBudget(clock, rate=0, burst=1)
+    async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
+        scope = Scope(namespace, checkpoints=False)
+        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        feeding = asyncio.create_task(cluster.run())
+        try:
+            await _wait(cluster, connection)
+            observer = Observer(cluster, UpdaterSettings(), Memory())
+            observation = await observer.observe(clock.now(), admission_alive=True)
+        except ClusterError as error:
+            raise FailedError(f"the cluster at {connection.server}: {error}") from error
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+    return observation.snapshot
+
+
+async def _wait(cluster: LiveCluster, connection: Connection) -> None:
+    """Wait until everything was seen; say what is in the way as soon as something is."""
+    seeing = asyncio.create_task(cluster.synced())
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            while not seeing.done():
+                await asyncio.wait([seeing], timeout=_POLL_SECONDS)
+                for path, problem in cluster.problems().items():
+                    raise FailedError(f"no view of {path} at {connection.server}: {problem}")
+    except TimeoutError as error:
+        raise FailedError(f"the cluster at {connection.server} does not answer") from error
+    finally:
+        seeing.cancel()
+
+
+def say(text: str) -> None:
+    """Tell somebody who reads the screen and not the output."""
+    sys.stderr.write(f"{text}\n")

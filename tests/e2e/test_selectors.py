@@ -14,7 +14,14 @@ import pytest
 from e2e.admission_stage import OBSERVED, Webhook, admission_controller
 from e2e.components import SLOW_SECONDS, Json, Run, install, running
 from e2e.roles_stage import BIG, FOLLOWER, LABEL, LEADER, LITTLE, Cast, name_of
-from e2e.updater_stage import Stage, conditions, plan, updater, wait_for_holds
+from e2e.updater_stage import (
+    Stage,
+    conditions,
+    plan,
+    updater,
+    wait_for_holds,
+    wait_for_plan,
+)
 
 from rig import waiting
 from rig.controlplane import ControlPlane
@@ -213,12 +220,11 @@ def test_4_autoscalers_share_a_target_only_if_they_are_proven_disjoint(
 ) -> None:
     with webhook.registered(cast.plane, "selectors"):
         answers = {}
-        for pair, (one, other, _) in PAIRS.items():
-            first, _ = cast.autoscale("one", one)
-            second, said = cast.autoscale("other", other)
+        for number, (pair, (one, other, _)) in enumerate(PAIRS.items()):
+            shared = Cast(cast.stage, f"db-{number}")
+            first, _ = shared.autoscale(f"one-{number}", one)
+            second, said = shared.autoscale(f"other-{number}", other)
             answers[pair] = (first, second, "spec.selector" in said.get("message", ""))
-            for name in ("one", "other"):
-                cast.plane.request("DELETE", f"{cast.autoscalers}/{name}")
 
     assert answers == {
         pair: (201, 201, False) if is_disjoint else (201, 422, True)
@@ -356,8 +362,8 @@ def test_9_of_two_that_overlap_the_stronger_acts_and_the_other_says_so(
         told = waiting.wait_for(
             lambda: conflict(cast, "b-second"), bool, patience_seconds=SLOW_SECONDS
         )
-        governed = set(plan(run, "a-first"))
-        others = set(plan(run, "b-second"))
+        wait_for_plan(run, bool, "a-first")
+        governed, others = set(plan(run, "a-first")), set(plan(run, "b-second"))
 
     assert told["reason"] == "OverlappingSelector"
     assert "a-first" in told["message"]

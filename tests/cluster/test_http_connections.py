@@ -1,6 +1,7 @@
 """Connections that are kept, die, lead through proxies, and carry more than is read at once."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -137,6 +138,30 @@ async def test_what_is_no_answer_is_an_error_of_our_own() -> None:
     async with a_wire(lambda _: b"SSH-2.0\r\n\r\n") as wire, a_client(wire.url) as client:
         with pytest.raises(UnreachableError, match="not an answer in HTTP"):
             await client.post("/x", b"")
+
+
+async def test_a_name_is_tried_at_every_place_where_it_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def resolve(host: str, port: int, *_: object, **__: object) -> list[tuple[object, ...]]:
+        # Nobody listens at the first of them.
+        places = ("127.0.0.2", LOOPBACK) if host == "there" else (host,)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (place, port)) for place in places]
+
+    async with a_wire(lambda _: OK) as wire:
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        async with a_client(wire.url.replace(LOOPBACK, "there")) as client:
+            body = await client.post("/x", b"")
+
+    assert body == b"{}"
+
+
+async def test_a_name_that_leads_nowhere_was_never_asked() -> None:
+    async with a_client("http://nowhere.invalid:1") as client:
+        with pytest.raises(UnreachableError) as caught:
+            await client.post("/x", b"")
+
+    assert not caught.value.was_sent
 
 
 async def test_a_path_in_the_address_stands_before_every_path() -> None:

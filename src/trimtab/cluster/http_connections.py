@@ -209,6 +209,7 @@ class ConnectionPool:
         self._proxy = parse_address(proxy) if proxy else None
         self._server_name = server_name or self.server.host
         self._patience = patience
+        self._reached = ""
         self._turns = asyncio.Semaphore(MAX_CONNECTIONS)
         self._idle: list[HttpConnection] = []
         self._all: set[HttpConnection] = set()
@@ -299,16 +300,36 @@ class ConnectionPool:
         self, address: Address, trust: ssl.SSLContext | None, name: str
     ) -> HttpConnection:
         secured = (trust or ssl.create_default_context()) if address.is_secure else None
-        transport, connection = await asyncio.get_running_loop().create_connection(
-            HttpConnection,
-            address.host,
-            address.port,
-            ssl=secured,
-            server_hostname=name if secured else None,
+        places = await self._resolve(address)
+        # No place may take the time of the others: one may be silent for ever.
+        seconds = self._patience.total_seconds() / len(places)
+        for number, place in enumerate(places, 1):
+            try:
+                async with asyncio.timeout(seconds):
+                    transport, connection = await asyncio.get_running_loop().create_connection(
+                        HttpConnection,
+                        place,
+                        address.port,
+                        ssl=secured,
+                        server_hostname=name if secured else None,
+                    )
+            except OSError:
+                if number == len(places):
+                    raise
+            else:
+                self._reached = place
+                self._all.add(connection)
+                _keep_alive(transport)
+                return connection
+        raise AssertionError("a name has no place at all")
+
+    async def _resolve(self, address: Address) -> list[str]:
+        """Where the name leads; first where somebody was reached last."""
+        found = await asyncio.get_running_loop().getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM
         )
-        self._all.add(connection)
-        _keep_alive(transport)
-        return connection
+        places = dict.fromkeys(str(where[0]) for *_, where in found)
+        return sorted(places, key=lambda place: place != self._reached)
 
     async def _tunnel(
         self, connection: HttpConnection, proxy: Address, trust: ssl.SSLContext | None
@@ -337,11 +358,13 @@ def _proxy_authorization(proxy: Address) -> list[tuple[str, str]]:
 
 def _format_head(method: str, target: str, headers: Iterable[tuple[str, str]]) -> bytes:
     lines = [f"{name}: {value}\r\n" for name, value in headers]
-    return f"{method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n".encode("latin-1")
+    return f"{method} {target} HTTP/1.1\r\n{''.join(lines)}\r\n".encode()
 
 
 def _keep_alive(transport: asyncio.BaseTransport) -> None:
     plain = transport.get_extra_info("socket")
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEP_ALIVE_SECONDS)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEP_ALIVE_SECONDS)
+    # Not every system lets us say how often.
+    for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, name):
+            plain.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), _KEEP_ALIVE_SECONDS)

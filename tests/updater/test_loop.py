@@ -510,6 +510,23 @@ def test_acts_without_a_pace_come_before_conditions(span: timedelta, *, is_told:
     run_virtually(scene())
 
 
+def test_the_next_tick_does_not_wait_until_everything_is_told() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.latency = timedelta(seconds=50)
+        for number in range(9):
+            cluster.deploy(f"web-{number}", replicas=1)
+            cluster.autoscale(UP, name=f"web-{number}")
+        settings = replace(UNPACED, concurrency=1)
+        updater = an_updater(cluster, settings)
+        await let_run(updater, minutes(4))
+
+        assert updater.report.at - NOW >= minutes(2)
+        assert cluster.requests["publish_conditions"] > 2
+
+    run_virtually(scene())
+
+
 def test_conditions_of_others_stay_as_they_are() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

@@ -7,6 +7,7 @@ yet is remembered and counts as done.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,6 +33,8 @@ from trimtab.updater.watching import PodWatch
 _logger: Final = logging.getLogger(__name__)
 _UNTIL_NEXT_LOOK: Final = timedelta(milliseconds=200)
 """How soon it is looked again while the cluster has not been seen as a whole."""
+_SHARE_WHILE_ACTING: Final = 0.25
+"""How many of the requests that may be under way may be conditions while acts wait."""
 
 
 def _always() -> bool:
@@ -229,12 +232,20 @@ class Updater:
     async def _tell(self) -> None:
         if not self._may_act() or self._planned.is_blind:
             return
-        now, outcomes = self._clock.now(), self.last_plan
+        now, outcomes, settings = self._clock.now(), self.last_plan, self._settings
         await telling.tell_of_skips(self._cluster, outcomes, now)
         renewed = self._conditions.renew(
             self._observer.autoscalers(), outcomes, self._memory.misses_by_autoscaler(), now
         )
-        await telling.publish_all(self._cluster, renewed, concurrency=self._settings.concurrency)
+        # Who still has to act keeps most of what the API server can take, and the next tick may not
+        # wait for ever until everything is told.
+        share = _SHARE_WHILE_ACTING if self._agenda else 1.0
+        await telling.publish_all(
+            self._cluster,
+            renewed,
+            concurrency=math.ceil(share * settings.concurrency),
+            is_late=lambda: self._clock.now() >= now + settings.interval,
+        )
 
 
 def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:

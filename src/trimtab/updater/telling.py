@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -79,6 +79,7 @@ async def publish_all(
     renewed: Iterable[tuple[Autoscaler, Sequence[Condition]]],
     *,
     concurrency: int,
+    is_late: Callable[[], bool],
 ) -> int:
     """How many of the conditions could be written; the others have to wait for the next tick."""
     given = list(renewed)
@@ -88,6 +89,8 @@ async def publish_all(
     async def work_off() -> None:
         nonlocal written
         for autoscaler, conditions in remaining:
+            if is_late():
+                return
             try:
                 await cluster.publish_conditions(autoscaler, conditions)
             except ClusterError:

@@ -134,6 +134,22 @@ async def test_a_disruption_budget_that_is_spent_stops_an_eviction(world: World)
 
 
 @in_every_world
+async def test_a_trial_is_refused_like_an_eviction_and_evicts_nobody(world: World) -> None:
+    await world.create_workload("Deployment", "web", replicas=2)
+    async with world.joined() as link:
+        pod, _ = pods_of(link, "web")
+        await link.cluster.try_eviction(pod)
+        await link.cluster.try_eviction(pod)
+        await world.create_disruption_budget("web", min_available=2)
+        with pytest.raises(BudgetError):
+            await link.cluster.try_eviction(pod)
+        after = await listed(world, pod.name)
+
+        assert after is not None
+        assert not after.is_deleting
+
+
+@in_every_world
 async def test_a_disruption_budget_opens_again_when_the_successor_is_ready(world: World) -> None:
     await world.create_workload("Deployment", "web", replicas=2)
     await world.create_disruption_budget("web", min_available=1)

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
@@ -8,8 +9,11 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.outcomes import Hold
 from trimtab.core.pods import OwnerReference, Pod, PodPhase
+from trimtab.core.resizing import RESTART_GAP
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
+from trimtab.core.snapshot import PodMemory, Retry
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
@@ -46,8 +50,16 @@ def test_f24_resizes_that_restart_containers_keep_to_the_budget() -> None:
     pods = [a_pod(restarting, name=f"web-{index}") for index in range(4)]
 
     outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE)), settings)
+    down = replace(pods[0], phase=PodPhase.PENDING)
+    later = planned(snapshot_of([down, *pods[1:]], an_autoscaler(UP, mode=IN_PLACE)), settings)
+    two_down = [replace(pod, phase=PodPhase.PENDING) for pod in pods[:2]]
+    at_last = planned(
+        snapshot_of([*two_down, *pods[2:]], an_autoscaler(UP, mode=IN_PLACE)), settings
+    )
 
-    assert told(outcomes) == ["Resize"] * 2 + ["BudgetSpent"] * 2
+    assert told(outcomes) == ["Resize"] + ["BudgetSpent"] * 3
+    assert told(later).count("Resize") == 1
+    assert "Resize" not in told(at_last)
 
 
 def test_the_most_urgent_pod_is_served_first() -> None:
@@ -174,3 +186,37 @@ def test_f45_an_autoscaler_that_is_off_does_not_stop_one_that_acts() -> None:
     acting = an_autoscaler(UP, name="b")
 
     assert told(planned(snapshot_of(several(2), off, acting))) == ["Evict", "BudgetSpent"]
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [
+        pytest.param(timedelta(seconds=9), "BudgetSpent", id="too early to see what it has cost"),
+        pytest.param(timedelta(seconds=10), "Resize", id="by now it shows"),
+    ],
+)
+def test_f24_between_two_restarts_of_a_workload_there_is_a_while(
+    ago: timedelta, expected: str
+) -> None:
+    restarting = a_container(requests=SMALL, restarts_on_resize=True)
+    pods = [a_pod(restarting, name=f"web-{index}") for index in range(4)]
+    outcomes = planned(
+        snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE), restarted={REPLICA_SET: NOW - ago})
+    )
+    held = [each for each in outcomes if isinstance(each, Hold)]
+
+    assert told(outcomes)[0] == expected
+    assert {each.until for each in held} == {NOW + RESTART_GAP - ago % RESTART_GAP}
+
+
+def test_f24_a_restart_that_a_disruption_budget_forbade_waits_like_an_eviction() -> None:
+    restarting = a_container(requests=SMALL, restarts_on_resize=True)
+    pods = [a_pod(restarting, name=f"web-{index}") for index in range(2)]
+    autoscaler = an_autoscaler(UP, mode=IN_PLACE)
+    refused = PodMemory(eviction=Retry(1, NOW + timedelta(seconds=30)))
+    memory = {(pod.uid, autoscaler.identity): refused for pod in pods}
+
+    assert (
+        told(planned(snapshot_of(pods, autoscaler, pod_memory=memory)))
+        == ["PodDisruptionBudget"] * 2
+    )

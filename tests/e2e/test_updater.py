@@ -339,3 +339,23 @@ def test_a_paused_namespace_shows_what_would_be_done_until_it_goes_on(
 
     assert {each.get("withheld") for each in held} == {"Resize", None}
     assert before == [[SMALL], [SMALL]]
+
+
+def test_f24_a_disruption_budget_keeps_containers_from_being_restarted_for_a_resize(
+    stage: Stage, tmp_path: Path
+) -> None:
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    container = {"name": "c0", "image": "none", "resources": {"requests": SMALL}}
+    template = {"metadata": {}, "spec": {"containers": [{**container, "resizePolicy": policy}]}}
+    uids = {pod["metadata"]["uid"] for pod in stage.start(template)}
+    stage.protect()
+    stage.autoscale(mode="InPlace")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        held = wait_for_holds(run, "PodDisruptionBudget", "BudgetSpent")
+        before = requests(stage.pods())
+        stage.allow_unavailable(1)
+        stage.wait_for_pods(lambda pods: requests(pods) == [[TARGET], [TARGET]])
+
+    assert "PodDisruptionBudget" in {each["reason"] for each in held}
+    assert before == [[SMALL], [SMALL]]
+    assert stage.uids() == uids

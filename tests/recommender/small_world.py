@@ -348,6 +348,9 @@ class SmallWorld:
         self._act("delete_checkpoint", name)
         self.checkpoint_writer.drop(ObjectName(namespace, name))
 
+    async def try_eviction(self, pod: Pod) -> None:
+        raise NotImplementedError
+
     async def evict(self, pod: Pod) -> None:
         raise NotImplementedError(pod)
 

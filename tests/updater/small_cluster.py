@@ -267,6 +267,13 @@ class SmallCluster:
         if self.has_quota:
             self.put(self._new_pod(pod.labels["app"], pod.labels))
 
+    async def try_eviction(self, pod: Pod) -> None:
+        await self._arrive("try_eviction")
+        if self._stored(pod).resource_version != pod.resource_version:
+            raise ConflictError("POST eviction", Status(code=409))
+        if pod.labels["app"] in self.protected:
+            raise BudgetError("POST eviction", Status(code=429))
+
     async def resize(self, pod: Pod, patch: Patch) -> None:
         await self._arrive("resize")
         changed = apply_patch(self._stored(pod), patch)

@@ -305,6 +305,30 @@ def test_f24_resizes_that_restart_containers_never_take_more_pods_than_the_budge
     assert run_virtually(scene()) == max(1, replicas // 2)
 
 
+def test_f24_a_disruption_budget_is_asked_before_containers_are_restarted() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        small = amounts(100, 100 * MIB)
+        container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
+        cluster.deploy("web", container, replicas=4)
+        cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)
+        cluster.protected.add("web")
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(minutes(10).total_seconds())
+        protected, why = cpu(cluster), set(holds(updater).values())
+        cluster.protected.clear()
+        await asyncio.sleep(minutes(10).total_seconds())
+        running.cancel()
+
+        assert protected == [100] * 4
+        assert "PodDisruptionBudget" in why
+        assert cpu(cluster) == [500] * 4
+        assert cluster.requests["evict"] == 0
+
+    run_virtually(scene())
+
+
 def is_restarting(pod: Pod) -> bool:
     return any(each.status != each.spec for each in pod.containers)
 

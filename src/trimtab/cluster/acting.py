@@ -99,6 +99,12 @@ class Acts:
         with self._rights.noted("evict"):
             await self._client.post(path, encode_eviction(pod))
 
+    async def try_eviction(self, pod: Pod) -> None:
+        """Raise whatever `evict` would, and evict nobody."""
+        path = paths.item(paths.pods(pod.namespace), pod.name, "eviction")
+        with self._rights.noted("evict"):
+            await self._client.post(f"{path}?dryRun=All", encode_eviction(pod))
+
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it is still the one that was seen."""
         with self._rights.noted("resize"):

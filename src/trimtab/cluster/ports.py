@@ -180,6 +180,9 @@ class Cluster(Protocol):
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is still the one that was seen and its budgets allow it."""
 
+    async def try_eviction(self, pod: Pod) -> None:
+        """Raise whatever `evict` would, and evict nobody."""
+
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it is still the one that was seen."""
 

@@ -46,6 +46,8 @@ class _Spent:
     """By direct owner the pods that are taken away."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
+    restarting: set[WorkloadName | None] = field(default_factory=set)
+    """The direct owners of pods whose containers are restarted."""
     claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
@@ -238,8 +240,12 @@ def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Re
             _spend(pod, spent)
             return rescue
         chosen = _confirm_eviction(candidate, context, spent)
+    if chosen is Action.RESIZE and resizing.restarts_containers(pod):
+        if (hold := _hold_restart(candidate, context, spent)) is not None:
+            return hold
+        spent.restarting.add(candidate.owner)
     if isinstance(chosen, HoldReason):
-        return Hold(pod, name, chosen, candidate.change, wanted=candidate.wanted)
+        return _hold(candidate, chosen)
     _spend(pod, spent)
     if chosen is Action.EVICT:
         if candidate.workload is not None:
@@ -298,6 +304,29 @@ def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Acti
     if candidate.autoscaler.mode is UpdateMode.IN_PLACE:
         return HoldReason.QOS_WOULD_CHANGE
     return resizing.decide_eviction(situation)
+
+
+def _hold_restart(candidate: Candidate, context: Context, spent: _Spent) -> Hold | None:
+    """Why a pod's containers may not be restarted yet, if so: a disruption like an eviction (F24).
+
+    Whoever asks whether a PodDisruptionBudget bears it must see what the last restart has cost, so
+    there is a while between one and the next.
+    """
+    now, retry = context.now, candidate.memory.eviction
+    if not retry.is_due(now):
+        return _hold(candidate, HoldReason.POD_DISRUPTION_BUDGET, retry.not_before)
+    owner = candidate.owner
+    last = None if owner is None else context.snapshot.restarted.get(owner)
+    if owner in spent.restarting:
+        last = now
+    if last is None or now - last >= resizing.RESTART_GAP:
+        return None
+    return _hold(candidate, HoldReason.BUDGET_SPENT, last + resizing.RESTART_GAP)
+
+
+def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = None) -> Hold:
+    name, change = candidate.autoscaler.identity, candidate.change
+    return Hold(candidate.pod, name, reason, change, wanted=candidate.wanted, until=until)
 
 
 def _rescue(candidate: Candidate, context: Context) -> Resize | None:

@@ -21,6 +21,10 @@ DEFERRED_FOR: Final = timedelta(minutes=5)
 IN_PROGRESS_FOR: Final = timedelta(hours=1)
 
 
+RESTART_GAP: Final = timedelta(seconds=10)
+"""So long after a restart was asked for it shows to who counts healthy pods (F24)."""
+
+
 class Action(StrEnum):
     """What may be done about a pod."""
 

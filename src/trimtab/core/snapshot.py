@@ -99,6 +99,8 @@ class Snapshot:
     """By topmost workload: evictions of which it is not known yet whether they had any effect."""
     settling: frozenset[str] = frozenset()
     """The uids of pods that were disrupted a moment ago and cannot be counted on yet."""
+    restarted: Mapping[WorkloadName, datetime] = field(default_factory=dict)
+    """By direct owner when a resize was last asked for that restarts containers of a pod."""
     crowded: frozenset[str] = frozenset()
     """The uids of boosted pods of which there are too many on their node."""
     usual_share: float | None = None

@@ -295,6 +295,11 @@ class SimulatedCluster:
         request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
         await self._ask(request, self._serving.evict, pod)
 
+    async def try_eviction(self, pod: Pod) -> None:
+        """Raise whatever `evict` would, and evict nobody."""
+        request = Request(Act.EVICT, EVICTIONS.right("create", pod.namespace), pod.name)
+        await self._ask(request, self._serving.try_eviction, pod)
+
     async def resize(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's resources in place, if it is still the one that was seen."""
         request = Request(Act.RESIZE, RESIZES.right("patch", pod.namespace), pod.name)

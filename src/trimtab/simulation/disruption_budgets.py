@@ -45,9 +45,14 @@ class DisruptionBudgets:
 
     def grant(self, request: str, pod: Pod) -> None:
         """Let the budget of a pod bear its eviction; raise if it cannot now."""
+        if self.check(request, pod):
+            self._granted[pod.uid] = self._world.now() + DISRUPTED_FOR
+
+    def check(self, request: str, pod: Pod) -> bool:
+        """Whether an eviction of the pod costs its budget anything; raise if it cannot be borne."""
         budgets = [budget for budget in self._world.budgets if _protects(budget, pod)]
         if not budgets or _is_beyond_protection(pod):
-            return
+            return False
         if len(budgets) > 1:
             message = "This pod has more than one PodDisruptionBudget."
             raise refuse(request, HTTPStatus.INTERNAL_SERVER_ERROR, message)
@@ -56,10 +61,10 @@ class DisruptionBudgets:
             raise over_budget(request, budgets[0].name)
         if pod.ready_since is None and standing.healthy >= standing.needed > 0:
             # It is down already, and the others do without it.
-            return
+            return False
         if standing.allowed == 0:
             raise over_budget(request, budgets[0].name)
-        self._granted[pod.uid] = self._world.now() + DISRUPTED_FOR
+        return True
 
     def standing(self, budget: DisruptionBudget) -> Standing | None:
         """How a budget stands; None if it cannot be told, which allows nothing."""

@@ -86,6 +86,15 @@ class Serving:
             self._world.tell(PodEvicted(self._world.now(), actor, current))
             self.delete_pod(current)
 
+    def try_eviction(self, actor: str, pod: Pod) -> None:
+        """Refuse what an eviction of the pod would be refused for, and do nothing."""
+        del actor
+        request = f"evict pods {pod.namespace}/{pod.name}"
+        current = self._find(request, pod)
+        self._budgets.check(request, current)
+        if current.uid != pod.uid or current.resource_version != pod.resource_version:
+            raise conflict(request)
+
     def resize(self, actor: str, pod: Pod, patch: Patch) -> None:
         """Change the resources in a pod's spec; the kubelet does the rest."""
         request = f"resize pods {pod.namespace}/{pod.name}"

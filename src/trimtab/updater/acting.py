@@ -15,8 +15,9 @@ from trimtab.core import convergence, remembering
 from trimtab.core.autoscalers import is_paused
 from trimtab.core.disruption import owner_of
 from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod
+from trimtab.core.resizing import restarts_containers
 from trimtab.updater.agenda import Agenda, Lane, Task
 from trimtab.updater.carrying import ActResult, carry_out
 from trimtab.updater.memory import Memory
@@ -26,6 +27,7 @@ from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.telling import tell_of_act
 
 _logger: Final = logging.getLogger(__name__)
+_SENT: Final = frozenset({ActResult.DONE, ActResult.UNKNOWN})
 _BUSY_FOR: Final = timedelta(seconds=1)
 """How long a server that does not say how long is left in peace."""
 
@@ -201,9 +203,10 @@ class Actor:
 def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> None:
     """Remember what came of the task."""
     act = task.act
+    _note_restart(memory, act, result, now)
     match act:
         case Evict():
-            if result in (ActResult.DONE, ActResult.UNKNOWN):
+            if result in _SENT:
                 if (owner := owner_of(act.pod)) is not None:
                     memory.disturbed[owner] = now
                 _expect(memory, task, act, now)
@@ -224,6 +227,12 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
             elif result is not ActResult.OUTDATED:
                 failed = partial(remembering.after_failed_unboost, now=now)
                 memory.amend(act.pod, act.autoscaler, failed)
+
+
+def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
+    restarts = not isinstance(act, Evict) and restarts_containers(act.pod)
+    if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
+        memory.restarted[owner] = now
 
 
 def _expect(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:

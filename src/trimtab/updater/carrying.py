@@ -19,7 +19,9 @@ from trimtab.cluster.errors import (
 )
 from trimtab.cluster.ports import Cluster
 from trimtab.core.outcomes import Act, Evict, Resize, Unboost
+from trimtab.core.pods import Pod
 from trimtab.core.resize_patch import resize_patch
+from trimtab.core.resizing import restarts_containers
 
 
 class ActResult(StrEnum):
@@ -60,14 +62,22 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
             case Evict():
                 await cluster.evict(act.pod)
             case Resize():
+                await _ask_budgets(cluster, act.pod)
                 await _resize(cluster, act)
             case Unboost():
+                await _ask_budgets(cluster, act.pod)
                 await _unboost(cluster, act)
             case _:
                 assert_never(act)
     except ClusterError as error:
         return _read(error), error
     return ActResult.DONE, None
+
+
+async def _ask_budgets(cluster: Cluster, pod: Pod) -> None:
+    """Ask for a resize that restarts containers what an eviction is asked for (F24)."""
+    if restarts_containers(pod):
+        await cluster.try_eviction(pod)
 
 
 async def _resize(cluster: Cluster, act: Resize) -> None:

@@ -47,6 +47,8 @@ class Memory:
         """Evictions that were asked for and do not show in the view yet, by uid."""
         self.disturbed: dict[WorkloadName, datetime] = {}
         """When a pod of each direct owner was last evicted."""
+        self.restarted: dict[WorkloadName, datetime] = {}
+        """When a resize of a pod of each direct owner was last asked for that restarts it."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.misses: dict[WorkloadName, Miss] = {}
         self.usual_share: float | None = None
@@ -112,6 +114,7 @@ class Memory:
             self._begun_at = now
         lately = now - remembering.SETTLING_FOR
         self.disturbed = {owner: at for owner, at in self.disturbed.items() if at > lately}
+        self.restarted = {owner: at for owner, at in self.restarted.items() if at > lately}
         # Just after a start nobody remembers what was done a moment before, by us or another.
         is_new = self._begun_at >= lately
         known = self.recollections

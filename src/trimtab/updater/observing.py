@@ -256,6 +256,7 @@ class Observer:
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
             settling=memory.settling(pods, now),
+            restarted=dict(memory.restarted),
             crowded=self._crowded(sight.seen),
             usual_share=memory.usual_share,
             is_surging=None if is_all else memory.is_surging,

@@ -41,7 +41,7 @@ PACE: Final = Table(
 )
 RESTING: Final = Table(
     (
-        Measure("cpu", "CPU per tick", Unit.SECONDS),
+        Measure("cpu", "CPU per tick", Unit.MILLISECONDS),
         Measure("resident", "Resident memory", Unit.MEBIBYTES),
         Measure("peak", "The most memory", Unit.MEBIBYTES),
     ),

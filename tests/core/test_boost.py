@@ -19,9 +19,11 @@ from trimtab.core.boost import (
     boost_ends,
     boosted_containers,
     boosted_millicores,
+    crowded_out,
     expired_boosts,
     format_original,
     is_overdue,
+    next_boost_end,
     parse_original,
 )
 from trimtab.core.gates import FeatureGates
@@ -485,3 +487,24 @@ def test_a_boost_never_ends_before_the_pod_is_ready_or_its_time_is_up(
         assert (ready is not None and end >= ready) or (
             started is not None and limit is not None and end == started + limit
         )
+
+
+def test_of_the_boosted_pods_of_a_node_the_youngest_are_too_many() -> None:
+    pods = [
+        a_pod(name=f"web-{number}", created_at=NOW - minutes(number)) for number in (3, 1, 2, 1.5)
+    ]
+    nameless = a_pod(name="of-no-age")
+
+    assert crowded_out([*pods, nameless], 2) == {"uid-web-1", "uid-web-1.5", "uid-of-no-age"}
+    assert crowded_out(pods, 4) == frozenset()
+
+
+def test_the_next_end_is_that_of_the_container_whose_boost_ends_first() -> None:
+    marks = {annotation_name(name): "{}" for name in ("app", "side")}
+    pod = a_pod(annotations=marks, age=minutes(5), ready_since=NOW - minutes(1))
+    policy = ContainerPolicy("side", boost=CpuBoost(factor=2, duration=minutes(3)))
+    autoscaler = an_autoscaler(boost=CpuBoost(factor=2, duration=minutes(2)), policies=(policy,))
+
+    assert next_boost_end(pod, autoscaler, NOW) == NOW + minutes(1)
+    assert next_boost_end(pod, autoscaler, NOW + minutes(1)) == NOW + minutes(2)
+    assert next_boost_end(pod, autoscaler, NOW + minutes(2)) is None

@@ -78,19 +78,18 @@ def convert_placement(
     tolerations: tuple[WireToleration, ...] | None,
 ) -> Placement | None:
     """What a pod's spec says about nodes; None where it says nothing that counts."""
+    # Every pod tolerates troubles that pass, and those do not count.
+    counted = [each for each in tolerations or () if not is_passing(each.key or "")]
+    if not node_selector and affinity is None and not counted:
+        return None
     found = affinity or _NO_AFFINITY
     placement = Placement(
         tuple(sorted(text_map(node_selector).items())),
         _convert_terms(found.node_affinity),
-        # Every pod tolerates troubles that pass, and those do not count.
-        tuple(_convert_toleration(each) for each in tolerations or () if _counts(each)),
+        tuple(map(_convert_toleration, counted)),
         crosses_namespaces=any(map(_crosses, _pod_terms(found))),
     )
     return None if placement == NO_DEMANDS else placement
-
-
-def _counts(toleration: WireToleration) -> bool:
-    return not is_passing(toleration.key or "")
 
 
 def _convert_toleration(wire: WireToleration) -> Toleration:

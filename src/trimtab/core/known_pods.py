@@ -205,13 +205,12 @@ def _find_anew(known: KnownPod, basis: Basis, index: AutoscalerIndex, context: C
 
 
 def _judgement(known: KnownPod, autoscaler: Autoscaler, context: Context) -> Judgement | None:
-    before = known.judgement
-    limit_ranges = context.limit_ranges_of(known.observed.pod)
-    if before is not None and before.stands(autoscaler, limit_ranges):
+    before, pod = known.judgement, known.observed.pod
+    if before is not None and before.stands(autoscaler, context.limit_ranges_of(pod)):
         return before
     if reason_to_idle(autoscaler, context.settings.gates) is not None:
         return None
-    return context.judge(known.observed.pod, autoscaler)
+    return context.judge(pod, autoscaler)
 
 
 def _end_of_finding(

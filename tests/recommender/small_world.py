@@ -44,7 +44,7 @@ from trimtab.core.pods import (
 from trimtab.core.quotas import Quota
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.workloads import Workload
-from trimtab.recommender.loop import Recommender
+from trimtab.recommender.loop import NOT_LISTED_YET, Recommender
 from trimtab.recommender.settings import RecommenderSettings
 
 
@@ -63,7 +63,7 @@ class Load:
 class TellingClock(StillClock):
     """A clock that tells when somebody went to sleep for a minute: a tick is over.
 
-    A nap of a second lasts until a test ends it.
+    A nap of somebody who sees nothing yet lasts until a test ends it.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class TellingClock(StillClock):
         if span == timedelta(minutes=1):
             self.tick_done.set()
             await super().sleep(span)
-        elif span == timedelta(seconds=1):
+        elif span == NOT_LISTED_YET:
             self.nap_begun.set()
             await self.nap_over.wait()
         else:

@@ -37,7 +37,7 @@ _logger: Final = logging.getLogger(__name__)
 
 RecordT = TypeVar("RecordT")
 
-NOT_LISTED_YET: Final = timedelta(seconds=1)
+NOT_LISTED_YET: Final = timedelta(milliseconds=200)
 """How soon it is tried again while the cluster has not been seen as a whole."""
 OLDEST_VIEW: Final = timedelta(minutes=3)
 """A view that is kept up to date is never as old as this, however quiet the cluster is."""

@@ -251,6 +251,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         where=patch_cases.MINUS_ONE_LINES,
     ),
     Deviation(
+        set="admission",
+        decision="0021",
+        reason="a pod reaches the minimum of its limit range, by requests too and to the byte",
+        applies=patch_cases.has_pod_minimum,
+        where=patch_cases.AMOUNT_LINES,
+    ),
+    Deviation(
         set="capping",
         decision="0021",
         reason="a pod reaches the minimum of its limit range, by requests too and to the byte",

@@ -19,8 +19,8 @@ MINUS_ONE_LINES = (
 )
 """The original rounds a share of memory that comes to nothing down to minus one byte."""
 
-MINIMUM_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): "
-"""Amounts that reach the minimum of a pod."""
+MINIMUM_LINES = r"[^.]+\.(target|lowerBound|upperBound)\.(cpu|memory): |annotations: "
+"""Amounts that reach the minimum of a pod, and the notes about later bounds on them."""
 
 AMOUNT_LINES = (
     r"(patches\./metadata/annotations/|annotations\.)vpaUpdates: "

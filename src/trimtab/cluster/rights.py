@@ -4,8 +4,10 @@ Of views a feed knows what keeps it from reading; an act is over when it has fai
 note of it a process that may not evict would look well for ever.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from types import TracebackType
 
 from trimtab.cluster.errors import ForbiddenError
 
@@ -16,18 +18,33 @@ class MissingRights:
     def __init__(self) -> None:
         self._refusals: dict[str, ForbiddenError] = {}
 
-    @contextmanager
-    def noted(self, act: str) -> Iterator[None]:
+    def noted(self, act: str) -> AbstractContextManager[None]:
         """Remember whether the act in the block lacks a right; its error goes on."""
-        try:
-            yield
-        except ForbiddenError as error:
-            # A full quota or a policy forbids things too, but no role would help.
-            if error.right is not None:
-                self._refusals[act] = error
-            raise
-        self._refusals.pop(act, None)
+        return _Noted(act, self._refusals)
 
     def refusals(self) -> Mapping[str, ForbiddenError]:
         """The refusals that still stand, by act."""
         return dict(self._refusals)
+
+
+@dataclass(slots=True)
+class _Noted(AbstractContextManager[None]):
+    """A block around each request, for which a generator would be slow."""
+
+    act: str
+    refusals: dict[str, ForbiddenError]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.refusals.pop(self.act, None)
+        # A full quota or a policy forbids things too, but no role would help.
+        elif isinstance(error, ForbiddenError) and error.right is not None:
+            self.refusals[self.act] = error

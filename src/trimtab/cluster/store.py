@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, ref
 
 from trimtab.api.lists import Unreadable
 from trimtab.api.watch_events import Entry, ObjectName
@@ -85,8 +85,8 @@ class _Contents(Generic[RecordT]):
         self.unreadable: dict[ObjectName, Unreadable] = {}
         self.current_at: datetime | None = None
         self.synced = asyncio.Event()
-        # Unlike a set, this is told in the order in which they came, in every run.
-        self.readers: WeakKeyDictionary[Changes[RecordT], None] = WeakKeyDictionary()
+        self.readers: list[ReferenceType[Changes[RecordT]]] = []
+        """In the order in which they came; those that nobody holds any more leave it."""
         self.indexes: list[Index[RecordT]] = []
 
     def find(self, name: ObjectName) -> RecordT | None:
@@ -102,8 +102,10 @@ class _Contents(Generic[RecordT]):
                 index.put(ObjectName(namespace, name), None, record)
 
     def tell(self, entry: Entry[RecordT]) -> None:
-        for reader in self.readers:
-            reader.add(entry)
+        # A copy: one may leave while another is told.
+        for reference in tuple(self.readers):
+            if (reader := reference()) is not None:
+                reader.add(entry)
 
 
 class Reader(Generic[RecordT]):
@@ -140,7 +142,8 @@ class Reader(Generic[RecordT]):
     def changes(self) -> Changes[RecordT]:
         """Objects as they appear or change from now on; one that changes twice may come once."""
         changes: Changes[RecordT] = Changes()
-        self._contents.readers[changes] = None
+        readers = self._contents.readers
+        readers.append(ref(changes, readers.remove))
         return changes
 
     def index(self, key: Callable[[RecordT], Hashable]) -> Index[RecordT]:

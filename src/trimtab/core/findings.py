@@ -4,6 +4,7 @@ Where nothing happened to a place (`known_pods.py`) no pod of it is asked again,
 much as has changed. Like all that is kept of pods this is a matter of speed alone.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -42,7 +43,7 @@ class Findings:
 
     def renew(
         self, live: LivePods, index: AutoscalerIndex, context: Context
-    ) -> list[Candidate | Hold | None]:
+    ) -> Sequence[Candidate | Hold | None]:
         """What is found now about each of the pods; None where no autoscaler governs it."""
         if not context.snapshot.is_all:
             return [find(known, index, context).assessment for known in live.pods]
@@ -53,7 +54,7 @@ class Findings:
         for place, part in self._parts.items():
             if not part.holds(place.basis, context.now):
                 self._look(part, index, context)
-        return self._found.copy()
+        return self._found
 
     def _begin_anew(self, live: LivePods) -> None:
         self._found = [None] * len(live.pods)

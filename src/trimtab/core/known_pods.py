@@ -116,6 +116,8 @@ class LivePods:
     places: frozenset[Place]
     boosted: frozenset[str]
     """The uids of those with a boost."""
+    in_flux: Sequence[int]
+    """The positions of those with a boost, or with a resize that has not come to its end."""
 
 
 class KnownPods:
@@ -247,6 +249,11 @@ def _live_pods(live: Iterable[KnownPod]) -> LivePods:
         [(known.owner, known.observed.pod) for known in pods],
         frozenset([known.place for known in pods]),
         frozenset([known.observed.pod.uid for known in pods if known.is_boosted]),
+        [
+            position
+            for position, known in enumerate(pods)
+            if known.is_boosted or known.observed.pod.resize is not None
+        ],
     )
 
 

@@ -6,7 +6,7 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -160,12 +160,12 @@ class Planner:
         found = self._findings.renew(live, index, context)
         if not gates.cpu_startup_boost:
             return found
-        return [
-            (_assess_end(known, index, context) or assessment)
-            if known.is_boosted or known.observed.pod.resize is not None
-            else assessment
-            for known, assessment in zip(live.pods, found, strict=True)
-        ]
+        assessments: list[Candidate | BoostEnd | Hold | None] = [*found]
+        for position in live.in_flux:
+            end = _assess_end(live.pods[position], index, context)
+            if end is not None:
+                assessments[position] = end
+        return assessments
 
 
 def _hold_for_surge(each: Candidate) -> Hold:
@@ -192,15 +192,11 @@ def _assess_end(
     return unboosting.assess_stuck(observed, autoscaler, context)
 
 
-def _share(assessed: Iterable[Candidate | Outcome], boosted: Container[str]) -> tuple[float, int]:
+def _share(assessed: Iterable[Candidate | Outcome], boosted: Collection[str]) -> tuple[float, int]:
     """The share of the pods that want a change, and of how many."""
-    counts = Counter(
-        [
-            each.reason if isinstance(each, Hold) else None
-            for each in assessed
-            if each.pod.uid not in boosted
-        ]
-    )
+    if boosted:
+        assessed = [each for each in assessed if each.pod.uid not in boosted]
+    counts = Counter([each.reason if isinstance(each, Hold) else None for each in assessed])
     counted = sum(count for reason, count in counts.items() if reason not in _IDLE)
     wanting = counts[None] + sum(counts[reason] for reason in WANTS_CHANGE)
     return wanting / max(counted, 1), counted

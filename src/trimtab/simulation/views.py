@@ -44,6 +44,7 @@ class View(Generic[RecordT]):
         self._line = line
         self._kind = kind
         self._versions = versions
+        self._loop = asyncio.get_running_loop()
         self._position = -1
         self._connection = _NOT_CONNECTED
         self._writer: Writer[RecordT]
@@ -70,12 +71,12 @@ class View(Generic[RecordT]):
             self._look_at(arrives)
 
     def _time(self) -> float:
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     def _look_at(self, moment: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        self._due = asyncio.get_running_loop().call_at(moment, self._look)
+        self._due = self._loop.call_at(moment, self._look)
 
     def _look(self) -> None:
         self._due = None

@@ -83,6 +83,14 @@ async def test_an_eviction_that_is_refused_is_tried_once_and_told_apart(
     assert len(server.asked) == 1
 
 
+async def test_a_trial_of_an_eviction_says_that_it_is_one() -> None:
+    async with acting(always_ok) as (acts, server):
+        await acts.try_eviction(POD)
+
+    assert server.calls == [f"POST {NAMESPACED}/pods/web-0/eviction"]
+    assert server.asked[0].query == {"dryRun": "All"}
+
+
 async def test_a_resize_patches_the_subresource_of_the_very_pod() -> None:
     patch = (Add("/spec/containers/0/resources/requests/cpu", "250m"),)
     async with acting(always_ok) as (acts, server):

@@ -20,8 +20,8 @@ from trimtab.cluster import paths
 from trimtab.core.quantities import format_amount, parse_amount
 from trimtab.core.resources import Resource
 
-_AMPLE: Final = 1.04
-"""Bounds go by buckets of 5 %: who has just the target may be below them when one is passed."""
+_AMPLE: Final = 1.06
+"""Bounds go by buckets of 5 %: who has no more than the target is below them when one is passed."""
 
 Sizing: TypeAlias = Callable[[Workload], Amounts]
 

@@ -30,9 +30,14 @@ _HEAD: Final = """
 
 Recommender, updater and webhook of a side together, by their default flags, on the same API server
 and objects, for {minutes:g} minutes after the recommender's first tick. All histories are eight
-days old and every pod has what is recommended for it and 4 % more, so nothing is to be done, and
-nobody creates pods. The webhook's memory is that of all its processes.
+days old and every pod has what is recommended for it and a little more, so nothing should have to
+be done; nobody creates pods. The webhook's memory is that of all its processes.
 
+"""
+_BOUNDS: Final = """
+What bounds it: two thirds of ours is the recommender, which reads all usage once a minute and writes
+a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote, and looks
+at what changed. The original writes every status and every checkpoint in every tick.
 """
 
 
@@ -40,3 +45,4 @@ def tell(entries: Sequence[Entry]) -> Iterator[str]:
     """What was measured, as Markdown."""
     yield _HEAD.format(minutes=min(entry.values["minutes"] for entry in entries))
     yield "\n".join(table.format(entries) for table in ALL)
+    yield _BOUNDS

@@ -35,9 +35,10 @@ be done; nobody creates pods. The webhook's memory is that of all its processes.
 
 """
 _BOUNDS: Final = """
-What bounds it: two thirds of ours is the recommender, which reads all usage once a minute and writes
-a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote, and looks
-at what changed. The original writes every status and every checkpoint in every tick.
+What bounds it: more than half of ours is the recommender, which reads all usage once a minute and
+writes a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote
+and looks at what changed. The original writes every status and every checkpoint in every tick.
+Evictions are counted from the start on, and cost little of what is told here.
 """
 
 

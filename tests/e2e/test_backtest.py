@@ -31,16 +31,16 @@ def test_only_workloads_whose_pods_the_selector_picks_are_replayed(
         fake.tell("container_cpu_usage_seconds_total", labels, counter)
         fake.tell("container_memory_working_set_bytes", labels, dict.fromkeys(moments, 1e9))
 
-    async def replay(*more: str) -> int:
+    async def replay(selector: str) -> int:
         async with serving(fake):
             arguments = ["--namespace", namespace, "--prometheus-address", fake.address]
-            arguments += ["--kubeconfig", str(cluster.kubeconfig), "--selector", "app=web"]
+            arguments += ["--kubeconfig", str(cluster.kubeconfig), "--selector", selector]
             arguments += ["--days", "1", "--policy", "today", "--per-workload", "--format", "json"]
-            return await asyncio.to_thread(main, ["backtest", "--jobs", "1", *arguments, *more])
+            return await asyncio.to_thread(main, ["backtest", "--jobs", "1", *arguments])
 
-    code = asyncio.run(replay())
+    code = asyncio.run(replay("app=web"))
     rows = json.loads(capsys.readouterr().out)
-    refused = asyncio.run(replay("--selector", "app=(web"))
+    refused = asyncio.run(replay("app=(web"))
 
     assert code == 0
     assert [row["workload"] for row in rows] == [None, f"{namespace}/web/app"]

@@ -63,7 +63,10 @@ def _get(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def world(cluster: ControlPlane, namespace: str) -> World:
     install(cluster)
     made = World(cluster, namespace)
-    made.deploy(a_template(cpu="100m", memory="100Mi"))
+    template = a_template()
+    requests = {"cpu": "100m", "memory": "100Mi"}
+    template["spec"]["containers"][0]["resources"] = {"requests": requests}
+    made.deploy(template)
     made.autoscale()
     cluster.wait_for(f"/api/v1/namespaces/{namespace}/pods", lambda told: told["items"])
     body = json.dumps({"status": _STATUS}).encode()

@@ -13,7 +13,7 @@ from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.plan import Planner
 from trimtab.core.pods import Termination
 from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+from trimtab.core.snapshot import MemoryKey, PodMemory, Retry, Snapshot
 from trimtab.core.urgency import Thresholds
 
 A_MOMENT = timedelta(microseconds=1)
@@ -143,7 +143,10 @@ def test_what_is_remembered_of_a_pod_since_counts_in_the_next_plan() -> None:
     planner, autoscaler = Planner(SETTINGS), an_autoscaler(UP)
     before = snapshot_of(several(2), autoscaler)
     planner.plan(before, NOW)
-    resized = {(before.pods[0].pod.uid, autoscaler.identity): PodMemory(last_updated_at=NOW)}
+    pod = before.pods[0].pod
+    resized: dict[MemoryKey, PodMemory] = {
+        (pod.uid, autoscaler.identity): PodMemory(last_updated_at=NOW)
+    }
     second = planner.plan(replace(before, pod_memory=resized), NOW)
 
     assert sorted(told(second)) == ["CoolDown", "Evict"]

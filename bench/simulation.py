@@ -2,6 +2,9 @@
 
     python -m bench.simulation
 
+Once the components run with their own settings, and once as in `make sim`, where half an hour is a
+day to them: then requests follow the load, and every pod is resized several times a day.
+
 CPU seconds of this process are counted, not the time on the wall, so that other work on the machine
 does not matter much.
 """
@@ -11,7 +14,9 @@ import asyncio
 import gc
 import sys
 import time
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from random import Random
 
 from trimtab.cli.process import GARBAGE_THRESHOLDS
@@ -19,14 +24,33 @@ from trimtab.core.autoscalers import Autoscaler, TargetReference, UpdateMode
 from trimtab.core.pods import Allocation
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector, equality
+from trimtab.recommender.settings import RecommenderSettings
 from trimtab.simulation import loads
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.objects import ContainerTemplate, Node, PodTemplate, WorkloadObject
-from trimtab.simulation.stack import REAL, Stack
+from trimtab.simulation.processes import Component
+from trimtab.simulation.stack import REAL, Stack, run_recommender, run_updater
 from trimtab.simulation.virtual_time import run_virtually
+from trimtab.updater.settings import UpdaterSettings
 
 MIB = 1024 * 1024
 NONE = Stack((), lambda _simulation: {})
+
+
+def as_installed(simulation: Simulation) -> Mapping[str, Component]:
+    """All components with their own defaults, for which a day is a day."""
+    return {
+        **REAL.build(simulation),
+        "recommender": partial(run_recommender, settings=RecommenderSettings()),
+        "updater": partial(run_updater, settings=UpdaterSettings()),
+    }
+
+
+STACKS = (
+    ("the cluster alone", NONE),
+    ("with all components as they are installed", Stack(REAL.names, as_installed)),
+    ("with all components, in a hurry", REAL),
+)
 
 
 def furnish(simulation: Simulation, workloads: int, replicas: int) -> None:
@@ -69,7 +93,7 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=24.0)
     given = parser.parse_args()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    for name, stack in (("the cluster alone", NONE), ("with all components", REAL)):
+    for name, stack in STACKS:
         begin = time.process_time()
         span = timedelta(hours=given.hours)
         pods = run_virtually(live(stack, given.workloads, given.replicas, span))

@@ -73,24 +73,26 @@ _PROBE: Final = Pod(
 _PROBE_PATCH: Final[Patch] = (Add("/spec/containers/0/resources/requests/cpu", "2m"),)
 
 
-async def run_recommender(surroundings: Surroundings) -> None:
+async def run_recommender(
+    surroundings: Surroundings, settings: RecommenderSettings = _RECOMMENDER
+) -> None:
     """The recommender, while it leads."""
     recommender = Recommender(
         surroundings.cluster,
         surroundings.usage,
-        settings=_RECOMMENDER,
+        settings=settings,
         clock=surroundings.clock,
     )
     elector = _elector(surroundings, "vpa-recommender-lease")
     await elector.run(recommender.run)
 
 
-async def run_updater(surroundings: Surroundings) -> None:
+async def run_updater(surroundings: Surroundings, settings: UpdaterSettings = _UPDATER) -> None:
     """The updater, while it leads."""
     elector = _elector(surroundings, "vpa-updater")
     updater = Updater(
         surroundings.cluster,
-        settings=_UPDATER,
+        settings=settings,
         clock=surroundings.clock,
         may_act=elector.leads,
     )

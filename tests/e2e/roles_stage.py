@@ -98,10 +98,14 @@ class Cast:
         status, body = self.plane.request("GET", f"{self.leases}/{lease}")
         return decode_lease(body) if status == 200 else None
 
-    def holder(self) -> str:
-        """The pod that holds the lease; empty if none does."""
+    def identity(self) -> str:
+        """Who holds the lease, by its own word; empty if nobody does."""
         found = self.find_lease()
-        return "" if found is None else found.holder.partition("_")[0]
+        return "" if found is None else found.holder
+
+    def holder(self) -> str:
+        """The name of the pod that holds the lease; empty if none does."""
+        return self.identity().partition("_")[0]
 
     def leaders(self) -> list[str]:
         """The names of the pods that have the role."""

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.e2e
 START = {"cpu": "150m", "memory": "32Mi"}
 BIG, LITTLE = {"cpu": "400m", "memory": "32Mi"}, {"cpu": "100m", "memory": "32Mi"}
 BIG_SHARES, LITTLE_SHARES = 409, 102
-A_FEW_SECONDS = 10
+A_FEW_SECONDS = 30
+"""It takes two or three, on a machine that does nothing else."""
 LEASE_RIGHTS: list[Json] = [
     {
         "apiGroups": ["coordination.k8s.io"],
@@ -66,12 +67,12 @@ class Play(Cast):
                 found[name_of(pod)] = self.stage.shares(pod)
         return found
 
-    def wait_until_led_by_one(self, *but_not: str) -> str:
+    def wait_until_led_by_one(self) -> str:
         """The leader, as soon as there is one whose cgroup is as large as a leader's alone."""
 
         def is_led(shares: dict[str, int]) -> bool:
             holder = self.holder()
-            if not holder or holder in but_not or len(shares) < 3:
+            if not holder or len(shares) < 3:
                 return False
             return shares == {
                 name: BIG_SHARES if name == holder else LITTLE_SHARES for name in shares
@@ -107,11 +108,13 @@ def test_the_size_of_a_leader_moves_with_the_leadership_and_nothing_restarts(
             for pod in stage.pods("db")
             if name_of(pod) != first
         }
-        killed = play.pod(first)["metadata"]["uid"]
+        killed, voted = play.pod(first)["metadata"]["uid"], play.identity()
         play.plane.request("DELETE", f"{play.pods}/{first}?gracePeriodSeconds=0")
-        second = waiting.wait_for(
-            play.holder, lambda holder: holder not in ("", first), patience_seconds=SLOW_SECONDS
+        # Its successor has the same name, and may win as well as any other.
+        elected = waiting.wait_for(
+            play.identity, lambda found: found not in ("", voted), patience_seconds=SLOW_SECONDS
         )
+        second = elected.partition("_")[0]
         # From the election on it is a matter of seconds.
         waiting.wait_for(
             lambda: play.shares().get(second),

@@ -39,6 +39,12 @@ def test_seed_34_a_pod_whose_labels_flap_has_a_window_for_each_set_of_them() -> 
     assert report.violations == (), told(report)
 
 
+def test_seed_69_pods_that_restart_wait_for_each_other_though_answers_are_lost() -> None:
+    report = run_seed(69, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
     report = run_seed(110, Size(disturbed_hours=(3, 3)))
 

@@ -24,7 +24,7 @@ START = {"cpu": "150m", "memory": "32Mi"}
 BIG, LITTLE = {"cpu": "400m", "memory": "32Mi"}, {"cpu": "100m", "memory": "32Mi"}
 BIG_SHARES, LITTLE_SHARES = 409, 102
 A_FEW_SECONDS = 30
-"""It takes two or three, on a machine that does nothing else."""
+"""Generous: machines that run tests do much else."""
 LEASE_RIGHTS: list[Json] = [
     {
         "apiGroups": ["coordination.k8s.io"],

@@ -120,6 +120,19 @@ def test_a_component_that_crashes_does_so_at_one_of_its_requests(kind: FaultKind
     assert crashes
 
 
+def test_a_component_that_asked_nothing_while_it_should_crash_does_not_crash_later() -> None:
+    async def run() -> bool:
+        async with Simulation(random=Random(1)) as simulation:
+            simulation.furnish(SCENARIO)
+            simulation.add("updater", look_around)
+            # Over before the component asks for anything.
+            break_now(simulation, a_fault(FaultKind.CRASH))()
+            await wait(60 * MINUTE)
+            return simulation.processes["updater"].is_running
+
+    assert run_virtually(run())
+
+
 def test_two_faults_of_one_kind_end_one_by_one() -> None:
     async def run() -> list[bool]:
         async with Simulation(random=Random(1)) as simulation:

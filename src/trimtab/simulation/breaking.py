@@ -120,7 +120,7 @@ def _crash(simulation: Simulation, fault: Fault) -> Undo:
     """At some request within the fault's time, before or after its effect."""
     process = simulation.processes[fault.target]
     _crash_at_request(simulation, process, 1 + int(20 * fault.strength))
-    return partial(_revive, process)
+    return partial(_end_crashes, process)
 
 
 def _crash_again_and_again(simulation: Simulation, fault: Fault) -> Undo:
@@ -134,10 +134,15 @@ def _crash_again_and_again(simulation: Simulation, fault: Fault) -> Undo:
 
     def undo() -> None:
         stop()
-        process.line.before_request = process.line.after_request = None
-        _revive(process)
+        _end_crashes(process)
 
     return undo
+
+
+def _end_crashes(process: Process) -> None:
+    """Whoever asked too little to crash in time does not crash later, when nobody revives it."""
+    process.line.before_request = process.line.after_request = None
+    _revive(process)
 
 
 def _crash_at_request(simulation: Simulation, process: Process, number: int) -> None:

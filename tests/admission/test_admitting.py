@@ -21,7 +21,7 @@ from trimtab.core.operations import Add
 from trimtab.core.placement import Placement
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.resources import Resource, Resources
-from trimtab.core.selectors import Selector
+from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 from trimtab.simulation.patching import apply_patch
 
@@ -127,6 +127,27 @@ def test_mode_off_with_a_boost_still_boosts(*, gates: FeatureGates, is_boosted: 
         requests = requests_after(a_new_pod(), admission)
 
         assert requests == amounts(300 if is_boosted else 100, 100 * MIB)
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(("role", "millicores"), [("leader", 1500), ("follower", 500)])
+def test_s45_a_new_pod_gets_the_boost_of_the_role_that_it_is_created_with(
+    role: str, millicores: int
+) -> None:
+    async def scene() -> None:
+        cluster = await a_cluster(selector=Selector((equality("role", "follower"),)))
+        cluster.autoscale(
+            a_recommendation(target=amounts(500, 500 * MIB)),
+            name="leader",
+            target=TargetReference("Deployment", "web"),
+            selector=Selector((equality("role", "leader"),)),
+            boost=CpuBoost(factor=3),
+        )
+        admission = Admission(cluster, AdmissionSettings())
+        pod = a_new_pod(labels={"app": "web", "role": role})
+
+        assert requests_after(pod, admission) == amounts(millicores, 500 * MIB)
 
     run_virtually(scene())
 

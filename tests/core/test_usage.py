@@ -1,5 +1,7 @@
+from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,7 @@ from usage_makers import DAY, WEB, World, a_selector, moment
 
 from trimtab.core.aggregates import AggregateKey
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy
+from trimtab.core.buckets import MEMORY_BUCKETS
 from trimtab.core.checkpoint import (
     AggregateCheckpoint,
     CheckpointError,
@@ -175,6 +178,19 @@ def test_s25a_a_role_taken_up_again_goes_on_in_its_window() -> None:
     replaced = world.viewing(followers).history().memory_histogram
     assert replaced.total_weight == once.total_weight
     assert max(replaced.bucket_weights) > max(once.bucket_weights)
+
+
+def test_s25b_a_kill_counts_in_the_role_of_the_moment_by_the_rule_of_that_role() -> None:
+    world, followers = two_roles()
+    generous = ContainerPolicy("*", oom_bump_up_ratio=3.0)
+    world.usage.learn(replace(followers, policies=(generous,)), a_selector(**WEB, **FOLLOWER))
+    world.pod("web-0", "app", labels=LEADER)
+    world.pod("web-0", "app", labels=FOLLOWER)
+    world.oom([1000 * MIB], [1])
+
+    assert world.history().memory_histogram.bucket_weights == {}
+    bucket = max(world.viewing(followers).history().memory_histogram.bucket_weights)
+    assert bucket == MEMORY_BUCKETS.find(np.array([3000.0 * MIB]))[0]
 
 
 def test_several_autoscalers_learn_from_the_same_pod() -> None:

@@ -80,11 +80,11 @@ def test_whoever_is_killed_at_the_start_grows_until_it_is_not() -> None:
 
 
 def test_a_kill_of_more_than_a_week_ago_keeps_no_request_up() -> None:
-    spike, calm = [2000 * _MIB] * 2, [200 * _MIB] * _DAY
     slack = {}
     for days in (7, 9, 12):
-        memory = spike + calm * days
-        demand = gather([_recording("spike", [100.0] * len(memory), memory)])
+        memory = (2000 * _MIB, *(200 * _MIB for _ in range(24 * days)))
+        trace = Trace((100.0,) * len(memory), memory, timedelta(hours=1))
+        demand = gather([Recording("spike", _START, trace)])
         tally = _play(BUILT_IN["trimtab"], demand, SCENARIOS["under-strict"])
         slack[days] = tally.slack[MEMORY, 0]
 

@@ -1,6 +1,9 @@
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from wire_examples import EVICTION_EVENT, Json, encoded
 
 from trimtab.api.decoding import DecodeError
@@ -48,3 +51,16 @@ def test_a_usage_that_is_no_quantity_is_an_error_that_shows_it() -> None:
 
     with pytest.raises(DecodeError, match=r"offending_containers_usage.*'much'"):
         decode_memory_evictions(data)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["offending_containers", "offending_containers_usage", "starved_resource"]),
+        st.text() | st.sampled_from(["memory", "app,side", "memory,memory", "1Gi,2Gi"]),
+    )
+)
+def test_f28_no_event_can_crash_the_reading_of_evictions(annotations: dict[str, str]) -> None:
+    with suppress(DecodeError):
+        found = decode_memory_evictions(with_annotations(**annotations))
+
+        assert all(isinstance(each, MemoryEviction) for each in found)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, amounts, minutes
 
-from trimtab.core.oom_kills import OomKill, find_oom_kills, list_oom_kills, parse_eviction
+from trimtab.core.oom_kills import OomKill, find_oom_kills, list_oom_kills
 from trimtab.core.pods import Allocation, Container, Termination
 
 START = datetime(2026, 8, 22, tzinfo=UTC)
@@ -82,51 +82,6 @@ def test_a_container_without_a_request_was_killed_with_nothing() -> None:
 
 def test_a_container_that_was_not_there_before_tells_nothing() -> None:
     assert find_oom_kills(a_pod(RUNNING), a_pod(RUNNING, replace(DOWN, name="new"))) == ()
-
-
-@pytest.mark.parametrize(
-    ("containers", "usage", "resources", "expected"),
-    [
-        pytest.param("app", "300Mi", "memory", [("app", 300 * MIB)], id="one container"),
-        pytest.param(
-            "app,side",
-            "300Mi,1Gi",
-            "memory,memory",
-            [("app", 300 * MIB), ("side", 1024 * MIB)],
-            id="two",
-        ),
-        pytest.param(
-            "app,side",
-            "300Mi,1Gi",
-            "ephemeral-storage,memory",
-            [("side", 1024 * MIB)],
-            id="one of two",
-        ),
-        pytest.param("app", "300Mi,1Gi", "memory", [], id="lists that do not fit together"),
-        pytest.param("app", "much", "memory", [], id="usage that is no quantity"),
-        pytest.param("", "", "", [], id="nothing said"),
-    ],
-)
-def test_an_eviction_tells_how_much_memory_was_used(
-    containers: str, usage: str, resources: str, expected: list[tuple[str, int]]
-) -> None:
-    annotations = {
-        "offending_containers": containers,
-        "offending_containers_usage": usage,
-        "starved_resource": resources,
-    }
-
-    found = parse_eviction(annotations, START)
-    assert found == tuple(OomKill(name, amount, START) for name, amount in expected)
-
-
-def test_an_event_without_annotations_tells_nothing() -> None:
-    assert parse_eviction({}, START) == ()
-
-
-@given(st.dictionaries(st.sampled_from(["offending_containers", "starved_resource"]), st.text()))
-def test_f28_no_event_can_crash_the_reading_of_evictions(annotations: dict[str, str]) -> None:
-    assert parse_eviction(annotations, START) == ()
 
 
 states = st.builds(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NoReturn, Protocol
+from typing import Final
 
 
 class TlsVersion(StrEnum):
@@ -56,16 +56,6 @@ class CertificateFiles:
 
     certificate: Path
     key: Path
-
-
-class CertificateSource(Protocol):
-    """Brings certificates into a server's context."""
-
-    async def load_first(self, context: ssl.SSLContext) -> None:
-        """Return once the context has a certificate; the server listens only then."""
-
-    async def keep_fresh(self, context: ssl.SSLContext) -> NoReturn:
-        """Load newer certificates into the context, for as long as the server runs."""
 
 
 def parse_version(text: str) -> TlsVersion:

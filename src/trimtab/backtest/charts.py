@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -66,7 +66,7 @@ class Timeline:
     unit: str
     days: float
     lines: Sequence[Line]
-    marks: Sequence[float] = field(default=())
+    marks: Sequence[float] = ()
     """Where, as shares of the days."""
 
 

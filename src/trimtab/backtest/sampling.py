@@ -4,7 +4,7 @@ Real readings have gaps, restarts of counters and values that nothing can have u
 put right as well as can be, and told, for a figure is no better than what it is made of.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -135,8 +135,3 @@ def _hold(values: Floats) -> tuple[float, ...]:
     """The last known value wherever there is none; the first one is known."""
     places = np.where(np.isnan(values), 0, np.arange(len(values)))
     return tuple(values[np.maximum.accumulate(places)].tolist())
-
-
-def join_flaws(flaws: Sequence[Flaws]) -> Flaws:
-    """All flaws together."""
-    return sum(flaws, start=Flaws())

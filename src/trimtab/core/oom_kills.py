@@ -1,22 +1,16 @@
-"""OOM kills: what two looks at a pod, or an eviction event, tell about memory that was missing.
+"""OOM kills: what two looks at a pod tell about memory that was missing.
 
 A kill is known by the moment at which it ended a container, so that it counts exactly once however
 often and in whatever states the container is seen afterwards (terminated, waiting, running again).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.pods import Container, Pod
-from trimtab.core.quantities import parse_amount
 from trimtab.core.resources import Resource
-
-_CONTAINERS: Final = "offending_containers"
-_USAGE: Final = "offending_containers_usage"
-_RESOURCE: Final = "starved_resource"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +48,6 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
         return kills
     down = {each.name for each in pod.containers if each.termination is not None}
     return tuple(kill for kill in kills if kill.container_name in down)
-
-
-def parse_eviction(annotations: Mapping[str, str], time: datetime) -> tuple[OomKill, ...]:
-    """The containers that a node under memory pressure evicted a pod for, from its event.
-
-    An event whose lists do not fit together, or do not hold quantities, tells nothing.
-    """
-    lists = [annotations.get(key, "").split(",") for key in (_CONTAINERS, _USAGE, _RESOURCE)]
-    try:
-        return tuple(
-            OomKill(name, parse_amount(Resource.MEMORY, usage), time)
-            for name, usage, resource in zip(*lists, strict=True)
-            if resource == Resource.MEMORY
-        )
-    except ValueError:
-        return ()
 
 
 def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:

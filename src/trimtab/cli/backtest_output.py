@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from io import StringIO
-from typing import Final, assert_never
+from typing import assert_never
 
 from rich.console import Console
 from rich.table import Table
@@ -13,8 +13,6 @@ from rich.table import Table
 from trimtab.backtest.html_page import Findings, to_html
 from trimtab.backtest.sweep import Point, cheapest, frontier
 from trimtab.backtest.tables import Row, cells, header, pairs, to_csv, to_json, to_markdown
-
-_MARKS: Final = {True: "*", False: ""}
 
 
 class Format(StrEnum):
@@ -101,7 +99,7 @@ def _format_points(answer: SweepAnswer) -> str:
             *shares,
             f"{point.cost:.2f}",
             f"{point.risk:.2f}",
-            _MARKS[point in best],
+            "*" if point in best else "",
         )
     return _print(table)
 

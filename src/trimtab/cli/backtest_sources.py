@@ -2,14 +2,13 @@
 
 import asyncio
 import csv
-import gzip
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
-from io import StringIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 from typing import Final, Protocol, TextIO, cast
 
@@ -31,9 +30,8 @@ from trimtab.cli.usage import UsageError
 from trimtab.cluster import paths
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import HistorySource
 from trimtab.core.past_usage import plan_shards
-from trimtab.simulation.traces import Recording, TraceError, parse_recordings
+from trimtab.simulation.traces import Recording, TraceError, open_lines, parse_recordings
 
 _MOST_MOMENTS: Final = 2000
 """So many are asked for at once; an answer that is still too large is asked for in parts."""
@@ -92,11 +90,7 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags) -> Source:
 
 
 def _open(path: Path) -> TextIO:
-    if path.suffix == ".parquet":
-        return StringIO(_read_parquet(path))
-    if path.suffix == ".gz":
-        return TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+    return StringIO(_read_parquet(path)) if path.suffix == ".parquet" else open_lines(path)
 
 
 def _read_parquet(path: Path) -> str:
@@ -123,37 +117,39 @@ def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
 
 async def _read_namespaces(flags: PastFlags, order: PastOrder) -> tuple[list[Recording], Flaws]:
     clock = RealClock()
+    pods = await _list_pods(flags, clock) if flags.selector else {}
     recordings: list[Recording] = []
     flaws = Flaws()
     async with order.source(clock, lambda _: None) as source:
         for namespace in flags.namespace:
-            pods = await _list_pods(flags, namespace, clock) if flags.selector else None
             sys.stderr.write(f"reading {flags.days} days of {namespace}\n")
-            found, flaw = await _read_namespace(source, flags, namespace, pods)
+            shards = plan_shards(
+                namespace,
+                end=clock.now(),
+                length=timedelta(days=flags.days),
+                step=timedelta(minutes=flags.step_minutes),
+                most_moments=_MOST_MOMENTS,
+            )
+            past = await read_past(source, shards)
+            found, flaw = recordings_of(past, pods.get(namespace))
             recordings += found
             flaws += flaw
     return recordings, flaws
 
 
-async def _read_namespace(
-    source: HistorySource, flags: PastFlags, namespace: str, pods: Collection[str] | None
-) -> tuple[list[Recording], Flaws]:
-    shards = plan_shards(
-        namespace,
-        end=RealClock().now(),
-        length=timedelta(days=flags.days),
-        step=timedelta(minutes=flags.step_minutes),
-        most_moments=_MOST_MOMENTS,
-    )
-    return recordings_of(await read_past(source, shards), pods)
-
-
-async def _list_pods(flags: PastFlags, namespace: str, clock: RealClock) -> Sequence[str]:
-    """The names of the pods that the selector picks now."""
+async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[str]]:
+    """The names of the pods that the selector picks now, by namespace."""
     cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
+    parameters = {"labelSelector": flags.selector}
     async with connected(cluster, clock, os.environ) as client:
-        body = await client.fetch(paths.pods(namespace), {"labelSelector": flags.selector})
+        bodies = {
+            namespace: await client.fetch(paths.pods(namespace), parameters)
+            for namespace in flags.namespace
+        }
     try:
-        return [pod.name for pod in decode_list(body, decode_pod).items]
+        return {
+            namespace: [pod.name for pod in decode_list(body, decode_pod).items]
+            for namespace, body in bodies.items()
+        }
     except DecodeError as error:
         raise FailedError(f"the cluster's pods cannot be read: {error}") from error

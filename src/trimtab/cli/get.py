@@ -78,21 +78,22 @@ def _print_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> No
         table.add_column(title, no_wrap=True, overflow="ellipsis")
     former = None
     for each in views:
-        is_new = each.autoscaler != former
+        lead = _lead(each, is_new=each.autoscaler != former, shows_namespace=shows_namespace)
         former = each.autoscaler
-        lead = [each.autoscaler.name, each.mode.value] if is_new else ["", ""]
-        place = [each.autoscaler.namespace if is_new else ""] if shows_namespace else []
-        for number, resource in enumerate(BOTH):
-            own = (
-                [*place, *lead, each.container or "-"]
-                if number == 0
-                else [""] * len(place) + [""] * 3
-            )
-            table.add_row(*own, _TITLES[resource], *_cells(each, resource))
+        for resource in BOTH:
+            table.add_row(*lead, _TITLES[resource], *_cells(each, resource))
+            lead = [""] * len(lead)
     console = Console(file=sys.stdout, highlight=False)
     # What is cut off on a screen is whole in a file.
     console.width = max(console.width, _NARROW) if console.is_terminal else 200
     console.print(table)
+
+
+def _lead(view: ContainerView, *, is_new: bool, shows_namespace: bool) -> list[str]:
+    """Whose numbers follow; an autoscaler is named once."""
+    name = view.autoscaler
+    own = [name.namespace, name.name, view.mode.value] if is_new else ["", "", ""]
+    return [*own[0 if shows_namespace else 1 :], view.container or "-"]
 
 
 def _header(*, shows_namespace: bool) -> list[str]:

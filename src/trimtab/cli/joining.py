@@ -31,13 +31,20 @@ async def connected(
 ) -> AsyncIterator[Client]:
     """A client of the cluster, which has answered it; a FailedError if there is none."""
     budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
-    try:
-        connection = find_connection(flags.kubeconfig, environment=environment, clock=clock)
-    except ClusterError as error:
-        raise FailedError(f"no way to a cluster: {error}") from error
+    connection = find_way(flags.kubeconfig, clock, environment)
     async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
         await _knock(client, connection)
         yield client
+
+
+def find_way(
+    kubeconfig: str, clock: RealClock, environment: Mapping[str, str], context: str = ""
+) -> Connection:
+    """The way to the cluster that is named, or that the surroundings know; else a FailedError."""
+    try:
+        return find_connection(kubeconfig, environment=environment, clock=clock, context=context)
+    except ClusterError as error:
+        raise FailedError(f"no way to a cluster: {error}") from error
 
 
 async def _knock(client: Client, connection: Connection) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from dataclasses import dataclass
+from datetime import timedelta
 from random import SystemRandom
 from typing import Annotated, Final
 
@@ -12,11 +13,11 @@ from cyclopts import Group, Parameter
 from trimtab.cli import logs
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flags import LogFlags
+from trimtab.cli.joining import find_way
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
-from trimtab.cluster.connecting import find_connection
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.snapshot import Snapshot
@@ -25,7 +26,7 @@ from trimtab.updater.observing import Observer
 from trimtab.updater.settings import UpdaterSettings
 
 _PATIENCE_SECONDS: Final = 30
-_POLL_SECONDS: Final = 0.05
+_POLL: Final = timedelta(milliseconds=50)
 
 
 @Parameter(name="*", group=Group("Cluster", sort_key=9))
@@ -47,14 +48,7 @@ def look(flags: ViewFlags) -> Snapshot:
     """All that there is to see; a FailedError if the cluster does not show it."""
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
-    try:
-        connection = find_connection(
-            flags.kubeconfig, environment=os.environ, clock=clock, context=flags.context
-        )
-    except ClusterError as error:
-        raise FailedError(
-            f"no way to a cluster: {error}; `trimtab demo` shows one without any"
-        ) from error
+    connection = find_way(flags.kubeconfig, clock, os.environ, flags.context)
     return asyncio.run(_look(flags, connection, clock))
 
 
@@ -66,7 +60,7 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> S
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         feeding = asyncio.create_task(cluster.run())
         try:
-            await _wait(cluster, connection)
+            await _wait(cluster, connection, clock)
             observer = Observer(cluster, UpdaterSettings(), Memory())
             observation = await observer.observe(clock.now(), admission_alive=True)
         except ClusterError as error:
@@ -77,19 +71,28 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> S
     return observation.snapshot
 
 
-async def _wait(cluster: LiveCluster, connection: Connection) -> None:
+async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) -> None:
     """Wait until everything was seen; say what is in the way as soon as something is."""
     seeing = asyncio.create_task(cluster.synced())
+    failing = asyncio.create_task(_find_problem(cluster, clock))
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
-            while not seeing.done():
-                await asyncio.wait([seeing], timeout=_POLL_SECONDS)
-                for path, problem in cluster.problems().items():
-                    raise FailedError(f"no view of {path} at {connection.server}: {problem}")
-    except TimeoutError as error:
-        raise FailedError(f"the cluster at {connection.server} does not answer") from error
+        done, _ = await asyncio.wait(
+            [seeing, failing], timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
     finally:
         seeing.cancel()
+        failing.cancel()
+    if failing in done:
+        raise FailedError(f"no view at {connection.server} of {failing.result()}")
+    if seeing not in done:
+        raise FailedError(f"no answer from the cluster at {connection.server}")
+
+
+async def _find_problem(cluster: LiveCluster, clock: RealClock) -> str:
+    """What is in the way, once something is."""
+    while not (problems := cluster.problems()):
+        await clock.sleep(_POLL)
+    return "; ".join(f"{path}: {problem}" for path, problem in problems.items())
 
 
 def say(text: str) -> None:

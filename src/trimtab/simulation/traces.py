@@ -10,8 +10,9 @@ import gzip
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.virtual_time import START
@@ -51,11 +52,15 @@ class _Series:
 
 def read_recordings(path: Path) -> list[Recording]:
     """All recordings of a file, in its order."""
-    if path.suffix == ".gz":
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-            return parse_recordings(lines)
-    with path.open(encoding="utf-8", newline="") as lines:
+    with open_lines(path) as lines:
         return parse_recordings(lines)
+
+
+def open_lines(path: Path) -> TextIO:
+    """The lines of a file of CSV, which is gzipped if its name says so."""
+    if path.suffix == ".gz":
+        return TextIOWrapper(gzip.open(path), encoding="utf-8", newline="")
+    return path.open(encoding="utf-8", newline="")
 
 
 def parse_recordings(lines: Iterable[str]) -> list[Recording]:

@@ -90,8 +90,6 @@ class RoleKeeper:
             _logger.exception("tick failed")
             self._tell(Broken(error))
 
-    # Deciding
-
     def _plan(self) -> list[RolePlan]:
         posts = [post for post in self._posts() if not self._is_in_doubt(post)]
         self._look_at_leases(posts)
@@ -131,8 +129,6 @@ class RoleKeeper:
         pace = self._memory.pace(post.workload, now)
         may_give = roles.can_give(pace, settings.pace)
         return roles.plan_role(post, settings.role, pods, found, may_give=may_give)
-
-    # Acting
 
     async def _carry_out(self, plans: Sequence[RolePlan]) -> None:
         slots = asyncio.Semaphore(self._settings.concurrency)

@@ -8,7 +8,7 @@ SEEDS ?= 1
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format golden parity crds sim cluster cluster-down e2e bench lock
+.PHONY: help demo test check format golden parity crds docs sim cluster cluster-down e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -33,6 +33,9 @@ parity: .venv/ready ## draw fresh cases, ask the original, check our answers
 
 crds: .venv/ready ## write the CRDs from their one source
 	$(BIN)/trimtab crds > deploy/crds.yaml
+
+docs: .venv/ready ## write docs/flags.md and docs/metrics.md from the code
+	$(BIN)/python -m reference
 
 sim: .venv/ready ## bad days in a simulated cluster: SEED=7 replays one, SEEDS=1000 runs many
 	$(BIN)/trimtab simulate --seed $(SEED) --seeds $(SEEDS)

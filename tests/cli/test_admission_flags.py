@@ -4,38 +4,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from cli.original_flags import COMMON
 
+from reference.original_flags import ADMISSION as ORIGINAL
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.cli.admission_flags import AdmissionFlags, to_settings
 from trimtab.cli.flags import ClusterFlags, LeaderlessFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
 
-# The flags of the original, version 1.8, with their defaults. It takes part in no election.
-ORIGINAL: dict[str, object] = {
-    "--address": ":8944",
-    "--port": 8000,
-    "--client-ca-file": "/etc/tls-certs/caCert.pem",
-    "--tls-cert-file": "/etc/tls-certs/serverCert.pem",
-    "--tls-private-key": "/etc/tls-certs/serverKey.pem",
-    "--reload-cert": False,
-    "--tls-ciphers": "",
-    "--min-tls-version": "tls1_2",
-    "--webhook-service": "vpa-webhook",
-    "--webhook-address": "",
-    "--webhook-port": "",
-    "--webhook-timeout-seconds": 30,
-    "--webhook-failure-policy-fail": False,
-    "--register-webhook": True,
-    "--register-by-url": False,
-    "--webhook-labels": "",
-    "--status-lease-name": "vpa-admission-controller",
-    "--status-lease-namespace": "",
-    "--status-lease-update-interval": timedelta(seconds=10),
-    "--max-allowed-cpu-boost": None,
-    **{name: value for name, value in COMMON.items() if not name.startswith("--leader-elect")},
-}
 # Nobody should wait half a minute for a pod because of us.
 DIFFERENT = {"--webhook-timeout-seconds": 5}
 OURS = {

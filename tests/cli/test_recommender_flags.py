@@ -5,8 +5,8 @@ from datetime import timedelta
 from operator import attrgetter
 
 import pytest
-from cli.original_flags import COMMON
 
+from reference.original_flags import RECOMMENDER as ORIGINAL
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.recommender_flags import EstimateFlags, RecommenderFlags, to_settings
 from trimtab.cli.starting import flag_name, list_flags
@@ -14,67 +14,6 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import Resource
 from trimtab.recommender.settings import RecommenderSettings
 
-MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-
-# The flags of the original, version 1.8, with their defaults.
-ORIGINAL: dict[str, object] = {
-    "--address": ":8942",
-    "--recommender-name": "default",
-    "--recommender-interval": MINUTE,
-    "--checkpoints-gc-interval": 10 * MINUTE,
-    "--checkpoints-timeout": MINUTE,
-    "--min-checkpoints": 10,
-    "--update-worker-count": 10,
-    "--storage": "",
-    "--memory-saver": False,
-    "--recommendation-margin-fraction": 0.15,
-    "--pod-recommendation-min-cpu-millicores": 25,
-    "--pod-recommendation-min-memory-mb": 250,
-    "--target-cpu-percentile": 0.9,
-    "--target-memory-percentile": 0.9,
-    "--recommendation-lower-bound-cpu-percentile": 0.5,
-    "--recommendation-lower-bound-memory-percentile": 0.5,
-    "--recommendation-upper-bound-cpu-percentile": 0.95,
-    "--recommendation-upper-bound-memory-percentile": 0.95,
-    "--confidence-interval-cpu": DAY,
-    "--confidence-interval-memory": DAY,
-    "--humanize-memory": False,
-    "--round-cpu-millicores": 1,
-    "--round-memory-bytes": 1,
-    "--memory-aggregation-interval": DAY,
-    "--memory-aggregation-interval-count": 8,
-    "--memory-histogram-decay-half-life": DAY,
-    "--cpu-histogram-decay-half-life": DAY,
-    "--oom-bump-up-ratio": 1.2,
-    "--oom-min-bump-up-bytes": 104857600,
-    "--cpu-integer-post-processor-enabled": False,
-    "--container-recommendation-max-allowed-cpu": None,
-    "--container-recommendation-max-allowed-memory": None,
-    "--use-external-metrics": False,
-    "--external-metrics-cpu-metric": "",
-    "--external-metrics-memory-metric": "",
-    "--prometheus-address": "http://prometheus.monitoring.svc",
-    "--prometheus-insecure": False,
-    "--prometheus-cadvisor-job-name": "kubernetes-cadvisor",
-    "--prometheus-query-timeout": 5 * MINUTE,
-    "--prometheus-bearer-token": "",
-    "--prometheus-bearer-token-file": "",
-    "--username": "",
-    "--password": "",
-    "--history-length": 8 * DAY,
-    "--history-resolution": HOUR,
-    "--history-cpu-metric": "container_cpu_usage_seconds_total",
-    "--history-memory-metric": "container_memory_working_set_bytes",
-    "--metric-for-pod-labels": 'up{job="kubernetes-pods"}',
-    "--pod-label-prefix": "pod_label_",
-    "--pod-namespace-label": "kubernetes_namespace",
-    "--pod-name-label": "kubernetes_pod_name",
-    "--container-namespace-label": "namespace",
-    "--container-pod-name-label": "pod_name",
-    "--container-name-label": "name",
-    "--leader-elect-resource-name": "vpa-recommender-lease",
-    **COMMON,
-}
 OURS = {
     "--checkpoint-rotation",
     "--export-recommendations",

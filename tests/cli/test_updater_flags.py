@@ -6,35 +6,14 @@ from functools import partial
 from operator import attrgetter
 
 import pytest
-from cli.original_flags import COMMON
 
+from reference.original_flags import UPDATER as ORIGINAL
 from trimtab.cli.flags import ClusterFlags, CommonFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.cli.updater_flags import CareFlags, LoopFlags, UpdaterFlags, to_settings
 from trimtab.core.gates import FeatureGates
 from trimtab.updater.settings import UpdaterSettings
 
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
-
-# The flags of the original, version 1.8, with their defaults.
-ORIGINAL: dict[str, object] = {
-    "--address": ":8943",
-    "--updater-interval": MINUTE,
-    "--min-replicas": 2,
-    "--eviction-tolerance": 0.5,
-    "--eviction-rate-limit": -1,
-    "--eviction-rate-burst": 1,
-    "--use-admission-controller-status": True,
-    "--in-place-skip-disruption-budget": False,
-    "--admission-controller-status-lease-name": "vpa-admission-controller",
-    "--admission-controller-status-lease-namespace": "",
-    "--admission-controller-status-lease-timeout": MINUTE,
-    "--pod-update-threshold": 0.1,
-    "--in-recommendation-bounds-eviction-lifetime-threshold": 12 * HOUR,
-    "--evict-after-oom-threshold": 10 * MINUTE,
-    "--leader-elect-resource-name": "vpa-updater",
-    **COMMON,
-}
 # The budget of evictions is on by default here (D14).
 OTHER_DEFAULTS: dict[str, object] = {"--eviction-rate-limit": 1, "--eviction-rate-burst": 10}
 OURS = {"--log-format", *(flag_name(field.name) for field in fields(CareFlags))}
@@ -46,7 +25,7 @@ def test_every_flag_of_the_original_has_its_name_and_but_for_the_pace_its_defaul
     flags = list_flags(CommonFlags(), UpdaterFlags())
     ours = {flag_name(name): value for name, value in flags.items()}
 
-    assert {name: ours.get(name, "missing") for name in ORIGINAL} == ORIGINAL | OTHER_DEFAULTS
+    assert {name: ours.get(name, "missing") for name in ORIGINAL} == {**ORIGINAL, **OTHER_DEFAULTS}
     assert ours.keys() - ORIGINAL.keys() == OURS
 
 

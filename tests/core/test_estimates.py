@@ -23,7 +23,7 @@ def confidence_of(minutes: float, count: int, interval: timedelta = ONE_DAY) -> 
 
 def estimate_one(percentiles: list[float], confidence: float, floor: int = 0) -> list[int]:
     rows = np.array([percentiles], np.float64)
-    found = estimates.estimate(rows, np.array([confidence]), np.array([floor]), 0.15)
+    found = estimates.estimate(rows, np.array([confidence]), np.array([floor]), 0.15).floored
     return [int(amount) for amount in found[0]]
 
 
@@ -160,7 +160,7 @@ def test_f28_estimates_are_whole_bounded_and_never_below_the_floor(
     table = np.array(given_rows, np.float64)
     floors = table[:, 4].astype(np.int64)
 
-    found = estimates.estimate(table[:, :3], table[:, 3], floors, margin)
+    found = estimates.estimate(table[:, :3], table[:, 3], floors, margin).floored
 
     assert (found >= floors[:, np.newaxis]).all()
     assert (found <= max(estimates.MOST, floors.max())).all()

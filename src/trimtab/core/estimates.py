@@ -6,7 +6,7 @@ confidence, floor, rounding, then caps.
 """
 
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,17 +42,28 @@ def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -
     return confidences
 
 
+class Estimate(NamedTuple):
+    """Target, lower and upper bound of each row in whole numbers, after each step."""
+
+    base: Floats
+    with_margin: Floats
+    scaled: Floats
+    """By how far the history can be trusted."""
+    floored: Ints
+
+
 def estimate(
     percentiles: Floats, confidences: Floats, floors: Ints, margin_fraction: float
-) -> Ints:
+) -> Estimate:
     """Target, lower and upper bound of each row, in the percentiles' unit."""
     base = truncate(percentiles)
     # Without confidence factors are endless, and nothing times that is not a number. Both are
     # meant: the one ends as the largest estimate, the other as the floor.
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         with_margin = base + truncate(base * margin_fraction)
-        scaled = with_margin * _confidence_factors(confidences)
-    return np.maximum(truncate(scaled), floors[:, np.newaxis]).astype(np.int64)
+        scaled = truncate(with_margin * confidence_factors(confidences))
+    floored = np.maximum(scaled, floors[:, np.newaxis]).astype(np.int64)
+    return Estimate(base, with_margin, scaled, floored)
 
 
 def to_amounts(resource: Resource, percentiles: Floats) -> Floats:
@@ -90,7 +101,9 @@ def truncate(values: Floats) -> Floats:
     return np.trunc(np.minimum(np.fmax(values, 0.0), MOST))
 
 
-def _confidence_factors(confidences: Floats) -> Floats:
-    lower = 1 + _LOWER_MULTIPLIER / confidences
-    upper = 1 + _UPPER_MULTIPLIER / confidences
+def confidence_factors(confidences: Floats) -> Floats:
+    """By what each of the three is multiplied; endless for an upper bound without confidence."""
+    with np.errstate(divide="ignore"):
+        lower = 1 + _LOWER_MULTIPLIER / confidences
+        upper = 1 + _UPPER_MULTIPLIER / confidences
     return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)

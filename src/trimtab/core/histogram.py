@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from trimtab.core import checkpoint
 from trimtab.core.arena import grown, room_for
 from trimtab.core.batches import Batch, make_batch
-from trimtab.core.buckets import BucketScheme, Floats, Ints
+from trimtab.core.buckets import Buckets, BucketScheme, Floats, Ints
 from trimtab.core.checkpoint import HistogramCheckpoint, HistogramContent
 from trimtab.core.decay import ZERO_TIME, Decay
 from trimtab.core.weights import Weights
@@ -151,8 +151,16 @@ class HistogramBank:
 
     def percentiles(self, rows: ArrayLike | None = None) -> Floats:
         """The bank's quantiles (columns) of rows, or of every row, released ones being empty."""
+        return self.ends_of(self.reached(rows))
+
+    def reached(self, rows: ArrayLike | None = None) -> Buckets:
+        """The buckets of these quantiles; of empty rows the one that would come after the last."""
         chosen = slice(0, self._used) if rows is None else _array(rows)
-        return self._ends.take(self.weights.reached(chosen)).T
+        return self.weights.reached(chosen).T
+
+    def ends_of(self, buckets: Buckets) -> Floats:
+        """Where buckets end; 0 for those of empty rows."""
+        return self._ends.take(buckets)
 
     def percentile(self, row: int, fraction: float) -> float:
         """The end of the bucket where a row's running sum reaches a fraction of its total."""

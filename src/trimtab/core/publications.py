@@ -14,12 +14,13 @@ from trimtab.core import estimates
 from trimtab.core.aggregates import Aggregates
 from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.blocks import Block, Layout, lay_out, make_block
-from trimtab.core.buckets import Floats, Ints
+from trimtab.core.buckets import Ints
 from trimtab.core.peaks import Booleans
 from trimtab.core.publishing import far_moves
 from trimtab.core.recommendation import Recommendation, RecommendationSettings
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH
 from trimtab.core.usage import Usage
+from trimtab.core.working import work_out
 
 _NUMBERS: Final = (estimates.TARGET, estimates.LOWER, estimates.UPPER, estimates.UPPER + 1)
 """The columns of each resource; the last one is the uncapped target."""
@@ -29,15 +30,6 @@ NO_SAMPLES: Final = -2
 """Stands for an amount of which nothing is known."""
 _NEVER_PUBLISHED: Final = -3
 _ABSENT: Final = (_NOT_CONTROLLED, NO_SAMPLES)
-
-
-@dataclass(frozen=True, slots=True)
-class _History:
-    """When the samples of each group were taken, and how many they are."""
-
-    first: Floats
-    last: Floats
-    count: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,95 +170,15 @@ def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSe
     numbers = _blank_numbers(len(layout))
     if not len(layout):
         return numbers
-    history = _merge_history(aggregates, layout)
-    oom_floors = np.maximum.reduceat(aggregates.oom_floors()[layout.aggregates], layout.starts)
+    controlled = layout.groups["controlled"]
     lacking = np.zeros((len(layout), len(BOTH)), np.bool_)
-    for column, resource in enumerate(BOTH):
-        percentiles, lacking[:, column] = _merge_percentiles(aggregates, resource, layout)
-        amounts = _estimate_resource(resource, percentiles, history, layout, settings)
-        if resource is Resource.MEMORY:
-            amounts = _raise_targets(amounts, oom_floors)
-            lacking[:, column] &= oom_floors == 0
-        numbers[:, column] = _finish(resource, amounts, layout, settings)
+    for column, working in enumerate(work_out(aggregates, layout, settings)):
+        lacking[:, column] = working.lacking
+        numbers[:, column] = np.where(controlled[:, [column]], working.published(), _NOT_CONTROLLED)
     # The floor is for what is known to be little, not for what is not known.
-    numbers[lacking & layout.groups["controlled"]] = NO_SAMPLES
+    numbers[lacking & controlled] = NO_SAMPLES
     numbers[lacking.all(axis=1)] = NO_SAMPLES
     return numbers
-
-
-def _estimate_resource(
-    resource: Resource,
-    percentiles: Floats,
-    history: _History,
-    layout: Layout,
-    settings: RecommendationSettings,
-) -> Ints:
-    of_resource = settings.of(resource)
-    floors = estimates.split_floor(of_resource.pod_floor, layout.groups["live"])
-    least = layout.groups["min"][:, BOTH.index(resource)]
-    # Whoever allows less than the floor means it.
-    floors = np.where(least > 0, np.minimum(floors, least), floors)
-    confidence = estimates.confidence(
-        history.first, history.last, history.count, of_resource.confidence_interval
-    )
-    in_amounts = estimates.to_amounts(resource, percentiles)
-    return estimates.estimate(in_amounts, confidence, floors, settings.margin_fraction)
-
-
-def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
-    """The amounts with no target below its floor, nor any upper bound below its target.
-
-    Lower bounds stay: pods that never came near the floor need not be replaced at once.
-    """
-    raised = amounts.copy()
-    target = np.maximum(amounts[:, estimates.TARGET], estimates.truncate(floors).astype(np.int64))
-    raised[:, estimates.TARGET] = target
-    raised[:, estimates.UPPER] = np.maximum(amounts[:, estimates.UPPER], target)
-    return raised
-
-
-def _finish(
-    resource: Resource, amounts: Ints, layout: Layout, settings: RecommendationSettings
-) -> Ints:
-    """What is published of one resource, in four columns."""
-    column = BOTH.index(resource)
-    rounded = estimates.finish(resource, amounts, settings)
-    if resource is Resource.CPU:
-        whole = estimates.round_up(rounded, estimates.CORE)
-        rounded = np.where(layout.groups["integer_cpu"][:, np.newaxis], whole, rounded)
-    least, most = layout.groups["min"][:, [column]], layout.groups["max"][:, [column]]
-    capped = estimates.cap(rounded, least, most)
-    published = np.column_stack([capped, rounded[:, estimates.TARGET]])
-    return np.where(layout.groups["controlled"][:, [column]], published, _NOT_CONTROLLED)
-
-
-def _merge_history(aggregates: Aggregates, layout: Layout) -> _History:
-    starts, rows = layout.starts, layout.aggregates
-    return _History(
-        np.minimum.reduceat(aggregates.floats("first")[rows], starts),
-        np.maximum.reduceat(aggregates.floats("last")[rows], starts),
-        np.add.reduceat(aggregates.ints("count")[rows], starts),
-    )
-
-
-def _merge_percentiles(
-    aggregates: Aggregates, resource: Resource, layout: Layout
-) -> tuple[Floats, Booleans]:
-    """The percentiles of each group, and which groups hold nothing."""
-    bank, sizes = aggregates.bank(resource), layout.sizes
-    rows = aggregates.bank_rows(resource, layout.aggregates)
-    percentiles = np.zeros((len(sizes), len(bank.quantiles)))
-    empty = np.zeros(len(sizes), np.bool_)
-    alone, together = np.flatnonzero(sizes == 1), np.flatnonzero(sizes > 1)
-    lone_rows = rows[layout.starts[alone]]
-    percentiles[alone], empty[alone] = bank.percentiles(lone_rows), bank.is_empty(lone_rows)
-    if len(together):
-        members = np.repeat(sizes > 1, sizes)
-        group_of = np.repeat(np.arange(len(together)), sizes[together])
-        merged = bank.merged_by(rows[members], group_of, len(together))
-        everything = np.arange(len(together))
-        percentiles[together], empty[together] = merged.percentiles(), merged.is_empty(everything)
-    return percentiles, empty
 
 
 def _record(container_name: str, row: list[list[int]]) -> ContainerRecommendation | None:

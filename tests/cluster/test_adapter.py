@@ -140,6 +140,34 @@ async def test_f37_a_component_for_one_namespace_asks_for_nothing_outside_of_it(
         assert all("/namespaces/default/" in path for path in paths_of(server))
 
 
+async def test_the_only_namespace_is_fetched_by_its_name() -> None:
+    def show_the_namespace(asked: Asked) -> Response:
+        is_one = asked.path == "/api/v1/namespaces/default"
+        return ok({"metadata": {"name": "default"}}) if is_one else show_everything(asked)
+
+    scope = Scope("default", namespaces=True)
+    async with serving(show_the_namespace) as server, watched(server, scope) as (cluster, _):
+        await cluster.synced()
+
+        assert [each.name for each in cluster.namespaces] == ["default"]
+        assert "/api/v1/namespaces" not in paths_of(server)
+
+
+async def test_nodes_are_not_asked_for_by_who_knows_that_it_may_not() -> None:
+    def say_no(asked: Asked) -> Response:
+        is_question = asked.path.endswith("/selfsubjectaccessreviews")
+        return ok({"status": {"allowed": False}}) if is_question else show_everything(asked)
+
+    async with serving(say_no) as server, watched(server, Scope(nodes=True)) as (cluster, _):
+        await cluster.synced()
+        await wait_for(cluster.shortcomings)
+        (error,) = cluster.shortcomings().values()
+
+        assert isinstance(error, ForbiddenError)
+        assert str(error.right) == "list nodes"
+        assert "/api/v1/nodes" not in paths_of(server)
+
+
 async def test_pods_that_do_not_run_yet_can_be_left_out() -> None:
     scope = Scope(pending_pods=False)
     async with serving(show_everything) as server, watched(server, scope) as (cluster, _):

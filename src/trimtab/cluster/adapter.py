@@ -7,7 +7,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain
 from random import Random
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
@@ -25,6 +25,8 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.evictions import MemoryEvictions
 from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
+from trimtab.cluster.permitted import Fed, PermittedFeed
+from trimtab.cluster.polling import Poll
 from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
 from trimtab.cluster.scales import Scales
 from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload
@@ -81,15 +83,6 @@ class Scope:
     """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
 
-class _Feed(Protocol):
-    """The feed of a store of whatever kind."""
-
-    path: str
-    problem: Exception | None
-
-    async def run(self) -> NoReturn: ...
-
-
 class _View(Protocol):
     """A store of whatever kind."""
 
@@ -106,8 +99,8 @@ class _Watches:
         self._namespace = scope.namespace
         self._clock = clock
         self._random = random
-        self.feeds: list[_Feed] = []
-        self.side_feeds: list[_Feed] = []
+        self.feeds: list[Fed] = []
+        self.side_feeds: list[Fed] = []
         """Those of stores that nobody waits for."""
         self.views: list[_View] = []
 
@@ -119,16 +112,24 @@ class _Watches:
         is_wanted: bool = True,
         parameters: Mapping[str, str] | None = None,
         has_bookmarks: bool = True,
-        is_namespaced: bool = True,
     ) -> Reader[RecordT]:
         """The store of all objects of a resource; one that stays empty if it is not wanted."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            path = paths.collection(*place, self._namespace if is_namespaced else "")
+            path = paths.collection(*place, self._namespace)
             self.feeds.append(
                 self._feed(Kind(path, decode, parameters or {}, has_bookmarks), writer)
             )
+            self.views.append(reader)
+        return reader
+
+    def watch_namespaces(self, *, is_wanted: bool) -> Reader[Namespace]:
+        """The store of all namespaces, or of the only one that is looked at."""
+        writer: Writer[Namespace]
+        writer, reader = open_store(self._clock)
+        if is_wanted:
+            self.feeds.append(self._feed_namespaces(writer))
             self.views.append(reader)
         return reader
 
@@ -139,8 +140,16 @@ class _Watches:
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            self.side_feeds.append(self._feed(Kind(paths.collection(*place), decode), writer))
+            feed = self._feed(Kind(paths.collection(*place), decode), writer)
+            self.side_feeds.append(PermittedFeed(self._client, feed, place[1], clock=self._clock))
         return reader
+
+    def _feed_namespaces(self, writer: Writer[Namespace]) -> Fed:
+        path = paths.collection("v1", "namespaces")
+        if not self._namespace:
+            return self._feed(Kind(path, decode_namespace), writer)
+        only = paths.item(path, self._namespace)
+        return Poll(self._client, only, decode_namespace, writer, clock=self._clock)
 
     def _feed(self, kind: Kind[RecordT], writer: Writer[RecordT]) -> Feed[RecordT]:
         return Feed(self._client, kind, writer, clock=self._clock, random=self._random)
@@ -185,14 +194,7 @@ class LiveCluster(Acts):
             has_bookmarks=False,
         )
         self._quotas = watch(("v1", "resourcequotas"), decode_quota, is_wanted=scope.quotas)
-        only_ours = {"fieldSelector": f"metadata.name={scope.namespace}"} if scope.namespace else {}
-        self.namespaces = watch(
-            ("v1", "namespaces"),
-            decode_namespace,
-            is_wanted=scope.namespaces,
-            parameters=only_ours,
-            is_namespaced=False,
-        )
+        self.namespaces = self._watches.watch_namespaces(is_wanted=scope.namespaces)
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
         self.leases = watch(
             (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
@@ -256,5 +258,5 @@ class LiveCluster(Acts):
         return max(known) if len(known) == len(ages) else None
 
 
-def _problems_of(feeds: Sequence[_Feed]) -> Mapping[str, Exception]:
+def _problems_of(feeds: Sequence[Fed]) -> Mapping[str, Exception]:
     return {feed.path: feed.problem for feed in feeds if feed.problem is not None}

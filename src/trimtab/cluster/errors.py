@@ -117,6 +117,13 @@ class ForbiddenError(ApiError):
         return Right(found["verb"], found["resource"], found["group"], found["namespace"] or "")
 
 
+def missing_right(request: str, verb: str, resource: str) -> ForbiddenError:
+    """What the server would say to a cluster-wide request that it is known to refuse."""
+    message = f'cannot {verb} resource "{resource}" in API group "" at the cluster scope'
+    status = Status(code=HTTPStatus.FORBIDDEN, reason="Forbidden", message=message)
+    return ForbiddenError(request, status)
+
+
 class NotFoundError(ApiError):
     """There is no such object."""
 

@@ -48,7 +48,7 @@ async def start(
     worker: Worker, elector: Elector | None = None
 ) -> tuple[asyncio.Event, "asyncio.Task[None]"]:
     stop = asyncio.Event()
-    serving = asyncio.create_task(serve(worker.duty, stop, elector))
+    serving = asyncio.create_task(serve("worker", worker.duty, stop, elector))
     await asyncio.sleep(0.1)
     return stop, serving
 

@@ -55,7 +55,8 @@ class Run:
         return float(found[1]) if found else 0.0
 
     def leads(self) -> bool:
-        return self.metric("trimtab_leading") == 1
+        _, text = self.ask("/metrics")
+        return re.search(r"^trimtab_leading\{.*\} 1\.0$", text, re.MULTILINE) is not None
 
     def wait_until(self, path: str, holds: Callable[[tuple[int, str]], object]) -> tuple[int, str]:
         return waiting.wait_for(lambda: self.ask(path), holds, patience_seconds=SLOW_SECONDS)

@@ -5,7 +5,8 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -36,7 +37,7 @@ from trimtab.cli.admission_upkeep import (
     surround,
     to_upkeep_settings,
 )
-from trimtab.cli.flags import LeaderlessFlags
+from trimtab.cli.flags import CommonFlags, LeaderlessFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.joining import connected
 from trimtab.cli.process import GRACE, Duty
@@ -65,23 +66,58 @@ def admit(
     common: LeaderlessFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
+    order = check(stray, flags, common.common)
+    with opened(order) as door:
+        crew = workers.hire(_count_workers(flags.care.workers) - 1)
+        if isinstance(crew, workers.Link):
+            logs.set_up(common.logs)
+            return process.run(partial(_work, order, door, crew))
+        return component.run(order.order, make_part(order, door, crew))
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the API server comes in."""
+
+    context: ssl.SSLContext
+    listener: socket.socket
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionOrder:
+    """What a command line asks of the admission controller, checked."""
+
+    order: _Order
+    context: ssl.SSLContext
+    place: Place
+    upkeep: UpkeepSettings
+
+
+def check(stray: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
     make = partial(to_settings, common.cluster, flags, os.environ)
-    order = component.check(stray, common.common, flags, make)
+    order = component.check(stray, common, flags, make)
     context = _make_context(flags.tls)
     place = find_place(flags.tls, os.environ)
     upkeep = starting.make_settings(
         lambda: to_upkeep_settings(common.cluster, flags, place),
-        starting.list_changed(common.common, flags),
+        starting.list_changed(common, flags),
     )
+    return AdmissionOrder(order, context, place, upkeep)
+
+
+@contextmanager
+def opened(order: AdmissionOrder) -> Iterator[Door]:
+    """The door at which the API server asks, for as long as the block lasts."""
+    flags = order.order.flags
     with listening.bind(flags.care.bind_address, flags.serving.port) as listener:
-        door = _Door(context, listener)
-        make_process = partial(_make_process, order, (place, upkeep))
-        crew = workers.hire(_count_workers(flags.care.workers) - 1)
-        if isinstance(crew, workers.Link):
-            logs.set_up(common.logs)
-            return process.run(partial(_work, order, make_process, door, crew))
-        build = partial(_build, make_process, door, crew)
-        return component.run("admission-controller", order, build)
+        yield Door(order.context, listener)
+
+
+def make_part(order: AdmissionOrder, door: Door, crew: Crew) -> component.Part:
+    """The admission controller that is asked for, before there is a cluster."""
+    build = partial(_build, order, door, crew)
+    return component.Part("admission-controller", _scope(order.order.settings), build)
 
 
 def _count_workers(asked: int) -> int:
@@ -98,14 +134,6 @@ def _make_context(flags: TlsFlags) -> ssl.SSLContext:
         text = flags.min_tls_version
         raise UsageError(f"--min-tls-version: {text!r} is not {known}") from error
     return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
-
-
-@dataclass(frozen=True, slots=True)
-class _Door:
-    """Where the API server comes in."""
-
-    context: ssl.SSLContext
-    listener: socket.socket
 
 
 class _Process:
@@ -135,14 +163,14 @@ class _Process:
         )
         self.server = WebhookServer(self.answering, time.perf_counter)
 
-    async def act(self, door: _Door, crew: Crew) -> None:
+    async def act(self, door: Door, crew: Crew) -> None:
         """Answer whoever asks, and let others know; with a crew that does the former."""
         async with asyncio.TaskGroup() as group:
             group.create_task(crew.listen())
             group.create_task(self.answer(door))
             group.create_task(self._promise())
 
-    async def answer(self, door: _Door) -> None:
+    async def answer(self, door: Door) -> None:
         """Answer whoever asks, as soon as there is anything to answer from."""
         certificates = self._around.certificates
         await certificates.load_first(door.context)
@@ -187,26 +215,35 @@ class _Process:
         """Nothing is to be saved."""
 
 
-_MakeProcess: TypeAlias = Callable[[Client, RealClock], _Process]
+def _scope(settings: AdmissionSettings) -> Scope:
+    return Scope(settings.namespace, pods=False, checkpoints=False, nodes=settings.caps_to_nodes)
 
 
 def _make_process(
-    order: _Order, registered: tuple[Place, UpkeepSettings], client: Client, clock: RealClock
+    order: AdmissionOrder, cluster: LiveCluster, client: Client, clock: RealClock
 ) -> _Process:
-    settings = order.settings
-    scope = Scope(settings.namespace, pods=False, checkpoints=False, nodes=settings.caps_to_nodes)
-    cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-    place, upkeep = registered
+    asked = order.order
     around = surround(
-        order.flags, order.settings, upkeep, place, cluster=cluster, client=client, clock=clock
+        asked.flags,
+        asked.settings,
+        order.upkeep,
+        order.place,
+        cluster=cluster,
+        client=client,
+        clock=clock,
     )
-    return _Process(order, cluster, clock, around)
+    return _Process(asked, cluster, clock, around)
 
 
 def _build(
-    make: _MakeProcess, door: _Door, crew: Crew, client: Client, clock: RealClock
+    order: AdmissionOrder,
+    door: Door,
+    crew: Crew,
+    cluster: LiveCluster,
+    client: Client,
+    clock: RealClock,
 ) -> component.Component:
-    running = make(client, clock)
+    running = _make_process(order, cluster, client, clock)
     REGISTRY.register(
         AdmissionCollector(
             lambda: (running.tally, *crew.tallies), lambda: running.server.connections
@@ -226,9 +263,7 @@ def _build(
     )
 
 
-async def _work(
-    order: _Order, make: _MakeProcess, door: _Door, link: workers.Link, stop: asyncio.Event
-) -> None:
+async def _work(order: AdmissionOrder, door: Door, link: workers.Link, stop: asyncio.Event) -> None:
     """Answer beside the first process, until told to end or left alone."""
     clock = RealClock()
 
@@ -236,8 +271,10 @@ async def _work(
         await link.report(tally, _REPORT_INTERVAL)
         stop.set()
 
-    async with connected(order.common.cluster, clock, os.environ) as client:
-        running = make(client, clock)
+    async with connected(order.order.common.cluster, clock, os.environ) as client:
+        scope = _scope(order.order.settings)
+        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        running = _make_process(order, cluster, client, clock)
         async with asyncio.TaskGroup() as group:
             background = (
                 group.create_task(running.cluster.run()),

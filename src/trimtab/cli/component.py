@@ -1,7 +1,8 @@
-"""A component on a real cluster, from its command line to its end; what it does is its own affair.
+"""Components on a real cluster, from a command line to their end; what they do is their own affair.
 
 One that acts on its own may have to win an election first, has a loop that must not fall silent,
-and shows at its address how it is.
+and shows at its address how it is. Several in one process share the views of the cluster, the
+address and the end: where one breaks, the others are told to end.
 """
 
 import asyncio
@@ -9,17 +10,23 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
+from random import SystemRandom
 from typing import Final, Generic, TypeVar
 
+import structlog
+from structlog.contextvars import bound_contextvars
+
 from trimtab.cli import logs, process, starting
-from trimtab.cli.flags import CommonFlags
+from trimtab.cli.flags import ClusterFlags, CommonFlags
 from trimtab.cli.health import HALF_BLIND, Heartbeat, list_obstacles, watch_obstacles
 from trimtab.cli.http_server import Page, Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
-from trimtab.cluster.adapter import LiveCluster
+from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.election import ElectionSettings, Elector
+from trimtab.cluster.scoping import merge_scopes
 from trimtab.core.gates import FeatureGates
 
 FlagsT = TypeVar("FlagsT")
@@ -27,6 +34,8 @@ SettingsT = TypeVar("SettingsT")
 
 INTERVALS_UNTIL_DEAD: Final = 5
 """The original's: after so many intervals without a tick that succeeded we are not healthy."""
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,16 @@ class Component:
         return [f"{where}: {error}" for where, error in self.cluster.shortcomings().items()]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A component before there is a cluster to build it on."""
+
+    name: str
+    scope: Scope
+    """What of the cluster it has to see."""
+    build: Callable[[LiveCluster, Client, RealClock], Component]
+
+
 def check(
     stray: Sequence[str],
     common: CommonFlags,
@@ -95,37 +114,92 @@ def check(
 
 
 def run(
-    name: str,
     order: Order[FlagsT, SettingsT],
-    build: Callable[[Client, RealClock], Component],
+    part: Part,
     advice: Iterable[str] = (),
 ) -> int:
     """The exit code, after the component has run until it was told to end."""
     logs.set_up(order.common.logs)
-    starting.tell_of_start(name, order.common, order.flags, [*order.warnings, *advice])
-    return process.run(partial(_run, order, build))
+    warnings = [*order.warnings, *advice]
+    starting.tell_of_start(part.name, order.common, order.flags, warnings)
+    return process.run(partial(serve, order.common.cluster, order.address, [part]))
 
 
-async def _run(
-    order: Order[FlagsT, SettingsT],
-    build: Callable[[Client, RealClock], Component],
+async def serve(
+    flags: ClusterFlags,
+    address: str,
+    parts: Sequence[Part],
     stop: asyncio.Event,
+    *,
+    context: str = "",
 ) -> None:
+    """Build the components on the cluster, and let them do their duty until told to end."""
     clock = RealClock()
-    async with connected(order.common.cluster, clock, os.environ) as client:
-        component = build(client, clock)
-        probes = Probes(component.heartbeat.flaws, component.obstacles)
-        pages = serving(order.address, probes, component.pages)
-        async with pages, asyncio.TaskGroup() as group:
+    async with connected(flags, clock, os.environ, context) as client:
+        scope = merge_scopes([part.scope for part in parts])
+        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        team = _Team({part.name: part.build(cluster, client, clock) for part in parts})
+        async with serving(address, team.probes, team.pages), asyncio.TaskGroup() as group:
             background = (
-                group.create_task(component.cluster.run()),
-                group.create_task(_settle(component.cluster, clock)),
-                group.create_task(watch_obstacles(component.obstacles, clock)),
-                group.create_task(watch_obstacles(component.shortcomings, clock, HALF_BLIND)),
+                group.create_task(cluster.run()),
+                group.create_task(_settle(cluster, clock)),
+                group.create_task(watch_obstacles(team.obstacles, clock)),
+                group.create_task(watch_obstacles(team.shortcomings, clock, HALF_BLIND)),
             )
-            await process.serve(component.duty, stop, component.elector)
+            await team.serve(stop)
             for task in background:
                 task.cancel()
+
+
+class _Team:
+    """The components of one process, by their names."""
+
+    def __init__(self, components: Mapping[str, Component]) -> None:
+        self._components = components
+        self.probes = Probes(self._flaws, self.obstacles)
+        self.pages = {
+            path: page for each in components.values() for path, page in each.pages.items()
+        }
+
+    async def serve(self, stop: asyncio.Event) -> None:
+        """Let all of them do their duty until told to end; an error if one breaks."""
+        if len(self._components) == 1:
+            [(name, alone)] = self._components.items()
+            await process.serve(name, alone.duty, stop, alone.elector)
+            return
+        broken: list[Exception] = []
+
+        async def serve_one(name: str, component: Component) -> None:
+            with bound_contextvars(component=name):
+                try:
+                    await process.serve(name, component.duty, stop, component.elector)
+                except Exception as error:
+                    _logger.exception("a component broke: all are told to end")
+                    broken.append(error)
+                    stop.set()
+
+        async with asyncio.TaskGroup() as group:
+            for name, component in self._components.items():
+                group.create_task(serve_one(name, component))
+        if broken:
+            raise ExceptionGroup("components broke", broken)
+
+    def obstacles(self) -> list[str]:
+        """What keeps any of them from its work now."""
+        return _collect(each.obstacles() for each in self._components.values())
+
+    def shortcomings(self) -> list[str]:
+        """What they work without, and would better know."""
+        return _collect(each.shortcomings() for each in self._components.values())
+
+    def _flaws(self) -> list[str]:
+        flaws = {name: each.heartbeat.flaws() for name, each in self._components.items()}
+        return [f"{name}: {flaw}" for name, found in flaws.items() for flaw in found]
+
+
+def _collect(texts: Iterable[Iterable[str]]) -> list[str]:
+    """All of them once: most are about the cluster, which is one."""
+    return list(dict.fromkeys(chain.from_iterable(texts)))
 
 
 async def _settle(cluster: LiveCluster, clock: RealClock) -> None:

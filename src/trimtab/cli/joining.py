@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from trimtab.cli.failures import FailedError
+from trimtab.cli.failures import NoClusterError
 from trimtab.cli.flags import ClusterFlags, ElectionFlags
 from trimtab.cli.usage import UsageError
 from trimtab.cluster.budget import RequestBudget
@@ -27,11 +27,11 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 @asynccontextmanager
 async def connected(
-    flags: ClusterFlags, clock: RealClock, environment: Mapping[str, str]
+    flags: ClusterFlags, clock: RealClock, environment: Mapping[str, str], context: str = ""
 ) -> AsyncIterator[Client]:
-    """A client of the cluster, which has answered it; a FailedError if there is none."""
+    """A client of the cluster, which has answered it; a NoClusterError if there is none."""
     budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
-    connection = find_way(flags.kubeconfig, clock, environment)
+    connection = find_way(flags.kubeconfig, clock, environment, context)
     async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
         await _knock(client, connection)
         yield client
@@ -40,11 +40,11 @@ async def connected(
 def find_way(
     kubeconfig: str, clock: RealClock, environment: Mapping[str, str], context: str = ""
 ) -> Connection:
-    """The way to the cluster that is named, or that the surroundings know; else a FailedError."""
+    """The way to the cluster that is named or known here; a NoClusterError if there is none."""
     try:
         return find_connection(kubeconfig, environment=environment, clock=clock, context=context)
     except ClusterError as error:
-        raise FailedError(f"no way to a cluster: {error}") from error
+        raise NoClusterError(f"no way to a cluster: {error}") from error
 
 
 async def _knock(client: Client, connection: Connection) -> None:
@@ -53,7 +53,9 @@ async def _knock(client: Client, connection: Connection) -> None:
     except ForbiddenError:
         _logger.debug("the cluster does not tell its version", server=connection.server)
     except ClusterError as error:
-        raise FailedError(f"no answer from the cluster at {connection.server}: {error}") from error
+        raise NoClusterError(
+            f"no answer from the cluster at {connection.server}: {error}"
+        ) from error
     else:
         _logger.info("connected", server=connection.server)
 

@@ -14,6 +14,7 @@ from trimtab.cli.flags import LogFlags, LogFormat
 
 _EVERYTHING: Final = 5
 _SHARED: Final[tuple[Processor, ...]] = (
+    structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

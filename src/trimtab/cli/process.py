@@ -36,7 +36,9 @@ GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
 
 _BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
 
-LEADING: Final = Gauge("trimtab_leading", "Whether this process acts: 1 if it does, 0 if not.")
+LEADING: Final = Gauge(
+    "trimtab_leading", "Whether this component acts: 1 if it does, 0 if not.", ["component"]
+)
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -107,18 +109,19 @@ async def _heed_signals(
     await main(stop)
 
 
-async def serve(duty: Duty, stop: asyncio.Event, elector: Elector | None = None) -> None:
+async def serve(name: str, duty: Duty, stop: asyncio.Event, elector: Elector | None = None) -> None:
     """Do the duty until told to end: all the time, or whenever an election is won."""
     ended = asyncio.Event()
+    leading = LEADING.labels(name)
 
     async def be_on_duty() -> None:
         _logger.info("acting begins")
-        LEADING.set(1)
+        leading.set(1)
         try:
             await _act_until(stop, duty)
             await duty.finish()
         finally:
-            LEADING.set(0)
+            leading.set(0)
             _logger.info("acting ends")
             if stop.is_set():
                 ended.set()

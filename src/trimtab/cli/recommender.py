@@ -1,10 +1,9 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from random import SystemRandom
 from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
@@ -35,7 +34,7 @@ from trimtab.recommender.settings import RecommenderSettings
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = RecommenderFlags()
 
-_Order: TypeAlias = component.Order[RecommenderFlags, RecommenderSettings]
+RecommenderOrder: TypeAlias = component.Order[RecommenderFlags, RecommenderSettings]
 
 
 def recommend(
@@ -44,12 +43,29 @@ def recommend(
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
-    order = component.check(stray, common, flags, partial(to_settings, common.cluster, flags))
-    past = order_history(flags, os.environ)
-    return component.run("recommender", order, partial(_build, order, past), _advice(flags))
+    order = check(stray, flags, common)
+    return component.run(order, make_part(order), list_advice(flags))
 
 
-def _advice(flags: RecommenderFlags) -> list[str]:
+def check(stray: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    return component.check(stray, common, flags, partial(to_settings, common.cluster, flags))
+
+
+def make_part(order: RecommenderOrder) -> component.Part:
+    """The recommender that is asked for, before there is a cluster."""
+    past = order_history(order.flags, os.environ)
+    scope = Scope(
+        order.settings.namespace,
+        pending_pods=False,
+        limit_ranges=False,
+        nodes=True,
+        memory_evictions=True,
+    )
+    return component.Part("recommender", scope, partial(_build, order, past))
+
+
+def list_advice(flags: RecommenderFlags) -> list[str]:
     """What does not do what one may expect of it."""
     findings = {
         f"--storage={flags.loop.storage} is unknown: history comes from checkpoints": (
@@ -81,19 +97,17 @@ class _Process:
     """The recommender and what it needs around it."""
 
     def __init__(
-        self, order: _Order, past: PastOrder | None, client: Client, clock: RealClock
+        self,
+        order: RecommenderOrder,
+        past: PastOrder | None,
+        cluster: LiveCluster,
+        client: Client,
+        clock: RealClock,
     ) -> None:
         settings = order.settings
         self._client = client
         self._history = None if past is None else past.source(clock, _note_query)
-        scope = Scope(
-            settings.namespace,
-            pending_pods=False,
-            limit_ranges=False,
-            nodes=True,
-            memory_evictions=True,
-        )
-        self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        self.cluster = cluster
         self._recommender = Recommender(
             self.cluster,
             self._choose_usage(order, clock),
@@ -106,7 +120,7 @@ class _Process:
         self.heartbeat = Heartbeat(clock.elapsed, silence)
         self._meter = Meter()
 
-    def _choose_usage(self, order: _Order, clock: RealClock) -> UsageSource:
+    def _choose_usage(self, order: RecommenderOrder, clock: RealClock) -> UsageSource:
         """The source of samples that the flags ask for."""
         flags, settings = order.flags, order.settings
         if not flags.learning.use_external_metrics:
@@ -151,9 +165,13 @@ def _note_query(exchange: Exchange) -> None:
 
 
 def _build(
-    order: _Order, past: PastOrder | None, client: Client, clock: RealClock
+    order: RecommenderOrder,
+    past: PastOrder | None,
+    cluster: LiveCluster,
+    client: Client,
+    clock: RealClock,
 ) -> component.Component:
-    running = _Process(order, past, client, clock)
+    running = _Process(order, past, cluster, client, clock)
     if order.flags.loop.export_recommendations:
         REGISTRY.register(RecommendationExporter(running.cluster.autoscalers))
     return component.Component(

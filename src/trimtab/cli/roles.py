@@ -1,8 +1,7 @@
 """`trimtab roles`: wires the role keeper to a real cluster, as its flags say."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from random import SystemRandom
 from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
@@ -30,7 +29,7 @@ _ELECTING_KINDS: Final = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"
 _LONGEST_SILENCE: Final = 60
 """So many intervals may pass without a tick: one that waits for the server takes its time."""
 
-_Order: TypeAlias = component.Order[RolesFlags, RolesSettings]
+RolesOrder: TypeAlias = component.Order[RolesFlags, RolesSettings]
 
 
 def keep_roles(
@@ -39,28 +38,38 @@ def keep_roles(
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
+    order = check(stray, flags, common)
+    return component.run(order, make_part(order))
+
+
+def check(stray: Sequence[str], flags: RolesFlags, common: CommonFlags) -> RolesOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
 
     def make(_: FeatureGates) -> RolesSettings:
         return to_settings(common.cluster, flags)
 
-    order = component.check(stray, common, flags, make)
-    return component.run("roles", order, partial(_build, order))
+    return component.check(stray, common, flags, make)
+
+
+def make_part(order: RolesOrder) -> component.Part:
+    """The role keeper that is asked for, before there is a cluster."""
+    scope = Scope(
+        order.settings.namespace,
+        autoscalers=False,
+        checkpoints=False,
+        limit_ranges=False,
+        leases=True,
+        kinds=_ELECTING_KINDS,
+    )
+    return component.Part("roles", scope, partial(_build, order))
 
 
 class _Process:
     """The role keeper and what it needs around it."""
 
-    def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
+    def __init__(self, order: RolesOrder, cluster: LiveCluster, clock: RealClock) -> None:
         self._settings = settings = order.settings
-        scope = Scope(
-            settings.namespace,
-            autoscalers=False,
-            checkpoints=False,
-            limit_ranges=False,
-            leases=True,
-            kinds=_ELECTING_KINDS,
-        )
-        self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        self.cluster = cluster
         self.elector = elector = order.elector(self.cluster, clock)
         self._keeper = RoleKeeper(
             self.cluster,
@@ -90,8 +99,10 @@ class _Process:
         self._narrator.tell(news)
 
 
-def _build(order: _Order, client: Client, clock: RealClock) -> component.Component:
-    running = _Process(order, client, clock)
+def _build(
+    order: RolesOrder, cluster: LiveCluster, _: Client, clock: RealClock
+) -> component.Component:
+    running = _Process(order, cluster, clock)
     return component.Component(
         running.cluster,
         Duty(running.act, running.finish),

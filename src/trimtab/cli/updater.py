@@ -1,9 +1,8 @@
 """`trimtab updater`: wires the updater to a real cluster, as its flags say."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from random import SystemRandom
 from typing import Annotated, Final, TypeAlias
 
 from cyclopts import Parameter
@@ -27,7 +26,7 @@ from trimtab.updater.showing import show_plan
 _COMMON: Final = CommonFlags()
 _FLAGS: Final = UpdaterFlags()
 
-_Order: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
+UpdaterOrder: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
 
 
 def update(
@@ -36,20 +35,30 @@ def update(
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
+    order = check(stray, flags, common)
+    return component.run(order, make_part(order))
+
+
+def check(stray: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> UpdaterOrder:
+    """What the flags ask for; a UsageError if that makes no sense."""
     make = partial(to_settings, common.cluster, flags, os.environ)
-    order = component.check(stray, common, flags, make)
-    return component.run("updater", order, partial(_build, order))
+    return component.check(stray, common, flags, make)
+
+
+def make_part(order: UpdaterOrder) -> component.Part:
+    """The updater that is asked for, before there is a cluster."""
+    scope = Scope(
+        order.settings.namespace, checkpoints=False, nodes=True, quotas=True, namespaces=True
+    )
+    return component.Part("updater", scope, partial(_build, order))
 
 
 class _Process:
     """The updater and what it needs around it."""
 
-    def __init__(self, order: _Order, client: Client, clock: RealClock) -> None:
+    def __init__(self, order: UpdaterOrder, cluster: LiveCluster, clock: RealClock) -> None:
         settings = self._settings = order.settings
-        scope = Scope(
-            settings.namespace, checkpoints=False, nodes=True, quotas=True, namespaces=True
-        )
-        self.cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+        self.cluster = cluster
         self.elector = order.elector(self.cluster, clock)
         self.updater = Updater(
             self.cluster, settings=settings, clock=clock, may_act=self._may_act, tell=self._tell
@@ -86,8 +95,10 @@ class _Process:
         self._meter.note(news, changed, self._decisions.held)
 
 
-def _build(order: _Order, client: Client, clock: RealClock) -> component.Component:
-    running = _Process(order, client, clock)
+def _build(
+    order: UpdaterOrder, cluster: LiveCluster, _: Client, clock: RealClock
+) -> component.Component:
+    running = _Process(order, cluster, clock)
     return component.Component(
         running.cluster,
         Duty(running.act, running.finish, running.updater.drain),

@@ -56,6 +56,7 @@ PROGRAMS: Final[Mapping[str, Program]] = {
         folder="metrics-server",
     ),
     "kubectl": Program(".", "k8s.io/kubectl", folder="kubectl"),
+    "helm": Program("helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", folder="helm"),
     "kwok": Program("sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"),
     "original-recommender": Program(f"{_ORIGINAL}/pkg/recommender", _ORIGINAL, folder="original"),
     "original-updater": Program(f"{_ORIGINAL}/pkg/updater", _ORIGINAL, folder="original"),

@@ -1,0 +1,39 @@
+{{/* Rights, as files/rbac has them: a list of rules for each component and place. */}}
+
+{{/* The rules of a component where autoscalers are: everywhere, or in one namespace. */}}
+{{- define "trimtab.rules" -}}
+{{- $isCluster := eq .root.Values.rbac.scope "cluster" -}}
+{{- $names := list .it.name (printf "%s-%s" .it.name (ternary "cluster" "namespace" $isCluster)) -}}
+{{- if and (eq .it.name "recommender") (include "trimtab.readsExternalMetrics" .values) -}}
+{{- $names = append $names "recommender-external-metrics" -}}
+{{- end -}}
+{{- include "trimtab.joinedRules" (dict "root" .root "names" $names) -}}
+{{- with .root.Values.rbac.extraRules }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The rules of a component in the namespace where it runs. */}}
+{{- define "trimtab.ownRules" -}}
+{{- $names := list (printf "%s-own" .it.name) -}}
+{{- if and (eq .it.name "admission-controller") (not (include "trimtab.hasFiles" .root)) -}}
+{{- $names = append $names "admission-controller-keys" -}}
+{{- end -}}
+{{- $rules := include "trimtab.joinedRules" (dict "root" .root "names" $names) -}}
+{{- if .it.lease -}}
+{{- $rules = replace (printf "[%s]" .it.lease) (printf "[%s]" .values.leaderElection.resourceName) $rules -}}
+{{- end -}}
+{{- $rules -}}
+{{- end -}}
+
+{{- define "trimtab.joinedRules" -}}
+{{- $texts := list -}}
+{{- range .names -}}
+{{- $texts = append $texts ($.root.Files.Get (printf "files/rbac/%s.yaml" .) | trim) -}}
+{{- end -}}
+{{- $texts | compact | join "\n" -}}
+{{- end -}}
+
+{{- define "trimtab.readsExternalMetrics" -}}
+{{- if contains "--use-external-metrics" (include "trimtab.extraArgs" .extraArgs) }}true{{ end -}}
+{{- end -}}

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from rig import (
+    audit,
     certificates,
     fake_node,
     flags,
@@ -180,6 +181,10 @@ class ControlPlane:
         finally:
             connection.close()
 
+    def audited(self, user: str) -> list[audit.Request]:
+        """All that an account has asked for so far."""
+        return list(audit.read(self.directory, user))
+
     def last_words(self, count: int = 5) -> str:
         """The ends of all logs, and where they are."""
         ends = [
@@ -262,6 +267,7 @@ def _start_apiserver(plane: ControlPlane, start: _Start) -> None:
     arguments = flags.for_apiserver(
         plane.certificates, tokens, port=plane.port, etcd_port=ports.etcd
     )
+    arguments += audit.prepare(plane.directory)
     start("kube-apiserver", arguments, plane.is_ready)
 
 

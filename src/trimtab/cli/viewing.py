@@ -3,6 +3,8 @@
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from random import SystemRandom
@@ -53,22 +55,41 @@ def look(flags: ViewFlags) -> Snapshot:
 
 
 async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> Snapshot:
-    namespace = "" if flags.all_namespaces else flags.namespace or connection.namespace
-    budget = RequestBudget(clock, rate=0, burst=1)
-    async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
-        scope = Scope(namespace, checkpoints=False)
-        cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-        feeding = asyncio.create_task(cluster.run())
-        try:
-            await _wait(cluster, connection, clock)
-            observer = Observer(cluster, UpdaterSettings(), Memory())
-            observation = await observer.observe(clock.now(), admission_alive=True)
-        except ClusterError as error:
-            raise FailedError(f"the cluster at {connection.server}: {error}") from error
-        finally:
-            feeding.cancel()
-            await asyncio.gather(feeding, return_exceptions=True)
+    scope = Scope(namespace_of(flags, connection), checkpoints=False)
+    async with joined(connection, clock) as client, seen(client, scope, connection) as cluster:
+        observer = Observer(cluster, UpdaterSettings(), Memory())
+        observation = await observer.observe(clock.now(), admission_alive=True)
     return observation.snapshot
+
+
+def namespace_of(flags: ViewFlags, connection: Connection) -> str:
+    """The namespace that is looked at; empty for all."""
+    return "" if flags.all_namespaces else flags.namespace or connection.namespace
+
+
+@asynccontextmanager
+async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Client]:
+    """A client of the cluster; a FailedError instead of what the cluster does not do."""
+    budget = RequestBudget(clock, rate=0, burst=1)
+    try:
+        async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
+            yield client
+    except ClusterError as error:
+        raise FailedError(f"the cluster at {connection.server}: {error}") from error
+
+
+@asynccontextmanager
+async def seen(client: Client, scope: Scope, connection: Connection) -> AsyncIterator[LiveCluster]:
+    """The cluster once everything in the scope was seen; a FailedError if it is not shown."""
+    clock = RealClock()
+    cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+    feeding = asyncio.create_task(cluster.run())
+    try:
+        await _wait(cluster, connection, clock)
+        yield cluster
+    finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) -> None:

@@ -6,13 +6,14 @@ back, and a target that is gone for a moment loses nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Protocol
 
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import Owners, Store
+from trimtab.cluster.ports import Owners
 from trimtab.core import targets
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.conditions import Unsupported, UnsupportedReason
@@ -32,11 +33,22 @@ from trimtab.recommender.settings import RecommenderSettings
 _ENDED = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
+class Autoscalers(Protocol):
+    """Whatever shows autoscalers."""
+
+    def __iter__(self) -> Iterator[Autoscaler]:
+        """All that there are."""
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        """Those that are there but cannot be read."""
+
+
 class AutoscalerLoader:
     """Keeps the subjects in step with the store of autoscalers."""
 
     def __init__(
-        self, autoscalers: Store[Autoscaler], owners: Owners, settings: RecommenderSettings
+        self, autoscalers: Autoscalers, owners: Owners, settings: RecommenderSettings
     ) -> None:
         self._autoscalers = autoscalers
         self._owners = owners
@@ -82,7 +94,7 @@ class AutoscalerLoader:
 
 
 def load_pods(
-    knowledge: Knowledge, pods: Store[Pod], settings: RecommenderSettings, now: datetime
+    knowledge: Knowledge, pods: Iterable[Pod], settings: RecommenderSettings, now: datetime
 ) -> TickReport:
     """Track the pods that there are; those that are gone leave once their kills are counted."""
     view, given = knowledge.pods, list(pods)
@@ -97,7 +109,7 @@ def load_pods(
     return TickReport(pods=len(view.tracked) - leaving, resource_reads=reads)
 
 
-def load_nodes(knowledge: Knowledge, nodes: Store[Node], settings: RecommenderSettings) -> None:
+def load_nodes(knowledge: Knowledge, nodes: Iterable[Node], settings: RecommenderSettings) -> None:
     """Know what the largest node has to give; without nodes in sight only the settings say."""
     most, margin = settings.oom_ceiling_bytes, settings.recommendations.margin_fraction
     # A node that says it has nothing has not said anything yet.

@@ -7,9 +7,9 @@ ourselves is not needed.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
 from trimtab.api.checkpoints import Checkpoint
-from trimtab.cluster.ports import Cluster
 from trimtab.core.checkpoint import (
     AggregateCheckpoint,
     AggregateContent,
@@ -34,6 +34,14 @@ from trimtab.recommender.settings import RecommenderSettings
 _NOTHING = AggregateCheckpoint()
 
 
+class Checkpointed(Protocol):
+    """Whatever shows checkpoints."""
+
+    @property
+    def checkpoints(self) -> Iterable[Checkpoint]:
+        """All that are stored."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Chosen:
     """A checkpoint that is restored."""
@@ -46,7 +54,7 @@ class _Chosen:
 class CheckpointRestorer:
     """Reads the checkpoints of autoscalers when they are met."""
 
-    cluster: Cluster
+    cluster: Checkpointed
     settings: RecommenderSettings
     _start_from: list[Checkpoint] | None = field(default=None, init=False)
     """What is restored instead of what is stored."""

@@ -17,6 +17,7 @@ from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import Autoscaler, scales
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.containers import PodName
+from trimtab.core.explanation import explain_containers
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.publications import Publications
 from trimtab.core.recommendation import Recommendation, RecommendationSettings
@@ -39,6 +40,7 @@ def differences(case: dict[str, Any]) -> list[str]:
     discarded = [run_step(usage, step).discarded for step in given["steps"]]
     recommendation = Publications(usage, RecommendationSettings()).refresh()[autoscaler.identity]
     found = [*recommendation_differences(recommendation, theirs["recommendation"])]
+    found += explanation_differences(usage, autoscaler, recommendation)
     found += aggregate_differences(usage, autoscaler, theirs["aggregates"])
     if discarded != theirs["discardedPerStep"]:
         found.append(f"discardedPerStep: {discarded} != {theirs['discardedPerStep']}")
@@ -116,6 +118,17 @@ def recommendation_differences(ours: Recommendation, theirs: dict[str, Any]) -> 
                     their = None if text is None else quantities.parse(text)
                     if our != their:
                         yield f"recommendation.{name}.{wire_name}.{kind}: {our} != {their}"
+
+
+def explanation_differences(
+    usage: Usage, autoscaler: Autoscaler, published: Recommendation
+) -> Iterator[str]:
+    """Where the steps that are shown to people do not lead to what is published."""
+    workings = explain_containers(usage, autoscaler.identity, RecommendationSettings())
+    explained = {each.name: each.recommendation() for each in workings}
+    for one in published.containers:
+        if explained.get(one.container_name) != one:
+            yield f"explanation: {explained.get(one.container_name)} != {one}"
 
 
 def aggregate_differences(

@@ -41,9 +41,9 @@ class Exposed:
 
 def list_metrics() -> dict[str, list[Exposed]]:
     """By component all its metrics, by name."""
-    found = sorted(_find_all(), key=lambda one: one.name)
+    found = {one.name: one for one in _find_all()}
     return {
-        component: [one for one in found if one.name.startswith(prefixes)]
+        component: [found[name] for name in sorted(found) if name.startswith(prefixes)]
         for component, prefixes in PREFIXES.items()
     }
 

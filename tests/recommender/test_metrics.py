@@ -1,17 +1,16 @@
 """The recommender's metrics: their names are the original's, and they follow its ticks."""
 
-import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
+from exposition import differences
 from makers import MIB, a_container, amounts, minutes
 from prometheus_client import REGISTRY, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 from recommender.small_world import Load, SmallWorld
 
+from reference.original_metrics import RECOMMENDER
+from trimtab.cli.http_server import format_metrics
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.pods import Allocation, ContainerKind
 from trimtab.recommender.loop import Recommender
@@ -19,86 +18,6 @@ from trimtab.recommender.metrics import Meter, note_query
 from trimtab.recommender.reports import ResourceSource, Turnout
 
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
-_RELATIVE_PARTS = [0.75, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005, 0.0025, 0.001]
-RELATIVE = [
-    *(-1.0, *(-part for part in _RELATIVE_PARTS), 0.0),
-    *(*reversed(_RELATIVE_PARTS), 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0),
-]
-CORES = [0.01 * 2**power for power in range(17)]
-BYTES = [1e6 * 2**power for power in range(17)]
-LATENCIES = [1, 2, 5, 7.5, 10, 20, 30, 40, 50, 60, 90, 120, 150, 180, 240, 300, 600, 900, 1800]
-QUERIES = [
-    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    *(1, 2, 5, 10, 20, 30, 60, 120, 300),
-]
-STEPS = [
-    *(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90),
-    *(100, 120, 150, 240, 300),
-]
-
-
-@dataclass(frozen=True)
-class Described:
-    """A metric as the original has it; Prometheus itself knows no bounds but of histograms."""
-
-    name: str
-    labels: set[str]
-    bounds: Sequence[float] = ()
-
-
-ORIGINAL = [
-    Described(
-        "vpa_recommender_vpa_objects_count",
-        {"update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config"},
-    ),
-    Described("vpa_recommender_recommendation_latency_seconds", set(), LATENCIES),
-    Described("vpa_recommender_execution_latency_seconds", {"step"}, STEPS),
-    Described("vpa_recommender_aggregate_container_states_count", set()),
-    Described("vpa_recommender_metric_server_responses", {"is_error", "client_name"}),
-    Described("vpa_resources_get_resources_count", {"source"}),
-    Described("vpa_recommender_prometheus_client_api_requests_count", {"code", "method"}),
-    Described(
-        "vpa_recommender_prometheus_client_api_requests_duration_seconds",
-        {"code", "method"},
-        QUERIES,
-    ),
-    Described(
-        "vpa_quality_usage_recommendation_relative_diffs",
-        {"update_mode", "resource", "is_oom"},
-        RELATIVE,
-    ),
-    Described(
-        "vpa_quality_usage_sample_missing_recommendation_count",
-        {"update_mode", "resource", "is_oom"},
-    ),
-    Described(
-        "vpa_quality_cpu_recommendation_over_usage_diffs_cores",
-        {"update_mode", "recommendation_missing"},
-        CORES,
-    ),
-    Described(
-        "vpa_quality_cpu_recommendation_lower_equal_usage_diffs_cores",
-        {"update_mode", "recommendation_missing"},
-        CORES,
-    ),
-    Described(
-        "vpa_quality_mem_recommendation_over_usage_diffs_bytes",
-        {"update_mode", "recommendation_missing", "is_oom"},
-        BYTES,
-    ),
-    Described(
-        "vpa_quality_mem_recommendation_lower_equal_usage_diffs_bytes",
-        {"update_mode", "recommendation_missing", "is_oom"},
-        BYTES,
-    ),
-    Described("vpa_quality_cpu_recommendations_cores", {"update_mode"}, CORES),
-    Described("vpa_quality_mem_recommendations_bytes", {"update_mode", "is_oom"}, BYTES),
-    Described(
-        "vpa_quality_relative_recommendation_changes",
-        {"update_mode", "resource", "vpa_size_log2"},
-        RELATIVE,
-    ),
-]
 
 
 def read_all() -> dict[str, float]:
@@ -141,9 +60,7 @@ def objects(**labels: str) -> float:
     return value
 
 
-@pytest.fixture
-async def told(metered: Metered) -> dict[str, list[Sample]]:
-    """All samples by their names, after ticks in which everything has happened once."""
+async def test_every_metric_is_what_it_is_in_the_original(metered: Metered) -> None:
     world = metered.world
     world.silent.add("web-1")
     await metered.tick()
@@ -157,29 +74,8 @@ async def told(metered: Metered) -> dict[str, list[Sample]]:
     world.autoscale("new")
     await metered.tick()
     note_query(200, "get", minutes(1))
-    found: dict[str, list[Sample]] = {}
-    for family in text_string_to_metric_families(generate_latest(REGISTRY).decode()):
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append(sample)
-    return found
 
-
-@pytest.mark.parametrize("metric", ORIGINAL, ids=lambda metric: metric.name)
-def test_every_metric_has_the_name_the_labels_and_the_bounds_of_the_original(
-    metric: Described, told: dict[str, list[Sample]]
-) -> None:
-    name = f"{metric.name}_bucket" if metric.bounds else metric.name
-    labels = metric.labels | ({"le"} if metric.bounds else set())
-    series = told[name]
-
-    assert all(set(sample.labels) == labels for sample in series)
-    first = {key: text for key, text in series[0].labels.items() if key != "le"}
-    bounds = [
-        float(sample.labels["le"])
-        for sample in series
-        if metric.bounds and first.items() <= sample.labels.items()
-    ]
-    assert bounds == ([*map(pytest.approx, metric.bounds), math.inf] if metric.bounds else [])
+    assert differences(format_metrics().decode(), RECOMMENDER) == {}
 
 
 def test_queries_for_history_are_counted_by_their_status() -> None:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
 
-from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
@@ -151,8 +151,15 @@ class _Visits:
         return route(dict(parse_qsl(query, keep_blank_values=True)))
 
 
+def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
+    """All metrics of this moment, as Prometheus reads them."""
+    # The library has no counters without `_total`, as some of the original's are: what it knows no
+    # type of is one of those.
+    return generate_latest(registry).replace(b" untyped\n", b" counter\n")
+
+
 def _show_metrics(_: Mapping[str, str]) -> _Answer:
-    return _Answer(HTTPStatus.OK, generate_latest(REGISTRY), CONTENT_TYPE_LATEST)
+    return _Answer(HTTPStatus.OK, format_metrics(), CONTENT_TYPE_LATEST)
 
 
 def _show(page: Page) -> _Route:

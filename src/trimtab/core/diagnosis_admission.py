@@ -1,0 +1,227 @@
+"""Checks of the webhook: whether new pods come to us, whom the API server believes, who else acts.
+
+Of certificates only their times and fingerprints are known here; reading them is left to others.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.diagnosis import Finding, Severity, Unseen, format_span, ok, unknown
+from trimtab.core.registration import MAIN
+
+_SOON: Final = timedelta(days=7)
+"""Certificates of our own making are replaced weeks before they end."""
+_LONG_TIMEOUT_SECONDS: Final = 10
+_NO_TRIAL: Final = Unseen("no pod was tried")
+_RESTART: Final = "kubectl rollout restart deployment of the admission controller"
+
+
+@dataclass(frozen=True, slots=True)
+class Mutator:
+    """One webhook that may change pods."""
+
+    configuration: str
+    name: str
+    sees_new_pods: bool = True
+    sees_autoscalers: bool = True
+    fails_closed: bool = False
+    """Whether pods cannot be created while it does not answer."""
+    is_reinvoked: bool = False
+    timeout_seconds: int = 10
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it has the name that we and the original use."""
+        return self.name == MAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a pod that was only tried."""
+
+    has_passed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookFacts:
+    """How new pods come to us, as far as that could be seen."""
+
+    mutators: Sequence[Mutator]
+    """All webhooks that see new pods or are ours, in the order in which they are asked."""
+    ready_addresses: int | Unseen | None = None
+    """How many copies stand behind the Service; None if the webhook is called by URL."""
+    trial: Trial | Unseen = _NO_TRIAL
+
+    @property
+    def ours(self) -> Mutator | None:
+        """The webhook that is asked for us."""
+        return next((one for one in self.mutators if one.is_ours), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """One certificate: until when it is valid, and who signed it."""
+
+    name: str
+    """Its subject."""
+    begins_at: datetime
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What is shown and what is believed."""
+
+    now: datetime
+    authorities: Sequence[Certificate]
+    """Those in the webhook's registration."""
+    shown: Certificate | Unseen
+    is_believed: bool | Unseen
+    """Whether one of the authorities has signed what is shown."""
+
+
+def check_webhook(facts: WebhookFacts) -> Iterator[Finding]:
+    """Whether a pod that is created now gets its size."""
+    ours = facts.ours
+    if ours is None:
+        yield Finding(
+            Severity.PROBLEM,
+            "no webhook is registered, so new pods keep the requests of their templates",
+            "start the admission controller with --register-webhook (the chart does)",
+        )
+        return
+    yield from _flaws(ours)
+    yield from _reach(facts)
+
+
+def _flaws(ours: Mutator) -> Iterator[Finding]:
+    if not ours.sees_new_pods:
+        yield Finding(
+            Severity.PROBLEM,
+            "the registration leaves out CREATE of pods: no new pod comes to us",
+            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}; it is made anew",
+            ours.configuration,
+        )
+    if not ours.sees_autoscalers:
+        yield Finding(
+            Severity.WARNING,
+            "the registration leaves out autoscalers: nobody checks them when they are written",
+            f"kubectl delete mutatingwebhookconfiguration {ours.configuration}; it is made anew",
+            ours.configuration,
+        )
+    if ours.fails_closed:
+        yield Finding(
+            Severity.NOTE,
+            "its failure policy is Fail: while it does not answer, no pod can be created",
+            "run two copies, or start the admission controller with "
+            "--webhook-failure-policy-fail=false",
+            ours.configuration,
+        )
+    if ours.timeout_seconds > _LONG_TIMEOUT_SECONDS:
+        yield Finding(
+            Severity.WARNING,
+            f"a new pod may wait {ours.timeout_seconds} s for it when it hangs",
+            "start the admission controller with --webhook-timeout-seconds=5",
+            ours.configuration,
+        )
+
+
+def _reach(facts: WebhookFacts) -> Iterator[Finding]:
+    if facts.ready_addresses == 0:
+        yield Finding(
+            Severity.PROBLEM,
+            "no ready copy stands behind the webhook's Service, so nobody answers",
+            "kubectl get pods: look why the admission controller is not ready",
+        )
+    elif isinstance(facts.ready_addresses, Unseen):
+        yield unknown(facts.ready_addresses)
+    if isinstance(facts.trial, Unseen):
+        yield unknown(facts.trial)
+    elif facts.trial.has_passed:
+        yield ok("a pod that was tried (and not made) came back with our patch")
+    else:
+        yield Finding(
+            Severity.PROBLEM,
+            f"a pod that was tried did not get our patch: {facts.trial.detail}",
+            "trimtab doctor --check certificate webhook other-webhooks; then the log of the "
+            "admission controller",
+        )
+
+
+def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
+    """Whether the API server believes the certificate, and for how long."""
+    if not facts.authorities:
+        yield Finding(
+            Severity.PROBLEM,
+            "the registration holds no authority (caBundle), so no webhook is believed",
+            _RESTART,
+        )
+    elif all(one.ends_at <= facts.now for one in facts.authorities):
+        yield Finding(
+            Severity.PROBLEM, "every authority in the registration's caBundle has ended", _RESTART
+        )
+    if isinstance(facts.shown, Unseen):
+        yield unknown(facts.shown)
+        return
+    yield from _age(facts.shown, facts.now)
+    if isinstance(facts.is_believed, Unseen):
+        yield unknown(facts.is_believed)
+    elif not facts.is_believed:
+        yield Finding(
+            Severity.PROBLEM,
+            f"no authority of the caBundle has signed the certificate {facts.shown.name}: the API "
+            "server refuses the webhook's answers",
+            _RESTART,
+        )
+
+
+def _age(shown: Certificate, now: datetime) -> Iterator[Finding]:
+    left = shown.ends_at - now
+    if left <= timedelta():
+        yield Finding(
+            Severity.PROBLEM,
+            f"the certificate {shown.name} has ended {format_span(left)} ago",
+            _RESTART,
+        )
+    elif shown.begins_at > now:
+        yield Finding(
+            Severity.PROBLEM,
+            f"the certificate {shown.name} is valid only in {format_span(shown.begins_at - now)}",
+            "compare the clocks: trimtab doctor --check clock",
+        )
+    elif left < _SOON:
+        yield Finding(
+            Severity.WARNING,
+            f"the certificate {shown.name} ends in {format_span(left)} and was not replaced yet",
+            "look at the log of the admission controller, or at cert-manager",
+        )
+    else:
+        yield ok(f"the certificate {shown.name} is valid for {format_span(left)}")
+
+
+def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
+    """Who else may change the resources of a pod after us."""
+    names = [one.configuration for one in facts.mutators if one.is_ours]
+    if len(names) > 1:
+        yield Finding(
+            Severity.PROBLEM,
+            f"more than one configuration asks an autoscaler's webhook: {', '.join(names)}; "
+            "the one asked last wins",
+            f"kubectl delete mutatingwebhookconfiguration {names[-1]} (the one that is not ours)",
+        )
+    place = next((at for at, one in enumerate(facts.mutators) if one.is_ours), None)
+    if place is None:
+        return
+    for one in facts.mutators[place + 1 :]:
+        if one.sees_new_pods and not one.is_ours:
+            yield Finding(
+                Severity.NOTE,
+                f"{one.name} is asked after us: containers that it adds get no size from us, and "
+                "resources that it sets stay",
+                "look at what it changes: kubectl get mutatingwebhookconfiguration "
+                f"{one.configuration} -o yaml",
+                one.configuration,
+            )

@@ -1,0 +1,167 @@
+"""Checks of autoscalers: whose pods they are for, who else scales them, and what they recommend."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.autoscalers import Autoscaler, Condition
+from trimtab.core.conditions import ConditionType, Unsupported, UnsupportedReason
+from trimtab.core.diagnosis import Finding, Severity, format_span
+from trimtab.core.matching import Conflict
+from trimtab.core.pods import Pod
+from trimtab.core.update_conditions import UpdateConditionType
+
+_PATIENCE: Final = timedelta(minutes=5)
+"""So long a new autoscaler may be without a recommendation."""
+_TRUE: Final = "True"
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Governed:
+    """An autoscaler with its pods."""
+
+    autoscaler: Autoscaler
+    unsupported: Unsupported | None = None
+    pods: tuple[Pod, ...] = ()
+    """Those that its target and its selector match."""
+    replicas: int | None = None
+    """How many pods its target wants, if it counts them."""
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return "/".join(self.autoscaler.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerFacts:
+    """All autoscalers that were looked at."""
+
+    now: datetime
+    governed: Sequence[Governed]
+    conflicts: Sequence[Conflict] = ()
+    unreadable: Sequence[str] = ()
+    """Autoscalers that cannot be read, with the reason."""
+
+
+def check_conflicts(facts: AutoscalerFacts) -> Iterator[Finding]:
+    """Which autoscalers match the same pods."""
+    for conflict in facts.conflicts:
+        yield Finding(
+            Severity.WARNING,
+            f"it matches pods of {'/'.join(conflict.stronger)} too, and only that one acts on them",
+            f"kubectl -n {conflict.weaker.namespace} delete vpa {conflict.weaker.name}, or give "
+            "both a spec.selector that keeps them apart",
+            "/".join(conflict.weaker),
+        )
+
+
+def check_targets(facts: AutoscalerFacts) -> Iterator[Finding]:
+    """Which autoscalers have no pods, and why."""
+    for flaw in facts.unreadable:
+        yield Finding(
+            Severity.PROBLEM,
+            f"an autoscaler cannot be read, and nothing is done for it: {flaw}",
+            "kubectl get vpa -o yaml | trimtab validate /dev/stdin",
+        )
+    for one in facts.governed:
+        if one.unsupported is not None:
+            yield _blame(one, one.unsupported)
+        elif not one.pods:
+            yield _tell_empty(one)
+
+
+def _blame(one: Governed, unsupported: Unsupported) -> Finding:
+    target = one.autoscaler.target
+    named = "(none)" if target is None else f"{target.kind}/{target.name}"
+    place = f"kubectl -n {one.autoscaler.namespace}"
+    texts = {
+        UnsupportedReason.TARGET_UNREADABLE: (
+            f"its target {named} is not there, or cannot be read: it has no pods",
+            f"{place} get {named}; correct spec.targetRef",
+        ),
+        UnsupportedReason.TARGET_UNCHECKED: (
+            f"who owns its target {named} cannot be told",
+            f"{place} get {named} -o yaml: look at ownerReferences",
+        ),
+        UnsupportedReason.TARGET_NOT_TOPMOST: (
+            f"its target {named} belongs to another workload, which must be the target",
+            f"{place} get {named} -o jsonpath='{{.metadata.ownerReferences}}'",
+        ),
+        UnsupportedReason.SELECTOR_INVALID: (
+            "its spec.selector cannot be used, so no pod matches it",
+            f"{place} get vpa {one.autoscaler.name} -o yaml | trimtab validate /dev/stdin",
+        ),
+        UnsupportedReason.SELECTOR_DISABLED: (
+            "its spec.selector matches no pod while the feature gate PodSelector is off",
+            "start all components with --feature-gates=PodSelector=true",
+        ),
+    }
+    text, remedy = texts[unsupported.reason]
+    detail = f" ({unsupported.detail})" if unsupported.detail else ""
+    return Finding(Severity.PROBLEM, text + detail, remedy, one.place)
+
+
+def _tell_empty(one: Governed) -> Finding:
+    if one.replicas == 0:
+        return Finding(Severity.NOTE, "its target is scaled to nothing", subject=one.place)
+    has_own = one.autoscaler.selector is not None
+    cause = "its spec.selector and its target match no pod" if has_own else "it has no pods"
+    target = one.autoscaler.target
+    kind, name = (target.kind, target.name) if target else ("", "")
+    return Finding(
+        Severity.NOTE if kind in ("CronJob", "Job") else Severity.WARNING,
+        f"{cause}, so nothing is learned",
+        f"kubectl -n {one.autoscaler.namespace} describe {kind} {name}",
+        one.place,
+    )
+
+
+def check_recommendations(facts: AutoscalerFacts) -> Iterator[Finding]:
+    """Which autoscalers recommend nothing, or something old, and why."""
+    for one in facts.governed:
+        conditions = {each.type: each for each in one.autoscaler.conditions}
+        if not one.autoscaler.recommendation:
+            yield _tell_silence(one, conditions, facts.now)
+        for kind in (ConditionType.USAGE_STALE, UpdateConditionType.WITHOUT_EFFECT):
+            told = conditions.get(kind)
+            if told is not None and told.status == _TRUE:
+                text = f"{told.type}: {told.message}"
+                yield Finding(Severity.WARNING, text, _EXPLAIN.format(*_names(one)), one.place)
+
+
+_EXPLAIN: Final = "trimtab explain {1} -n {0}"
+_CAUSES: Final = (
+    ConditionType.CONFIG_UNSUPPORTED,
+    ConditionType.NO_PODS_MATCHED,
+    ConditionType.FETCHING_HISTORY,
+    ConditionType.RECOMMENDATION_PROVIDED,
+)
+"""What keeps a recommendation away, the deepest cause first."""
+
+
+def _tell_silence(one: Governed, conditions: dict[str, Condition], now: datetime) -> Finding:
+    created = one.autoscaler.created_at
+    age = timedelta.max if created is None else now - created
+    explain = _EXPLAIN.format(*_names(one))
+    told = next((conditions[kind] for kind in _CAUSES if kind in conditions), None)
+    if told is not None and told.message:
+        severity = Severity.NOTE if age < _PATIENCE else Severity.WARNING
+        text = f"no recommendation: {told.reason}: {told.message}"
+        return Finding(severity, text, explain, one.place)
+    if age < _PATIENCE:
+        text = f"no recommendation yet; it was made {format_span(age)} ago"
+        return Finding(Severity.NOTE, text, subject=one.place)
+    chosen = one.autoscaler.recommenders
+    if chosen and "default" not in chosen:
+        text = f"no recommendation: it waits for the recommender {', '.join(chosen)}"
+        remedy = f"start one with --recommender-name={chosen[0]}, or remove spec.recommenders"
+        return Finding(Severity.WARNING, text, remedy, one.place)
+    text = "no recommendation, and no recommender has said why: none seems to look at it"
+    return Finding(Severity.PROBLEM, text, "trimtab doctor --check components leases", one.place)
+
+
+def _names(one: Governed) -> tuple[str, str]:
+    return one.autoscaler.identity

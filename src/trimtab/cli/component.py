@@ -17,6 +17,7 @@ from typing import Final, Generic, TypeVar
 import structlog
 from structlog.contextvars import bound_contextvars
 
+from trimtab import __version__
 from trimtab.cli import logs, process, starting
 from trimtab.cli.flags import ClusterFlags, CommonFlags
 from trimtab.cli.health import HALF_BLIND, Heartbeat, list_obstacles, watch_obstacles
@@ -138,7 +139,9 @@ async def serve(
     async with connected(flags, clock, os.environ, context) as client:
         scope = merge_scopes([part.scope for part in parts])
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-        team = _Team({part.name: part.build(cluster, client, clock) for part in parts})
+        for part in parts:
+            starting.BUILD.labels(part.name, __version__).set(1)
+        team = Team({part.name: part.build(cluster, client, clock) for part in parts})
         async with serving(address, team.probes, team.pages), asyncio.TaskGroup() as group:
             background = (
                 group.create_task(cluster.run()),
@@ -151,7 +154,7 @@ async def serve(
                 task.cancel()
 
 
-class _Team:
+class Team:
     """The components of one process, by their names."""
 
     def __init__(self, components: Mapping[str, Component]) -> None:

@@ -27,7 +27,7 @@ _FOR_LIBRARIES: Final = {
     "PROMETHEUS_DISABLE_CREATED_SERIES": "true",
 }
 """What libraries read from the environment when they are imported."""
-_COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles"})
+_COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
 """What runs for weeks in many clusters, and has to be small."""
 _ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
 _FLAGS: Final = cyclopts.Parameter(
@@ -113,6 +113,20 @@ app.command(
     /roles. Every flag can be set by the environment, too: --role-label is TRIMTAB_ROLE_LABEL. The
     exit code is 0 if it was told to end, 1 if there is no cluster, and 2 if the flags make no
     sense.
+    """,
+    config=_ENVIRONMENT,
+    default_parameter=_FLAGS,
+)
+app.command(
+    "trimtab.cli.run:run_all",
+    name="run",
+    usage="Usage: trimtab run [OPTIONS]",
+    help="""Run all components in one process, beside the cluster that kubectl would ask.
+
+    For small clusters and trials. Recommender, updater and admission controller, with --roles the
+    role keeper too, share one log, one address and one view of the cluster. Each flag of a
+    component is one here, by the same name. The exit code is 0 if it was told to end, 1 if there is
+    no cluster or a component broke, and 2 if the flags make no sense.
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,

@@ -92,7 +92,6 @@ def tell_of_start(
     component: str, common: CommonFlags, own: object, warnings: Iterable[str]
 ) -> None:
     """Log what starts, how it differs from the usual, and what of that has no effect."""
-    BUILD.labels(component, __version__).set(1)
     changed = list_changed(common, own)
     shown = {name: _show(name, value) for name, value in changed.items()}
     _logger.info("starting", component=component, version=__version__, flags=shown)

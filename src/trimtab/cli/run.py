@@ -1,0 +1,114 @@
+"""`trimtab run`: all components in one process beside a cluster, as their flags say.
+
+They share the connection, the views of the cluster, the log and the address; what each of them does
+is told to it by its own module. For small clusters and trials: larger ones want copies and rights
+of each component of its own.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+from cyclopts import Parameter
+from structlog.contextvars import bound_contextvars
+
+from trimtab.cli import (
+    admission,
+    component,
+    logs,
+    process,
+    recommender,
+    roles,
+    run_flags,
+    starting,
+    updater,
+)
+from trimtab.cli.failures import FailedError, NoClusterError
+from trimtab.cli.flags import CommonFlags
+from trimtab.cli.http_server import parse_address
+from trimtab.cli.run_flags import RunFlags
+from trimtab.cli.workers import Crew
+
+_COMMON: Final = CommonFlags()
+_FLAGS: Final = RunFlags()
+_NAME: Final = "run"
+_IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
+"""The environment variable by which a process knows that it runs in a pod."""
+_WITHOUT_CLUSTER: Final = "to see everything at work without a cluster: trimtab demo"
+_WITHOUT_ADMISSION: Final = (
+    "the admission controller is left out, since the API server finds no Service for it outside of"
+    " the cluster: let it be asked by --register-by-url --webhook-address=https://HOST"
+    " --webhook-port=8000, or say --no-admission"
+)
+
+
+def run_all(
+    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    flags: RunFlags = _FLAGS,
+    common: CommonFlags = _COMMON,
+) -> int:
+    """Run until told to end."""
+    together = flags.together
+    parse_address(together.address)
+    orders = _check(run_flags.share(flags), common, os.environ)
+    warnings = [*_list_unknown(stray, flags, common), *orders.list_warnings()]
+    with ExitStack() as open_doors, bound_contextvars(component=_NAME):
+        parts = list(orders.make_parts(open_doors))
+        logs.set_up(common.logs)
+        starting.tell_of_start(_NAME, common, flags, warnings)
+        serve = partial(component.serve, common.cluster, together.address, parts)
+        try:
+            return process.run(partial(serve, context=together.context))
+        except NoClusterError as error:
+            raise FailedError(f"{error}; {_WITHOUT_CLUSTER}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Orders:
+    """What is asked of each component."""
+
+    recommender: recommender.RecommenderOrder
+    updater: updater.UpdaterOrder
+    admission: admission.AdmissionOrder | None
+    roles: roles.RolesOrder | None
+    advice: Sequence[str]
+
+    def make_parts(self, open_doors: ExitStack) -> Iterator[component.Part]:
+        """The components that are asked for; what they hold open is closed with the stack."""
+        yield recommender.make_part(self.recommender)
+        yield updater.make_part(self.updater)
+        if self.admission is not None:
+            door = open_doors.enter_context(admission.opened(self.admission))
+            yield admission.make_part(self.admission, door, Crew())
+        if self.roles is not None:
+            yield roles.make_part(self.roles)
+
+    def list_warnings(self) -> list[str]:
+        """What does not do what one may expect of it."""
+        # All have the same of what may be wrong with flags that all have.
+        return [*self.recommender.warnings, *self.advice]
+
+
+def _check(flags: RunFlags, common: CommonFlags, environment: Mapping[str, str]) -> _Orders:
+    """What the flags ask for; a UsageError if that makes no sense."""
+    together, given = flags.together, flags.admission.registration
+    is_reached = given.register_by_url or not given.register_webhook or _IN_CLUSTER in environment
+    has_admission = is_reached and not together.no_admission
+    advice = recommender.list_advice(flags.recommender)
+    if not is_reached and not together.no_admission:
+        advice = [*advice, _WITHOUT_ADMISSION]
+    return _Orders(
+        recommender.check((), flags.recommender, common),
+        updater.check((), flags.updater, common),
+        admission.check((), flags.admission, common) if has_admission else None,
+        roles.check((), flags.roles, common) if together.roles else None,
+        advice,
+    )
+
+
+def _list_unknown(stray: Sequence[str], flags: RunFlags, common: CommonFlags) -> Iterator[str]:
+    known = starting.list_flags(flags, common).keys() - run_flags.NOT_HERE
+    return starting.list_unknown(stray, sorted(known))

@@ -1,0 +1,149 @@
+"""The flags of all components under one roof: a flag means what it means to a component alone.
+
+One that several components have is given once and holds for each of them. Only where a component
+shows itself is no longer its own affair, nor is the name of its lease, which is always the usual
+one: so `run` and a component that runs alone take turns like two copies of one.
+"""
+
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Final, TypeAlias, TypeVar, cast
+
+from cyclopts import Group, Parameter
+
+from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
+from trimtab.cli.flag_types import Named, Switch, Text
+
+NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
+"""Fields of components that are no flags of `run`."""
+_USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
+
+_Given: TypeAlias = Annotated[str, Parameter(parse=False)]
+"""What is not to be said here."""
+_Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
+"""What is said once for several components, by the flag of another one."""
+_SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
+
+
+@Parameter(name="*", group=Group("Run", sort_key=0))
+@dataclass(frozen=True, slots=True)
+class TogetherFlags:
+    """Which components run, beside which cluster, and where they show themselves."""
+
+    address: Named = ":8942"
+    """Where /metrics, /health-check, /readyz, /plan and /roles are served, for all components."""
+    context: Text = ""
+    """The context in the kubeconfig; the current one if not given."""
+    roles: Switch = False
+    """Keep roles, too: see `trimtab roles`."""
+    no_admission: Switch = False
+    """Leave out the admission controller, as where the API server has no way to reach it."""
+
+
+@Parameter(name="*", group=Group("Recommender", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class _RecommenderLoop(recommender_flags.LoopFlags):
+    address: _Given = ":0"
+    leader_elect_resource_name: _Given = "vpa-recommender-lease"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class RecommenderFlags(recommender_flags.RecommenderFlags):
+    """The recommender's flags."""
+
+    loop: _RecommenderLoop = _RecommenderLoop()
+
+
+@Parameter(name="*", group=Group("Updater", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class _UpdaterLoop(updater_flags.LoopFlags):
+    address: _Given = ":0"
+    leader_elect_resource_name: _Given = "vpa-updater"
+
+
+@Parameter(name="*", group=Group("Care", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class _UpdaterCare(updater_flags.CareFlags):
+    update_worker_count: _SharedWhole = _USUAL_WRITES
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class UpdaterFlags(updater_flags.UpdaterFlags):
+    """The updater's flags."""
+
+    loop: _UpdaterLoop = _UpdaterLoop()
+    care: _UpdaterCare = _UpdaterCare()
+
+
+@Parameter(name="*", group=Group("Admission", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class _AdmissionServing(admission_flags.ServingFlags):
+    address: _Given = ":0"
+
+
+@Parameter(name="*", group=Group("Care", sort_key=4))
+@dataclass(frozen=True, slots=True)
+class _AdmissionCare(admission_flags.CareFlags):
+    cap_to_largest_node: _Shared = True
+    workers: _SharedWhole = 1
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class AdmissionFlags(admission_flags.AdmissionFlags):
+    """The admission controller's flags."""
+
+    serving: _AdmissionServing = _AdmissionServing()
+    care: _AdmissionCare = _AdmissionCare()
+
+
+@Parameter(name="*", group=Group("Roles", sort_key=1))
+@dataclass(frozen=True, slots=True)
+class RolesFlags(roles_flags.RolesFlags):
+    """The role keeper's flags."""
+
+    address: _Given = ":0"
+    pause: _Shared = False
+    leader_elect_resource_name: _Given = "trimtab-roles"
+
+
+FlagsT = TypeVar("FlagsT")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class RunFlags:
+    """All flags of `trimtab run` but those that every command of a component has."""
+
+    recommender: RecommenderFlags = RecommenderFlags()
+    updater: UpdaterFlags = UpdaterFlags()
+    admission: AdmissionFlags = AdmissionFlags()
+    roles: RolesFlags = RolesFlags()
+    together: TogetherFlags = TogetherFlags()
+
+
+def share(flags: RunFlags) -> RunFlags:
+    """The same, where what was said once holds for every component that has the flag."""
+    said: dict[str, object] = {}
+    for each in (flags.recommender, flags.updater, flags.admission, flags.roles):
+        said |= starting.list_changed(each)
+    return replace(
+        flags,
+        recommender=_tell(flags.recommender, said),
+        updater=_tell(flags.updater, said),
+        admission=_tell(flags.admission, said),
+        roles=_tell(flags.roles, said),
+    )
+
+
+def _tell(record: FlagsT, said: dict[str, object]) -> FlagsT:
+    """The record, and records in it, with what was said."""
+    assert is_dataclass(record)
+    assert not isinstance(record, type)
+    told = {
+        field.name: _tell(value, said) if is_dataclass(value) else said.get(field.name, value)
+        for field in fields(record)
+        for value in [getattr(record, field.name)]
+    }
+    return cast("FlagsT", replace(record, **told))

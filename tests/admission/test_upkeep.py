@@ -214,6 +214,18 @@ def test_a_registration_that_somebody_deletes_or_changes_comes_back() -> None:
     play(story)
 
 
+def test_a_registration_that_was_made_empty_is_filled_and_keeps_its_labels() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.host.write_registration(None, Registration(NAME, labels={"by": "chart"}))
+        copy = await scene.start()
+        await scene.clock.sleep(A_WHILE)
+
+        assert is_believed(copy.context, await scene.bundle(), HOST)
+        assert (await scene.registration()).labels == {"by": "chart"}
+
+    play(story)
+
+
 def test_nothing_is_written_while_nothing_changes() -> None:
     async def story(scene: Scene) -> None:
         await scene.start()

@@ -78,6 +78,20 @@ def test_a_patch_makes_the_wanted_registration_of_any_other(settings: Registrati
         assert patched["webhooks"][1]["matchPolicy"] == "Equivalent"
 
 
+@every_setting
+def test_a_registration_that_is_there_without_any_webhook_gets_them(
+    settings: RegistrationSettings,
+) -> None:
+    metadata: dict[str, Any] = {"name": settings.name, "resourceVersion": "7"}
+    stored = {"metadata": {**metadata, "labels": {"a": "b"}}}
+    found = decode_registration(json.dumps(stored).encode())
+    wanted = plan_registration(found, settings, "bundle\n")
+    patched = jsonpatch.apply_patch(stored, json.loads(encode_registration_patch(found, wanted)))
+
+    assert decode_registration(json.dumps(patched).encode()) == wanted
+    assert patched["metadata"]["labels"] == {"a": "b", **settings.labels}
+
+
 def test_the_bundle_alone_is_patched_where_nothing_else_differs() -> None:
     found = replace(made(SERVICE), resource_version="7")
     patch = json.loads(encode_registration_patch(found, with_bundle(found, "new\n")))

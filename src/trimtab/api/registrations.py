@@ -33,7 +33,13 @@ _DEFAULT_TIMEOUT_SECONDS: Final = 10
 """What the API server fills in."""
 
 _Json: TypeAlias = (
-    str | int | list[str] | Mapping[str, str] | Mapping[str, object] | list[dict[str, object]]
+    str
+    | int
+    | list[str]
+    | Mapping[str, str]
+    | Mapping[str, object]
+    | list[dict[str, object]]
+    | list[dict[str, "_Json"]]
 )
 
 
@@ -123,6 +129,10 @@ def _changes(found: Registration, wanted: Registration) -> Iterator[tuple[str, _
         yield "/metadata/labels", wanted.labels
     if found.annotations != wanted.annotations:
         yield "/metadata/annotations", wanted.annotations
+    if not found.webhooks:
+        # Where there is no list, as in a registration that a chart has made, nothing can be added.
+        yield "/webhooks", [_write_webhook(each) for each in wanted.webhooks if each]
+        return
     for index, webhook in enumerate(wanted.webhooks):
         before = found.webhooks[index] if index < len(found.webhooks) else None
         if webhook is None or webhook == before:

@@ -38,7 +38,7 @@ DISTRUSTED_CONDITIONS: Final = {
 
 _TRUE: Final = "True"
 # In these a pod is replaced as a whole, so what a resize would ask for does not matter.
-_EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
+EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class Context:
         return judgement.wanted
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """One pod, its autoscaler and what follows from the two; a tuple is made fastest."""
 
     pod: Pod
@@ -195,15 +195,8 @@ def assess(
         judgement = context.judge(pod, autoscaler)
     if judgement.distrust is not None:
         return Hold(pod, name, judgement.distrust)
-    facts = _Facts(
-        pod,
-        autoscaler,
-        workload,
-        judgement,
-        quick_oom=_is_quick_oom(pod, autoscaler, context),
-        memory=context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY),
-    )
-    for check in _CHECKS:
+    facts = facts_about(pod, autoscaler, workload, judgement, context)
+    for check in CHECKS:
         if (reason := check(facts, context)) is not None:
             wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
             return Hold(pod, name, reason, judgement.change, wanted=wanted)
@@ -213,7 +206,7 @@ def assess(
     wanted = context.want(pod, autoscaler, judgement)
     if isinstance(standing, HoldReason):
         return Hold(pod, name, standing, judgement.change, wanted=wanted)
-    if not wanted and autoscaler.mode not in _EVICTING_MODES:
+    if not wanted and autoscaler.mode not in EVICTING_MODES:
         return Hold(pod, name, HoldReason.ONLY_SHRINKS, judgement.change)
     return Candidate(
         pod,
@@ -225,6 +218,24 @@ def assess(
         memory=facts.memory,
         workload=workload,
         owner=owner,
+    )
+
+
+def facts_about(
+    pod: Pod,
+    autoscaler: Autoscaler,
+    workload: WorkloadName | None,
+    judgement: Judgement,
+    context: Context,
+) -> Facts:
+    """All that the checks of one pod ask for."""
+    return Facts(
+        pod,
+        autoscaler,
+        workload,
+        judgement,
+        quick_oom=_is_quick_oom(pod, autoscaler, context),
+        memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
     )
 
 
@@ -340,7 +351,7 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
 
 
 def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Context) -> Wanted:
-    if autoscaler.mode in _EVICTING_MODES:
+    if autoscaler.mode in EVICTING_MODES:
         # Limits are the admission controller's part.
         return {
             entry.container_name: Allocation(entry.target, NO_AMOUNTS)
@@ -374,13 +385,13 @@ def _is_quick_oom(pod: Pod, autoscaler: Autoscaler, context: Context) -> bool:
     return urgency.is_quick_oom(pod, autoscaler, threshold, context.now)
 
 
-def _amounts_are_possible(facts: _Facts, _: Context) -> HoldReason | None:
+def _amounts_are_possible(facts: Facts, _: Context) -> HoldReason | None:
     # A policy with a negative bound, which nobody refused, leads to requests that the API server
     # will refuse: an evicted pod would never come back.
     return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
-def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
+def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
     return urgency.reason_to_wait(
         facts.judgement.change,
         quick_oom=facts.quick_oom,
@@ -389,18 +400,18 @@ def _worth_it(facts: _Facts, context: Context) -> HoldReason | None:
     )
 
 
-def _grows_if_it_must(facts: _Facts, _: Context) -> HoldReason | None:
+def _grows_if_it_must(facts: Facts, _: Context) -> HoldReason | None:
     shrinks = (
         facts.autoscaler.mode is UpdateMode.UPSCALE_ONLY and not facts.judgement.change.scale_up
     )
     return HoldReason.ONLY_SHRINKS if shrinks else None
 
 
-def _meets_requirements(facts: _Facts, _: Context) -> HoldReason | None:
+def _meets_requirements(facts: Facts, _: Context) -> HoldReason | None:
     return None if facts.judgement.meets_requirements else HoldReason.REQUIREMENT_NOT_MET
 
 
-def _role_is_settled(facts: _Facts, context: Context) -> HoldReason | None:
+def _role_is_settled(facts: Facts, context: Context) -> HoldReason | None:
     since = facts.memory.governed_since
     if since is None or facts.judgement.change.scale_up:
         return None
@@ -408,7 +419,7 @@ def _role_is_settled(facts: _Facts, context: Context) -> HoldReason | None:
     return None if settled else HoldReason.ROLE_DWELL
 
 
-def _has_cooled_down(facts: _Facts, context: Context) -> HoldReason | None:
+def _has_cooled_down(facts: Facts, context: Context) -> HoldReason | None:
     updated = facts.memory.last_updated_at
     if updated is None or facts.quick_oom:
         return None
@@ -416,11 +427,11 @@ def _has_cooled_down(facts: _Facts, context: Context) -> HoldReason | None:
     return None if cooled else HoldReason.COOL_DOWN
 
 
-def _admission_is_alive(_: _Facts, context: Context) -> HoldReason | None:
+def _admission_is_alive(_: Facts, context: Context) -> HoldReason | None:
     return None if context.snapshot.admission_alive else HoldReason.ADMISSION_ABSENT
 
 
-def _converges(facts: _Facts, context: Context) -> HoldReason | None:
+def _converges(facts: Facts, context: Context) -> HoldReason | None:
     record = None if facts.workload is None else context.snapshot.convergence.get(facts.workload)
     if record is None:
         return None
@@ -429,7 +440,7 @@ def _converges(facts: _Facts, context: Context) -> HoldReason | None:
 
 
 # What the change is worth comes before what stands in its way: that is what people ask first.
-_CHECKS: Final[tuple[Callable[[_Facts, Context], HoldReason | None], ...]] = (
+CHECKS: Final[tuple[Callable[[Facts, Context], HoldReason | None], ...]] = (
     _amounts_are_possible,
     _worth_it,
     _grows_if_it_must,

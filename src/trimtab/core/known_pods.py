@@ -222,7 +222,7 @@ def _end_of_finding(
     now = context.now
     remaining = [
         left
-        for begin, span in _spans(pod, autoscaler, memory, context.settings)
+        for begin, span in spans_of(pod, autoscaler, memory, context.settings)
         if (left := span - (now - begin)) > _NO_TIME
     ]
     if basis.retry is not None and not basis.retry.is_due(now) and basis.retry.not_before:
@@ -275,7 +275,7 @@ def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
     )
 
 
-def _spans(
+def spans_of(
     pod: Pod, autoscaler: Autoscaler, memory: PodMemory, settings: PlanSettings
 ) -> Iterator[tuple[datetime, timedelta]]:
     """Beginnings and lengths of all spans of time of which an assessment asks if they are over."""

@@ -6,7 +6,7 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -39,7 +39,7 @@ _IDLE: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Spent:
+class Spent:
     """What a plan has done so far to the workloads."""
 
     disrupted: Counter[WorkloadName] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Planner:
         candidates = [each for each in assessments if isinstance(each, Candidate)]
         holds = [each for each in assessments if isinstance(each, Hold)]
         moving, surging = self._split_surge(candidates, holds, context)
-        spent = _Spent()
+        spent = Spent()
         return [
             *(
                 _pause(_choose_unboost(end, context, spent), end.autoscaler, context)
@@ -204,22 +204,26 @@ def _share(assessed: Iterable[Candidate | Outcome], boosted: Collection[str]) ->
 
 def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) -> Outcome:
     """The outcome itself, or a hold that shows it where nothing may be done."""
-    paused = (
-        context.settings.paused
-        or outcome.pod.namespace in context.snapshot.paused_namespaces
-        or (autoscaler is not None and is_paused(autoscaler))
-    )
-    if not paused or isinstance(outcome, Hold):
+    if isinstance(outcome, Hold) or not is_held_back(outcome.pod, autoscaler, context):
         return outcome
     change = None if isinstance(outcome, Unboost) else outcome.change
     return Hold(outcome.pod, outcome.autoscaler, HoldReason.PAUSED, change, withheld=outcome)
 
 
-def _choose_unboost(end: BoostEnd, context: Context, spent: _Spent) -> Unboost | Hold:
+def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> bool:
+    """Whether somebody says that nothing may be done about the pod for now."""
+    return (
+        context.settings.paused
+        or pod.namespace in context.snapshot.paused_namespaces
+        or (autoscaler is not None and is_paused(autoscaler))
+    )
+
+
+def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | Hold:
     reason = unboosting.reason_to_wait(end, context.now)
     if reason is None and not end.is_free:
         owner = disruption.owner_of(end.pod)
-        reason = None if _is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
+        reason = None if is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
     if reason is not None:
         return unboosting.hold_boost(end, reason)
     if not end.is_free:
@@ -227,17 +231,17 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: _Spent) -> Unboost |
     return unboosting.end_boost(end, context)
 
 
-def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Resize | Hold:
+def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
     pod, name = candidate.pod, candidate.autoscaler.identity
-    disruptable = _is_disruptable(candidate.owner, context, spent)
-    chosen = _decide(candidate, context, disruptable=disruptable)
+    disruptable = is_disruptable(candidate.owner, context, spent)
+    chosen = decide(candidate, context, disruptable=disruptable)
     if chosen is Action.EVICT:
         if (rescue := _rescue(candidate, context)) is not None:
             _spend(pod, spent)
             return rescue
         chosen = _confirm_eviction(candidate, context, spent)
     if chosen is Action.RESIZE and resizing.restarts_containers(pod):
-        if (hold := _hold_restart(candidate, context, spent)) is not None:
+        if (hold := hold_restart(candidate, context, spent)) is not None:
             return hold
         spent.restarting.add(candidate.owner)
     if isinstance(chosen, HoldReason):
@@ -256,7 +260,8 @@ def _choose(candidate: Candidate, context: Context, spent: _Spent) -> Evict | Re
     return Resize(pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom)
 
 
-def _decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
+def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
+    """What may be done about a candidate, whose budget allows it or not, or why nothing may."""
     settings, mode = context.settings, candidate.autoscaler.mode
     situation = resizing.Situation(
         pod=candidate.pod,
@@ -302,7 +307,7 @@ def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Acti
     return resizing.decide_eviction(situation)
 
 
-def _hold_restart(candidate: Candidate, context: Context, spent: _Spent) -> Hold | None:
+def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
     """Why a pod's containers may not be restarted yet, if so: a disruption like an eviction (F24).
 
     Whoever asks whether a PodDisruptionBudget bears it must see what the last restart has cost, so
@@ -341,24 +346,42 @@ def _rescue(candidate: Candidate, context: Context) -> Resize | None:
     return Resize(pod, autoscaler.identity, wanted, candidate.change, quick_oom=True)
 
 
-def _confirm_eviction(candidate: Candidate, context: Context, spent: _Spent) -> Action | HoldReason:
+def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> Action | HoldReason:
     """The eviction itself, unless its owner, a budget or what came of others speaks against it."""
+    for object_to_it in EVICTION_OBJECTIONS:
+        if (reason := object_to_it(candidate, context, spent)) is not None:
+            return reason
+    return Action.EVICT
+
+
+def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     unwanted = annotations.keeps_from_eviction(candidate.pod.annotations)
-    if unwanted and not context.settings.evicts_unwillingly:
-        return HoldReason.EVICTION_UNWANTED
-    if not candidate.memory.eviction.is_due(context.now):
-        return HoldReason.POD_DISRUPTION_BUDGET
-    if candidate.workload is not None and _awaits_effect(candidate.workload, context, spent):
-        return HoldReason.EFFECT_AWAITED
-    return Action.EVICT if _claim(candidate, context, spent) else HoldReason.QUOTA_EXCEEDED
+    held = unwanted and not context.settings.evicts_unwillingly
+    return HoldReason.EVICTION_UNWANTED if held else None
 
 
-def _claim(candidate: Candidate, context: Context, spent: _Spent) -> bool:
-    """Whether quotas let the successor have its size; if so, that is set aside for it (F20)."""
+def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    is_due = candidate.memory.eviction.is_due(context.now)
+    return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
+
+
+def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Whether as many evictions as may fail have failed, or may yet turn out to have failed."""
+    workload, most, snapshot = candidate.workload, context.settings.max_unproven, context.snapshot
+    if most is None or workload is None:
+        return None
+    record = snapshot.convergence.get(workload)
+    missed = 0 if record is None else record.failures
+    unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
+    return HoldReason.EFFECT_AWAITED if missed + unproven >= most else None
+
+
+def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Set aside what its successor needs beyond what there is, if quotas leave room (F20)."""
     pod = candidate.pod
     found = context.snapshot.quotas.get(pod.namespace)
     if not found:
-        return True
+        return None
     wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
     asked = quotas.growth(pod, wanted)
     covering = [quota for quota in found if quotas.covers(quota, pod, wanted)]
@@ -367,31 +390,31 @@ def _claim(candidate: Candidate, context: Context, spent: _Spent) -> bool:
         quotas.leave_room([quota], asked, its_claims)
         for quota, its_claims in zip(covering, claimed, strict=True)
     ):
-        return False
+        return HoldReason.QUOTA_EXCEEDED
     for its_claims in claimed:
         # What others give back comes late, so it is not counted.
         its_claims.update(+asked)
-    return True
+    return None
 
 
-def _awaits_effect(workload: WorkloadName, context: Context, spent: _Spent) -> bool:
-    """Whether as many evictions as may fail have failed, or may yet turn out to have failed."""
-    most, snapshot = context.settings.max_unproven, context.snapshot
-    if most is None:
-        return False
-    record = snapshot.convergence.get(workload)
-    missed = 0 if record is None else record.failures
-    return missed + snapshot.unproven.get(workload, 0) + spent.evicted[workload] >= most
+EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (
+    _is_unwanted,
+    _was_refused,
+    _awaits_effect,
+    _claim,
+)
+"""What may speak against an eviction that a budget allows; the last sets something aside for it."""
 
 
-def _is_disruptable(owner: WorkloadName | None, context: Context, spent: _Spent) -> bool:
+def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:
+    """Whether one more pod of the owner may be taken away, after what the plan has done."""
     group = None if owner is None else context.groups.get(owner)
     if owner is None or group is None:
         return False
     return group.is_disruptable(context.settings.disruption.tolerance, spent.disrupted[owner])
 
 
-def _spend(pod: Pod, spent: _Spent) -> None:
+def _spend(pod: Pod, spent: Spent) -> None:
     """Count the pod against its group's budget; a pending pod is down already."""
     owner = disruption.owner_of(pod)
     if owner is not None and pod.phase is not PodPhase.PENDING:

@@ -39,10 +39,10 @@ def test_a_number_that_makes_no_sense_is_one_clear_line(
 def test_of_many_seeds_those_that_failed_are_told_with_what_they_did(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    failed = tell_reports([FINE, WRONG, FINE], 3, is_quiet=True)
+    summary = tell_reports([FINE, WRONG, FINE], 3, is_quiet=True)
 
     told = capsys.readouterr()
-    assert failed == 1
+    assert summary.failed == 1
     assert told.out.splitlines() == WRONG.lines()
     assert told.err == ""
 
@@ -53,3 +53,26 @@ def test_of_many_seeds_it_is_told_how_far_they_are(capsys: pytest.CaptureFixture
     told = capsys.readouterr()
     assert told.err.split("\r")[1:] == ["1 of 2 seeds, 0 failed", "2 of 2 seeds, 1 failed\n"]
     assert "Quiet: updater evicted a/b" in told.out
+
+
+def test_many_seeds_end_with_what_they_come_to(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["simulate", "--seeds", "2", "--hours", "1", "--quiet"])
+
+    days, verdict = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert days.startswith("0.7 simulated days: ")
+    assert verdict == "2 passed, 0 failed"
+
+
+def test_without_our_guards_rules_are_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["simulate", "--seed", "1", "--hours", "1", "--rules", "original"])
+
+    assert code == 1
+    assert "CoolDown: " in capsys.readouterr().out
+
+
+def test_rules_that_nobody_wrote_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["simulate", "--rules", "mine"])
+
+    assert code == 2
+    assert "--rules" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from trimtab.admission.status_lease import StatusLease
 from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.operations import Add, Patch
+from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.resources import Resource
@@ -36,21 +37,11 @@ class Stack:
     build: Callable[[Simulation], Mapping[str, Component]]
 
 
-def _build(simulation: Simulation) -> Mapping[str, Component]:
-    return {
-        "recommender": run_recommender,
-        "updater": run_updater,
-        "admission": partial(run_admission, simulation.admitting),
-    }
-
-
-REAL: Final = Stack(("recommender", "updater", "admission"), _build)
-"""Everything that a user would install."""
-
 DAY: Final = timedelta(minutes=30)
 """What the recommender takes for a day: histories age out, and come to rest, within hours."""
 USAGE: Final = UsageSettings(cpu_half_life=DAY, memory_half_life=DAY, memory_interval=DAY)
 
+_ANY_NUMBER: Final = 1_000_000
 _USUAL: Final = RecommendationSettings()
 _RECOMMENDER: Final = RecommenderSettings(
     usage=USAGE,
@@ -63,6 +54,21 @@ _RECOMMENDER: Final = RecommenderSettings(
 _UPDATER: Final = UpdaterSettings(
     plan=replace(UpdaterSettings().plan, thresholds=Thresholds(lifetime=4 * DAY))
 )
+_UNGUARDED: Final = UpdaterSettings(
+    plan=replace(
+        _UPDATER.plan,
+        cool_down=timedelta(),
+        max_misses=_ANY_NUMBER,
+        max_unproven=None,
+        surge_margin=_ANY_NUMBER,
+        max_boost_duration=None,
+    ),
+    pace=PaceSettings(per_second=0, slow_start=timedelta()),
+    caps_to_nodes=False,
+    max_view_age=timedelta(days=1),
+)
+"""What the original's updater does not have is off; what it has is on."""
+_FORGETFUL: Final = replace(_RECOMMENDER, usage=replace(USAGE, keeps_oom_ledger=False))
 _ROLES: Final = RolesSettings(interval=timedelta(seconds=5))
 _PROBE: Final = Pod(
     "kube-system",
@@ -161,3 +167,20 @@ def _elector(surroundings: Surroundings, lease: str) -> Elector:
         clock=surroundings.clock,
         elapsed=surroundings.clock.elapsed,
     )
+
+
+def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:
+    def build(simulation: Simulation) -> Mapping[str, Component]:
+        return {
+            "recommender": partial(run_recommender, settings=recommender),
+            "updater": partial(run_updater, settings=updater),
+            "admission": partial(run_admission, simulation.admitting),
+        }
+
+    return Stack(("recommender", "updater", "admission"), build)
+
+
+REAL: Final = _stack_of(_RECOMMENDER, _UPDATER)
+"""Everything that a user would install."""
+ORIGINAL_RULES: Final = _stack_of(_FORGETFUL, _UNGUARDED)
+"""The same code by the original's rules, as far as settings can say them: without our guards."""

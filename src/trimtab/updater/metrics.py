@@ -15,6 +15,7 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.updater.boost_metrics import BoostMeter
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned, Step
+from trimtab.updater.size_metrics import SizeMeter
 
 _SIZE: Final = "vpa_size_log2"
 _MODE: Final = "update_mode"
@@ -154,6 +155,7 @@ class Meter:
     def __init__(self, waiting: Callable[[], int]) -> None:
         self._series = _Series()
         self._boosts = BoostMeter()
+        self._requests = SizeMeter()
         self._outcomes: Collection[Outcome] = ()
         self._autoscalers: Mapping[AutoscalerName, Autoscaler] = {}
         self._refused: Sequence[AutoscalerName | None] = ()
@@ -220,6 +222,7 @@ class Meter:
         self._series.keep(plan.autoscalers)
         self._begin_series()
         self._show_pods(governed)
+        self._requests.show(governed)
 
     def _begin_series(self) -> None:
         """What has not happened yet is 0, not missing."""
@@ -273,6 +276,8 @@ class Meter:
             return
         is_eviction = isinstance(act, Evict)
         if acted.result is ActResult.DONE:
+            if not isinstance(act, Unboost):
+                self._requests.count(act)
             self._count(EVICTED_PODS if is_eviction else RESIZED_PODS, name, with_mode=is_eviction)
             self._show_changed(name, is_eviction=is_eviction)
         elif acted.result not in _NO_ATTEMPT:

@@ -1,0 +1,81 @@
+"""Metrics of sizes: what pods request, what they would, and what was freed and added so far."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Wanted
+from trimtab.core.pods import Container
+from trimtab.core.resources import BOTH, Resource
+
+_UNITS: Final = {Resource.CPU: ("core", 1000), Resource.MEMORY: ("byte", 1)}
+_FREED: Final = "freed"
+_ADDED: Final = "added"
+
+REQUESTS: Final = Gauge(
+    "vpa_updater_requests",
+    "What the pods of autoscalers request now.",
+    ["resource", "unit"],
+)
+WANTED_REQUESTS: Final = Gauge(
+    "vpa_updater_wanted_requests",
+    "What they would request if nothing kept them from what is recommended for them.",
+    ["resource", "unit"],
+)
+CHANGED_REQUESTS: Final = Counter(
+    "vpa_updater_requests_changed",
+    "What evictions and resizes have freed and added; ends of startup boosts do not count.",
+    ["resource", "unit", "direction"],
+)
+
+
+class SizeMeter:
+    """Keeps the metrics in step with plans and acts."""
+
+    def __init__(self) -> None:
+        for resource in BOTH:
+            for direction in (_FREED, _ADDED):
+                CHANGED_REQUESTS.labels(resource.value, _UNITS[resource][0], direction)
+
+    def show(self, outcomes: Iterable[Outcome]) -> None:
+        """Show what a plan of everything says."""
+        now: Tally[Resource] = Tally()
+        then: Tally[Resource] = Tally()
+        for outcome in outcomes:
+            wanted = _wanted(outcome)
+            for container in outcome.pod.containers:
+                for resource, before, after in _compare(container, wanted):
+                    now[resource] += before
+                    then[resource] += after
+        for resource in BOTH:
+            unit, scale = _UNITS[resource]
+            REQUESTS.labels(resource.value, unit).set(now[resource] / scale)
+            WANTED_REQUESTS.labels(resource.value, unit).set(then[resource] / scale)
+
+    def count(self, act: Evict | Resize) -> None:
+        """Count an act that was done."""
+        for container in act.pod.containers:
+            for resource, before, after in _compare(container, act.wanted):
+                unit, scale = _UNITS[resource]
+                direction = _ADDED if after > before else _FREED
+                change = abs(after - before) / scale
+                CHANGED_REQUESTS.labels(resource.value, unit, direction).inc(change)
+
+
+def _wanted(outcome: Outcome) -> Wanted:
+    wanted = outcome.wanted
+    if wanted is None and isinstance(outcome, Hold) and outcome.withheld is not None:
+        wanted = outcome.withheld.wanted
+    return wanted or {}
+
+
+def _compare(container: Container, wanted: Wanted) -> Iterator[tuple[Resource, int, int]]:
+    """Each resource of a container with what it requests, and what it would."""
+    before = container.current.requests or {}
+    found = wanted.get(container.name)
+    after = {} if found is None else found.requests or {}
+    for resource in BOTH:
+        amount = before.get(resource, 0)
+        yield resource, amount, after.get(resource, amount)

@@ -16,6 +16,7 @@ from trimtab.core.diagnosis_components import Component, Installed
 _OURS: Final = "trimtab"
 _PART_OF: Final = "app.kubernetes.io/part-of"
 _COMPONENT: Final = "app.kubernetes.io/component"
+_ONE_NAMESPACE: Final = "--vpa-object-namespace"
 _ORIGINALS: Final = {
     f"vpa-{component}": component
     for component in (Component.RECOMMENDER, Component.UPDATER, Component.ADMISSION)
@@ -107,6 +108,7 @@ def decode_component(data: bytes) -> Installed | None:
         ready=(source.status or _Status()).ready_replicas or 0,
         account=pods.service_account_name or "default",
         labels=text_map((spec.selector or _Selector()).match_labels),
+        watched=_watched(pods.containers or ()),
     )
 
 
@@ -127,6 +129,12 @@ def _find(
             if known:
                 return known[0], True
     return None
+
+
+def _watched(containers: tuple[_Container, ...]) -> str:
+    flags = [word.partition("=") for one in containers for word in one.args or ()]
+    given = [value for flag, _, value in flags if flag == _ONE_NAMESPACE]
+    return given[-1] if given else ""
 
 
 def with_pod(installed: Installed, data: bytes) -> Installed:

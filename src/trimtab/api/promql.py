@@ -40,6 +40,11 @@ def count_samples(metric: str, convention: UsageConvention, span: timedelta) -> 
     return f"max(count_over_time({metric}{_selector(convention)}[{format_span(span)}]))"
 
 
+def count_usage(metric: str, convention: UsageConvention) -> str:
+    """How many series of a metric there are."""
+    return f"count({metric}{_selector(convention)})"
+
+
 def count_pods(labels: PodLabels) -> str:
     """How many series tell the labels of pods in that way."""
     matchers = [f'{labels.namespace}!=""', f'{labels.pod}!=""']

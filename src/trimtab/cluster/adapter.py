@@ -244,6 +244,15 @@ class LiveCluster(Acts):
         """What keeps stores from getting newer, by path, and which rights acts lack, by act."""
         return {**_problems_of(self._watches.feeds), **super().problems()}
 
+    def unseen(self) -> Mapping[str, Exception | None]:
+        """The paths of which nothing was listed yet, and what kept us from it, if that is known."""
+        watches = self._watches
+        return {
+            feed.path: feed.problem
+            for feed, view in zip(watches.feeds, watches.views, strict=True)
+            if view.age() is None
+        }
+
     def shortcomings(self) -> Mapping[str, Exception]:
         """What keeps us from seeing what would only be good to know, by path."""
         return _problems_of(self._watches.side_feeds)

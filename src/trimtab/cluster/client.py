@@ -123,6 +123,11 @@ class Client:
         """What the path shows."""
         return await self._call(_Request("GET", path, parameters or {}, is_urgent=is_urgent))
 
+    async def fetch_date(self, path: str) -> str:
+        """When the server answers, whatever it answers, by its own word; empty if it is silent."""
+        request = _Request("GET", path, {})
+        return await self._present(lambda identity: self._read_date(request, identity))
+
     async def post(self, path: str, body: bytes, *, is_urgent: bool = False) -> bytes:
         """The object as it was created from the body."""
         return await self._call(_Request("POST", path, {}, body, is_urgent=is_urgent))
@@ -209,6 +214,16 @@ class Client:
                     return await connection.read_all()
                 finally:
                     self._pool.give_back(connection)
+
+    async def _read_date(self, request: _Request, identity: Identity) -> str:
+        with _own_errors(request):
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                connection, head = await self._exchange(request, identity)
+                try:
+                    await connection.read_all()
+                finally:
+                    self._pool.give_back(connection)
+        return head.headers.get("date", "")
 
     async def _open(self, request: _Request, identity: Identity) -> HttpConnection:
         """A connection on which the body of an answer is still to come, as long as it may take."""

@@ -127,9 +127,14 @@ def leads(state: State, now: timedelta) -> bool:
 def rival(state: State) -> RivalError | None:
     """What keeps us waiting, if it is something other than Trimtab."""
     seen = state.seen if isinstance(state, Waiting) else None
-    if seen is None or seen.holder == _NOBODY or seen.holder.endswith(_OURS):
+    if seen is None or seen.holder == _NOBODY or is_ours(seen.holder):
         return None
     return RivalError(f"{seen.namespace}/{seen.name}", seen.holder)
+
+
+def is_ours(holder: str) -> bool:
+    """Whether the name of a holder says that it is Trimtab."""
+    return holder.endswith(_OURS)
 
 
 def release(lease: Lease) -> Lease:

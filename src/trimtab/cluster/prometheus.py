@@ -148,6 +148,15 @@ class Prometheus:
             if (pod := one.labels.get(labels.pod)) and len(one.times)
         ]
 
+    async def count_series(self) -> Mapping[str, int]:
+        """How many series of usage there are now, by metric; a HistoryError if of memory none."""
+        found = await self._find()
+        counts = {}
+        for metric in (self._names.cpu_metric, self._names.memory_metric):
+            query = promql.count_usage(metric, found.usage)
+            counts[metric] = int(await self._count(query))
+        return counts
+
     def conventions(self) -> Mapping[str, str]:
         """How containers and pods are told, as far as that was found out."""
         if self._found is None:

@@ -167,6 +167,9 @@ def check_certificate(facts: CertificateFacts) -> Iterator[Finding]:
         yield unknown(facts.shown)
         return
     yield from _age(facts.shown, facts.now)
+    if facts.shown.ends_at <= facts.now:
+        # Nobody believes what has ended; who signed it does not matter any more.
+        return
     if isinstance(facts.is_believed, Unseen):
         yield unknown(facts.is_believed)
     elif not facts.is_believed:

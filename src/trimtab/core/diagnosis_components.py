@@ -9,8 +9,6 @@ from typing import Final
 
 from trimtab.core.diagnosis import Finding, Severity, Unseen, format_span, ok, unknown
 
-OUR_HOLDERS: Final = "_trimtab"
-"""What the names of all holders end with that are Trimtab (`cluster.election`)."""
 _AHEAD: Final = timedelta(seconds=5)
 _STATUS_PATIENCE: Final = timedelta(minutes=1)
 """An updater believes the status lease for as long."""
@@ -43,6 +41,8 @@ class HeldLease:
     namespace: str
     name: str
     holder: str = ""
+    is_ours: bool = True
+    """Whether the name of the holder says that it is Trimtab."""
     renewed_at: datetime | None = None
     duration: timedelta = timedelta(seconds=15)
 
@@ -78,6 +78,8 @@ class Installed:
     """The ServiceAccount of its pods."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Those of its pods."""
+    watched: str = ""
+    """The only namespace that it looks at; empty for all."""
 
     @property
     def place(self) -> str:
@@ -130,7 +132,7 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
             "look whether that component runs, and whether it may update leases",
             lease.place,
         )
-    elif not lease.holder.endswith(OUR_HOLDERS):
+    elif not lease.is_ours:
         yield Finding(
             Severity.PROBLEM,
             f"it is held by {lease.holder}, which is not Trimtab; while that lasts ours waits",
@@ -138,7 +140,7 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
             lease.place,
         )
     else:
-        yield ok(f"{lease.place} is held by {lease.holder.removesuffix(OUR_HOLDERS)}")
+        yield ok(f"{lease.place} is held by {lease.holder}")
     if is_fresh and lease.holder:
         yield from _check_holder_clock(lease, now)
 

@@ -46,6 +46,8 @@ class Rights:
     """What it is needed for."""
     missing: tuple[str, ...] | Unseen
     """As `list pods`."""
+    is_optional: bool = False
+    """Whether the rest works without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def check_rights(facts: Iterable[Rights]) -> Iterator[Finding]:
             yield unknown(one.missing, one.holder)
         elif one.missing:
             yield Finding(
-                Severity.PROBLEM,
+                Severity.NOTE if one.is_optional else Severity.PROBLEM,
                 f"may not {', '.join(one.missing)}, which is needed for {one.purpose}",
                 f"bind a role that allows it to {one.holder}; the chart's roles do",
                 one.holder,

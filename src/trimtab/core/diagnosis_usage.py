@@ -24,6 +24,8 @@ class UsageFacts:
     """When each pod was last read."""
     expected: Collection[PodName]
     """Pods that have run for long enough to be read."""
+    problem: str = ""
+    """Why the metrics API does not answer, if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,19 @@ class HistoryFacts:
     """By which labels containers and pods are told."""
     series: Mapping[str, int]
     """How many series of each metric are there."""
+    problem: str = ""
+    """Why nothing can be read there, if nothing can."""
 
 
 def check_usage(facts: UsageFacts) -> Iterator[Finding]:
     """Whether the metrics API tells of all pods, and of now."""
+    if facts.problem:
+        yield Finding(
+            Severity.PROBLEM,
+            f"the metrics API does not answer, so nothing is learned: {facts.problem}",
+            "kubectl get apiservice v1beta1.metrics.k8s.io; install or mend metrics-server",
+        )
+        return
     missing = sorted(set(facts.expected) - set(facts.readings))
     if missing:
         is_blind = len(missing) == len(set(facts.expected))
@@ -69,6 +80,13 @@ def check_history(facts: HistoryFacts | None) -> Iterator[Finding]:
             "Prometheus was not asked; it is needed only by a recommender with "
             "--storage=prometheus",
             "name it: trimtab doctor --prometheus-address=http://...",
+        )
+        return
+    if facts.problem:
+        yield Finding(
+            Severity.PROBLEM,
+            f"the past cannot be read: {facts.problem}",
+            "try the address from where the recommender runs; look at the labels that it is told",
         )
         return
     for metric, count in facts.series.items():

@@ -64,10 +64,15 @@ def to_html(findings: Findings, answer: str = "") -> str:
             *_per_workload([row for row in findings.rows if row.workload]),
         ]
     )
+    return to_page("trimtab backtest", body)
+
+
+def to_page(title: str, body: str, more_style: str = "") -> str:
+    """A page that needs nothing from elsewhere."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>trimtab backtest</title>\n<style>{_style()}</style>\n</head>\n"
+        f"<title>{escape(title)}</title>\n<style>{_style()}{more_style}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 

@@ -143,6 +143,17 @@ app.command(
     """,
 )
 app.command(
+    "trimtab.cli.report:report",
+    name="report",
+    usage="Usage: trimtab report [OPTIONS]",
+    help="""Show what all workloads request, and what they should.
+
+    Workloads without an autoscaler, too: what the recommender would say of each, after a look at
+    the metrics API or from what Prometheus remembers. Nothing is written to the cluster. The exit
+    code is 0, 1 if there is no cluster or no usage, and 2 if the flags make no sense.
+    """,
+)
+app.command(
     "trimtab.cli.demo:demo",
     name="demo",
     help="""Watch the real components at work on a simulated cluster, for a minute.

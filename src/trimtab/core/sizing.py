@@ -18,7 +18,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
-from trimtab.core.pods import Allocation, Container, Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, PodPhase, WorkloadName
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.severity import Severity
 from trimtab.core.shadows import Group
@@ -73,6 +73,7 @@ class ContainerSizing:
     """None where nothing is; what is not in it stays as it is."""
     learned: Learned = field(default_factory=Learned)
     doubt: Doubt | None = None
+    kind: ContainerKind = ContainerKind.REGULAR
 
     def severity_of(self, resource: Resource) -> Severity:
         """How far its request is from what is recommended."""
@@ -225,6 +226,7 @@ def _size_container(
         recommended,
         learned,
         doubt,
+        container.kind,
     )
 
 

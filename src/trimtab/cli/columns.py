@@ -1,0 +1,44 @@
+"""Columns of text as kubectl writes them, which never wrap: names are cut before numbers are."""
+
+import os
+import sys
+from collections.abc import Collection, Sequence
+from shutil import get_terminal_size
+from typing import Final
+
+_GAP: Final = "  "
+_CUT: Final = "…"
+_SHORTEST: Final = 6
+"""No name is cut further: what is left of it would say nothing."""
+NARROW: Final = 80
+
+
+def screen_width() -> int | None:
+    """How much fits on a line of the screen; None where the output goes elsewhere."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        return None
+    return max(get_terminal_size((NARROW, 24)).columns, NARROW)
+
+
+def lay_out(
+    rows: Sequence[Sequence[str]], *, names: Collection[int] = (), width: int | None = None
+) -> list[str]:
+    """A line for each row, not longer than the width if cutting the names can help it."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    spare = width and sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while spare and spare > 0:
+        widest = max(names, key=lambda place: widths[place], default=None)
+        if widest is None or widths[widest] <= _SHORTEST:
+            break
+        widths[widest] -= 1
+        spare -= 1
+    return [
+        _GAP.join(
+            _cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + _CUT

@@ -1,0 +1,81 @@
+"""A report as a page: one file that anybody can open, also offline."""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from trimtab.backtest.html_page import to_page
+from trimtab.cli.amounts import show_large
+from trimtab.cli.report_learning import Report
+from trimtab.cli.report_words import HEADER, list_rows, summarize
+from trimtab.core.resources import BOTH, Resource
+from trimtab.core.severity import Severity, letter
+from trimtab.core.sizing import Totals
+
+_TITLES: Final = {"": "Resource", "NODE": "Part of its node"}
+_NUMBERS: Final = ("PODS", "CHANGE", "NODE")
+_STAR: Final = "A star marks the resource of which a pod takes the larger part of its node."
+_STYLE: Final = """
+th:nth-child(-n+12), td:nth-child(-n+12) { text-align: left; }
+td.number, th.number { text-align: right; }
+.tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }
+.tile { border: 1px solid var(--faint); border-radius: .5rem; padding: .7rem 1.1rem; }
+.tile b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.tile span { color: var(--soft); }
+.good, .ok { color: #2c8f4c; }
+.warning { color: #b5750d; }
+.critical { color: var(--alarm); font-weight: 600; }
+.unknown { color: var(--soft); }
+tr.next td { border-top: 2px solid var(--faint); }
+"""
+
+
+def to_html(report: Report) -> str:
+    """The whole page."""
+    about = f"{len(report.workloads)} workloads, from {report.source}. {_STAR}"
+    body = "\n".join(
+        [
+            "<h1>What is requested, and what should be</h1>",
+            f'<p class="note">{escape(about)}</p>',
+            f'<div class="tiles">{"".join(_tiles(report.totals))}</div>',
+            _table(report),
+            *(f"<p>{escape(line)}</p>" for line in summarize(report)),
+        ]
+    )
+    return to_page("trimtab report", body, _STYLE)
+
+
+def _tiles(totals: Totals) -> Iterator[str]:
+    """The figures that somebody sees who sees no more."""
+    for resource in BOTH:
+        saved = totals.requested[resource] - totals.wanted[resource]
+        what = "saved" if saved >= 0 else "more needed"
+        name = "CPU" if resource is Resource.CPU else "memory"
+        yield _tile(show_large(resource, abs(saved)), f"{name} {what}")
+    if totals.score is not None:
+        yield _tile(f"{totals.score} {letter(totals.score)}", "score, of 100")
+
+
+def _tile(figure: str, meaning: str) -> str:
+    return f'<div class="tile"><b>{escape(figure)}</b><span>{escape(meaning)}</span></div>'
+
+
+def _table(report: Report) -> str:
+    titles = [_TITLES.get(title, title.capitalize()) for title in HEADER]
+    head = "".join(_cell("th", title, name) for title, name in zip(HEADER, titles, strict=True))
+    lines = [_row(row) for row in list_rows(report.workloads, says_all=False)]
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+
+
+def _row(row: list[str]) -> str:
+    cells = "".join(_cell("td", title, text) for title, text in zip(HEADER, row, strict=True))
+    # Where a workload is named, another one begins.
+    return f'<tr class="next">{cells}</tr>' if row[1] else f"<tr>{cells}</tr>"
+
+
+def _cell(tag: str, title: str, text: str) -> str:
+    looks = "number" if title in _NUMBERS else ""
+    if title == "SEVERITY" and text in list(Severity):
+        looks = text
+    shown = escape(text).replace("-&gt;", "&rarr;")
+    return f'<{tag} class="{looks}">{shown}</{tag}>' if looks else f"<{tag}>{shown}</{tag}>"

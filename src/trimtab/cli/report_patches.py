@@ -1,0 +1,185 @@
+"""What a report recommends, as files: kustomize patches, or autoscalers, one for each workload.
+
+Each namespace has a folder. Patches come with a kustomize Component that lists them, so that an
+overlay takes them all with one line; a patch names its target loosely, and hurts nobody whose
+overlay does not have that workload.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, assert_never
+
+import yaml
+
+from trimtab.cli.amounts import write_quantities
+from trimtab.cli.report_flags import PatchKind
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.pods import ContainerKind
+from trimtab.core.sizing import ContainerSizing, WorkloadSizing
+
+_TEMPLATES: Final = {
+    "CronJob": ("batch/v1", ("spec", "jobTemplate", "spec", "template", "spec")),
+    "DaemonSet": ("apps/v1", ("spec", "template", "spec")),
+    "Deployment": ("apps/v1", ("spec", "template", "spec")),
+    "ReplicaSet": ("apps/v1", ("spec", "template", "spec")),
+    "ReplicationController": ("v1", ("spec", "template", "spec")),
+    "StatefulSet": ("apps/v1", ("spec", "template", "spec")),
+}
+"""Where the containers of the kinds stand that kustomize can patch by name and that may change."""
+_JOB: Final = {"Job": "batch/v1"}
+_LIST: Final = "kustomization.yaml"
+_MODE: Final = "Off"
+"""Whoever applies it decides when more than recommending is to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchFile:
+    """A file to be written."""
+
+    path: str
+    """Relative to the folder that was asked for."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patches:
+    """All files, and for people the workloads that have none."""
+
+    files: tuple[PatchFile, ...]
+    left_out: tuple[str, ...]
+
+
+def write_patches(patches: Patches, folder: Path) -> None:
+    """Write all files; an OSError if that cannot be done."""
+    for file in patches.files:
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text, encoding="utf-8")
+
+
+def draft_patches(workloads: Sequence[WorkloadSizing], kind: PatchKind) -> Patches:
+    """The files for all workloads for which something is recommended."""
+    counts = Counter(each.workload for each in workloads)
+    judged = [(each, _why_not(each, kind, counts[each.workload])) for each in workloads]
+    chosen = [each for each, reason in judged if not reason]
+    left_out = [
+        f"{each.workload.namespace}/{each.workload.kind.lower()}/{each.workload.name}: {reason}"
+        for each, reason in judged
+        if reason
+    ]
+    match kind:
+        case PatchKind.KUSTOMIZE:
+            files = [_file(each, _patch(each)) for each in chosen]
+            files += _components(chosen)
+        case PatchKind.VPA:
+            names = Counter(map(_place, chosen))
+            files = [
+                _file(each, _autoscaler(each, is_unique=names[_place(each)] == 1))
+                for each in chosen
+            ]
+        case _:
+            assert_never(kind)
+    return Patches(tuple(files), tuple(left_out))
+
+
+def _why_not(workload: WorkloadSizing, kind: PatchKind, parts: int) -> str:
+    """Why there is no file for a workload, of so many parts; empty if there is one."""
+    name = workload.workload
+    if not any(_resources(workload)):
+        return "nothing is recommended"
+    if kind is PatchKind.VPA:
+        if workload.autoscaler is not None:
+            return f"it has the autoscaler {workload.autoscaler.name}"
+        return "" if _api_version(workload) else "no autoscaler can be for it"
+    if parts > 1:
+        return "its pods are of different sizes"
+    return "" if name.kind in _TEMPLATES else f"kustomize cannot patch a {name.kind}"
+
+
+def _api_version(workload: WorkloadSizing) -> str:
+    kind = workload.workload.kind
+    known = _TEMPLATES.get(kind, (_JOB.get(kind, ""), ()))[0]
+    return known or workload.api_version
+
+
+def _patch(workload: WorkloadSizing) -> dict[str, object]:
+    """A strategic merge patch, which a server-side apply takes as well."""
+    name = workload.workload
+    api_version, path = _TEMPLATES[name.kind]
+    body: dict[str, object] = {
+        place.value: [
+            {"name": container.name, "resources": given}
+            for container, given in _resources(workload)
+            if container.kind is place
+        ]
+        for place in ContainerKind
+        if any(container.kind is place for container, _ in _resources(workload))
+    }
+    for part in reversed(path):
+        body = {part: body}
+    metadata = {"name": name.name, "namespace": name.namespace}
+    return {"apiVersion": api_version, "kind": name.kind, "metadata": metadata, **body}
+
+
+def _resources(
+    workload: WorkloadSizing,
+) -> Iterator[tuple[ContainerSizing, dict[str, dict[str, str]]]]:
+    """By container what its resources should be, as far as they should be anything."""
+    for container in workload.containers:
+        told = container.recommended
+        if told is None:
+            continue
+        requests = write_quantities(told.requests or NO_AMOUNTS)
+        limits = write_quantities(told.limits or NO_AMOUNTS)
+        given = {"requests": requests} | ({"limits": limits} if limits else {})
+        if requests:
+            yield container, given
+
+
+def _components(workloads: Sequence[WorkloadSizing]) -> Iterator[PatchFile]:
+    for namespace in dict.fromkeys(each.workload.namespace for each in workloads):
+        mine = [each for each in workloads if each.workload.namespace == namespace]
+        patches = [
+            {
+                "path": _file_name(each),
+                "target": {"kind": each.workload.kind, "name": each.workload.name},
+            }
+            for each in mine
+        ]
+        component = {
+            "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+            "kind": "Component",
+            "patches": patches,
+        }
+        yield PatchFile(f"{namespace}/{_LIST}", _dump(component))
+
+
+def _autoscaler(workload: WorkloadSizing, *, is_unique: bool) -> dict[str, object]:
+    name = workload.workload
+    own = name.name if is_unique else f"{name.kind.lower()}-{name.name}"
+    target = {"apiVersion": _api_version(workload), "kind": name.kind, "name": name.name}
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": own, "namespace": name.namespace},
+        "spec": {"targetRef": target, "updatePolicy": {"updateMode": _MODE}},
+    }
+
+
+def _place(workload: WorkloadSizing) -> tuple[str, str]:
+    return workload.workload.namespace, workload.workload.name
+
+
+def _file(workload: WorkloadSizing, manifest: Mapping[str, object]) -> PatchFile:
+    path = f"{workload.workload.namespace}/{_file_name(workload)}"
+    return PatchFile(path, _dump(manifest))
+
+
+def _file_name(workload: WorkloadSizing) -> str:
+    return f"{workload.workload.kind.lower()}-{workload.workload.name}.yaml"
+
+
+def _dump(manifest: Mapping[str, object]) -> str:
+    return yaml.safe_dump(dict(manifest), sort_keys=False)

@@ -1,0 +1,153 @@
+"""The words of a report: each container as a row of text, and what it comes to, in sentences."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Final
+
+from trimtab.cli.amounts import TITLES, in_large_units, show_amount, show_large
+from trimtab.cli.flag_types import format_span
+from trimtab.cli.report_learning import Report
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.severity import letter
+from trimtab.core.sizing import ContainerSizing, Doubt, Totals, WorkloadSizing
+
+HEADER: Final = (
+    "NAMESPACE",
+    "WORKLOAD",
+    "AUTOSCALER",
+    "CONTAINER",
+    "PODS",
+    "HISTORY",
+    "",
+    "REQUEST",
+    "LIMIT",
+    "CHANGE",
+    "NODE",
+    "SEVERITY",
+)
+"""All columns, of which a narrow table has but a few."""
+_SUBJECTS: Final = {Resource.CPU: "CPU", Resource.MEMORY: "Memory"}
+_LEAST_SHOWN: Final = 0.005
+"""Smaller changes, in cores or GiB, are shown as none."""
+_DOUBTS: Final = {
+    Doubt.NO_SAMPLES: "no usage is known",
+    Doubt.TOO_FEW_SAMPLES: "there are too few samples",
+    Doubt.SWITCHED_OFF: "the autoscaler's policy is Off",
+}
+
+
+def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterator[list[str]]:
+    """A row for each container and resource; what is as above is left out unless all is said."""
+    blank = [""] * HEADER.index("")
+    for workload in workloads:
+        lead = [
+            workload.workload.namespace,
+            name_workload(workload),
+            "-" if workload.autoscaler is None else workload.autoscaler.name,
+        ]
+        for container in workload.containers:
+            whole = [*lead, container.name, str(container.pods), _show_history(container)]
+            for resource in BOTH:
+                yield [*whole, *_cells(workload, container, resource)]
+                whole = whole if says_all else blank
+            lead = lead if says_all else [""] * len(lead)
+
+
+def _cells(workload: WorkloadSizing, container: ContainerSizing, resource: Resource) -> list[str]:
+    told, current = container.recommended, container.current
+    if told is None:
+        steps = [f"{show_amount(resource, _of(current.requests, resource))} -> ?"]
+        steps += [show_amount(resource, _of(current.limits, resource))]
+    else:
+        steps = [_show_step(current.requests, told.requests, resource)]
+        steps += [_show_step(current.limits, told.limits, resource)]
+    return [
+        TITLES[resource],
+        *steps,
+        _show_change(container, resource),
+        _show_share(workload, resource),
+        container.severity_of(resource).value,
+    ]
+
+
+def _show_step(current: Resources | None, recommended: Resources | None, resource: Resource) -> str:
+    """What is beside what should be; alone where that is the same, or nobody's business."""
+    before = show_amount(resource, _of(current, resource))
+    after = show_amount(resource, _of(recommended, resource))
+    return before if after in (before, "-") else f"{before} -> {after}"
+
+
+def _of(amounts: Resources | None, resource: Resource) -> int | None:
+    return (amounts or NO_AMOUNTS).get(resource)
+
+
+def _show_history(container: ContainerSizing) -> str:
+    learned = container.learned
+    if not learned.samples:
+        return "-"
+    days = learned.span.days
+    # Parts of seconds are of no interest.
+    return f"{days}d" if days else format_span(timedelta(seconds=learned.span.seconds))
+
+
+def summarize(report: Report) -> Iterator[str]:
+    """What it comes to, in sentences."""
+    totals = report.totals
+    for resource in BOTH:
+        yield f"{_SUBJECTS[resource]}: {_sum_up(totals, resource)}"
+    yield from _tell_binding(totals)
+    yield from _tell_doubts(report.workloads)
+    if totals.score is not None:
+        yield f"Score: {totals.score} of 100, {letter(totals.score)}. Learned from {report.source}."
+    yield from (f"Note: {note}." for note in report.notes)
+
+
+def _show_change(container: ContainerSizing, resource: Resource) -> str:
+    """By how many cores or GiB all pods would request more."""
+    if container.recommended is None:
+        return "?"
+    change = in_large_units(resource, container.difference(resource))
+    return f"{change:+.2f}" if abs(change) >= _LEAST_SHOWN else "0"
+
+
+def _show_share(workload: WorkloadSizing, resource: Resource) -> str:
+    """Which part of its node a pod takes; a star marks the resource that binds it."""
+    if resource not in workload.shares:
+        return "-"
+    mark = "*" if resource is workload.binding else ""
+    return f"{100 * workload.shares[resource]:.0f}%{mark}"
+
+
+def name_workload(workload: WorkloadSizing) -> str:
+    """The workload as kubectl takes it."""
+    return f"{workload.workload.kind.lower()}/{workload.workload.name}"
+
+
+def _sum_up(totals: Totals, resource: Resource) -> str:
+    requested, wanted = totals.requested[resource], totals.wanted[resource]
+    change = show_large(resource, abs(wanted - requested))
+    verdict = f"{change} {'saved' if wanted < requested else 'more needed'}"
+    return (
+        f"{show_large(resource, requested)} requested, {show_large(resource, wanted)} recommended: "
+        f"{verdict if wanted != requested else 'as it should be'}."
+    )
+
+
+def _tell_binding(totals: Totals) -> Iterator[str]:
+    before, after = totals.shares(totals.requested), totals.shares(totals.wanted)
+    if not after:
+        return
+    binding = max(after, key=lambda kind: after[kind])
+    shares = ", ".join(
+        f"{kind.value} {100 * before[kind]:.0f}% -> {100 * after[kind]:.0f}%" for kind in after
+    )
+    yield f"Of all nodes: {shares}; {binding.value} binds."
+
+
+def _tell_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
+    doubts = [one.doubt for workload in workloads for one in workload.containers if one.doubt]
+    for doubt, reason in _DOUBTS.items():
+        if count := doubts.count(doubt):
+            containers = "container" if count == 1 else "containers"
+            yield f"Unknown: {count} {containers}, since {reason}."

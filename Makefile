@@ -5,10 +5,11 @@ BIN := .venv/bin
 COUNT ?= 200
 SEED ?= 1
 SEEDS ?= 1
+PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format golden parity crds docs sim cluster cluster-down e2e bench lock
+.PHONY: help demo test check format golden parity crds docs sim cluster cluster-down image e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -46,14 +47,17 @@ cluster: .venv/ready ## a real cluster on loopback with a fake node, until Ctrl-
 cluster-down: .venv/ready ## end the cluster that runs in another shell
 	$(BIN)/python -m rig down
 
+image: .venv/ready ## the image of all components as dist/trimtab-image.tar, without a container engine
+	$(BIN)/python -m rig image dist/trimtab-image.tar
+
 e2e: .venv/ready ## the tests that need a real control plane or the original
 	$(BIN)/pytest -m e2e
 
 bench: .venv/ready ## two hours: measure beside the original, as ratios; fails where one got worse
 	$(BIN)/python -m bench $(BENCH)
 
-lock: .venv/ready ## pin every dependency anew, with hashes
-	$(BIN)/pip install --quiet uv && $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade --extra dev -o requirements-dev.txt pyproject.toml
+lock: .venv/ready ## pin every dependency anew, with hashes: of developers, of the image, of its build
+	$(BIN)/pip install --quiet uv && $(PIN) --upgrade --extra dev -o requirements-dev.txt pyproject.toml && $(PIN) -c requirements-dev.txt -o requirements.txt pyproject.toml && echo hatchling | $(PIN) -c requirements-dev.txt -o requirements-build.txt -
 
 .venv/ready: requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv

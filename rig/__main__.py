@@ -1,4 +1,7 @@
-"""`make cluster`: a cluster to try things on, until Ctrl-C; `make cluster-down` ends it too."""
+"""`make cluster`: a cluster to try things on, until Ctrl-C; `make cluster-down` ends it too.
+
+`make image` packs the image of our components.
+"""
 
 import os
 import signal
@@ -7,12 +10,24 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from rig import building, certificates, controlplane, debian, locks, processes, programs, waiting
+from rig import (
+    building,
+    certificates,
+    component_image,
+    controlplane,
+    debian,
+    locks,
+    processes,
+    programs,
+    progress,
+    waiting,
+)
 
 _EXPECTED: Final = (
     building.BuildError,
     debian.PackageError,
     programs.ProgramError,
+    progress.ProgressError,
     processes.ProcessError,
     certificates.CertificateError,
     controlplane.RequestError,
@@ -22,9 +37,15 @@ _DOWN_SECONDS: Final = 60
 
 
 def main(words: list[str]) -> int:
-    """Run a cluster until told to stop, or stop the one that runs; 1 if that cannot be."""
+    """Run a cluster until told to stop, stop the one that runs, or pack an image; 1 on failure."""
     try:
-        return _end() if words == ["down"] else _run()
+        match words:
+            case ["down"]:
+                return _end()
+            case ["image", archive]:
+                return _pack(Path(archive))
+            case _:
+                return _run()
     except _EXPECTED as error:
         sys.stderr.write(f"rig: {error}\n")
         return 1
@@ -67,6 +88,17 @@ def _end() -> int:
         patience_seconds=_DOWN_SECONDS,
     )
     _say("The cluster has ended.")
+    return 0
+
+
+def _pack(archive: Path) -> int:
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    component_image.build(archive)
+    _say(
+        f"{component_image.NAME} is in {archive}. To bring it to a node:\n\n"
+        f"  ctr --namespace k8s.io images import {archive}\n"
+        f"  kind load image-archive {archive}"
+    )
     return 0
 
 

@@ -6,13 +6,14 @@ that has apt has those of our packages.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from rig import building
+from rig import building, progress
 
 _PROGRAM_FOLDERS: Final = ("usr/bin", "usr/sbin", "bin", "sbin")
 # Else apt under root hands downloads to a user that may not write into our folder.
@@ -47,6 +48,14 @@ def unpack(package: str) -> Path:
     return kept[-1] if kept else _fetch(package)
 
 
+def list_needs(package: str) -> list[str]:
+    """The packages that a package depends on; of alternatives the first, whatever the version."""
+    control = (unpack(package) / "DEBIAN/control").read_text(encoding="utf-8")
+    lines = re.findall(r"^(?:Pre-)?Depends: (.*)$", control, re.MULTILINE)
+    wishes = [wish for line in lines for wish in line.split(",")]
+    return [re.split(r"[\s(:|]", wish.strip(), maxsplit=1)[0] for wish in wishes]
+
+
 def why_not() -> str | None:
     """Why packages cannot be had here, if so."""
     missing = [name for name in ("apt-get", "dpkg-deb") if not shutil.which(name)]
@@ -57,13 +66,14 @@ def _fetch(package: str) -> Path:
     reason = why_not()
     if reason:
         raise PackageError(f"{package} is not at hand: {reason}")
+    progress.say(f"{package}: fetching the package of Debian")
     _cache().mkdir(parents=True, exist_ok=True)
     # Unpacked beside its place and moved there whole, so that two at once do no harm.
     with tempfile.TemporaryDirectory(dir=_cache(), prefix=".fetching-") as name:
         folder = Path(name)
         archive = _download(package, folder)
         unpacked = folder / archive.stem
-        _run(["dpkg-deb", "-x", str(archive), str(unpacked)], folder)
+        _run(["dpkg-deb", "--raw-extract", str(archive), str(unpacked)], folder)
         kept = _cache() / archive.stem
         if not kept.exists():
             unpacked.rename(kept)

@@ -77,6 +77,13 @@ class Node:
             folder /= container_id(pod, container)
         return (folder / file).read_text("ascii").strip()
 
+    def load_image(self, archive: Path) -> None:
+        """Let pods use an image that is in an archive, as there is no registry to pull it from."""
+        ctr = str(debian.find("ctr", _PACKAGES["ctr"]))
+        place = ["--address", str(self.place.socket), "--namespace", "k8s.io"]
+        unpacking = ["images", "import", "--snapshotter", node_settings.SNAPSHOTTER]
+        _run([ctr, *place, *unpacking, str(archive)])
+
 
 def container_id(pod: Json, container: str) -> str:
     """The id of a container that has started."""
@@ -217,9 +224,8 @@ def _start_containerd(node: Node, found: Programs, start: _Start) -> None:
         return subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode == 0
 
     start(found.containerd, [f"--config={node.place.directory / 'containerd.toml'}"], answers)
-    unpacking = ("images", "import", "--snapshotter", node_settings.SNAPSHOTTER)
     for archive in node_images.build(node.place.directory):
-        _run([*ctr, *unpacking, str(archive)])
+        node.load_image(archive)
 
 
 def _start_kubelet(node: Node, found: Programs, start: _Start) -> None:

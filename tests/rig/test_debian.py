@@ -19,6 +19,8 @@ Package: it-package
 Version: 1:2.3~ds1-1+b4
 Architecture: all
 Maintainer: nobody <nobody@example.com>
+Pre-Depends: libit-first
+Depends: libit1 (>= 2:3), python3:any, media-types | mime-support
 Description: holds one program
 """
 # Plays apt-get: keeps its calls, and copies the archive to where it is called.
@@ -93,6 +95,12 @@ def test_nothing_but_the_unpacked_package_stays_in_the_cache(tmp_path: Path) -> 
     kept = debian.unpack("it-package")
 
     assert list((tmp_path / "cache/debian").iterdir()) == [kept]
+
+
+def test_what_a_package_needs_is_told_without_versions_and_with_one_of_alternatives() -> None:
+    needs = debian.list_needs("it-package")
+
+    assert needs == ["libit-first", "libit1", "python3", "media-types"]
 
 
 def test_old_lists_of_packages_are_renewed_in_a_folder_of_our_own(

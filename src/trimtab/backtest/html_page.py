@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from importlib import resources
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from trimtab.backtest.charts import (
 )
 from trimtab.backtest.course import LOWER, REQUEST, UPPER, Course, most_needed
 from trimtab.backtest.demand import CPU, MEMORY, Demand
+from trimtab.backtest.page import to_page
 from trimtab.backtest.runs import Outcome, Run
 from trimtab.backtest.tables import Row, cells, header
 from trimtab.core.buckets import Floats, Ints
@@ -65,20 +65,6 @@ def to_html(findings: Findings, answer: str = "") -> str:
         ]
     )
     return to_page("trimtab backtest", body)
-
-
-def to_page(title: str, body: str, more_style: str = "") -> str:
-    """A page that needs nothing from elsewhere."""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_style()}{more_style}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-def _style() -> str:
-    return resources.files("trimtab.backtest").joinpath("page.css").read_text(encoding="utf-8")
 
 
 def _note(text: str) -> str:

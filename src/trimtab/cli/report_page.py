@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
-from trimtab.backtest.html_page import to_page
+from trimtab.backtest.page import to_page
 from trimtab.cli.amounts import show_large
 from trimtab.cli.report_learning import Report
 from trimtab.cli.report_words import HEADER, list_rows, summarize

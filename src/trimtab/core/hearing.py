@@ -1,0 +1,355 @@
+"""Hearings: all that may keep a pod from being changed, which of it does, and until when.
+
+A plan stops at the first reason to hold a pod. Whoever asks why nothing is done wants to know all
+of them, so here the same questions are asked to the end. What is decided is still the plan's word:
+the outcome comes from there, and its reason is among those that are found.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from trimtab.core import disruption, plan, resizing, urgency
+from trimtab.core.assessment import (
+    CHECKS,
+    EVICTING_MODES,
+    Candidate,
+    Context,
+    Facts,
+    PlanSettings,
+    facts_about,
+    reason_to_idle,
+)
+from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.boost import boosted_containers
+from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
+from trimtab.core.disruption import ReplicaGroup, Standing
+from trimtab.core.holds import HoldReason
+from trimtab.core.known_pods import KnownPods, spans_of
+from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
+from trimtab.core.notes import Note
+from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.resizing import Action
+from trimtab.core.snapshot import ObservedPod, Snapshot
+from trimtab.core.urgency import Change
+
+_INSTANT: Final = timedelta(microseconds=1)
+_END_OF_TIME: Final = datetime.max.replace(tzinfo=UTC)
+
+
+_OF_EVICTIONS: Final = frozenset(
+    {
+        CheckKind.EVICTION,
+        CheckKind.POD_DISRUPTION_BUDGET,
+        CheckKind.EARLIER_EVICTIONS,
+        CheckKind.QUOTA,
+    }
+)
+_OF_ACTS: Final = frozenset(
+    {CheckKind.DIRECTION, CheckKind.SURGE, CheckKind.RESIZE, CheckKind.BUDGET}
+)
+"""What is asked only where something may be done at all."""
+_OF_CHANGES: Final = frozenset(
+    {
+        CheckKind.CHANGE,
+        CheckKind.LIFETIME,
+        CheckKind.REQUIREMENTS,
+        CheckKind.ROLE,
+        CheckKind.COOL_DOWN,
+    }
+)
+"""What is asked only where it is known what should change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """One pod, what is planned for it, and all that was asked about it."""
+
+    pod: Pod
+    workload: WorkloadName | None
+    autoscaler: Autoscaler | None
+    """None of a boosted pod that nobody governs any more."""
+    outcome: Outcome
+    checks: tuple[Check, ...]
+    way: Action | None = None
+    """How it would be changed if all checks passed; None where none is open."""
+    change: Change = field(default_factory=Change)
+    quick_oom: bool = False
+    age: timedelta | None = None
+    """Since it started, or was last resized."""
+    group: ReplicaGroup | None = None
+    recommendation: Sequence[ContainerRecommendation] = ()
+    """Capped for this very pod."""
+    notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    """By container what was done to targets."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """A plan, and all that it was made from."""
+
+    context: Context
+    index: AutoscalerIndex
+    outcomes: Mapping[str, Outcome]
+    """By the uid of the pod."""
+    unknown: frozenset[CheckKind] = frozenset()
+    """What nobody who was asked can know: these never pass."""
+
+
+def view_plan(
+    snapshot: Snapshot,
+    settings: PlanSettings,
+    now: datetime,
+    *,
+    outcomes: Iterable[Outcome] | None = None,
+    unknown: frozenset[CheckKind] = frozenset(),
+) -> PlanView:
+    """A view of the outcomes that were planned, or of a plan that is made now."""
+    live = KnownPods().meet(snapshot)
+    groups = disruption.count_owned(live.owned, snapshot.configured_replicas, snapshot.settling)
+    planned = plan.plan(snapshot, settings, now) if outcomes is None else outcomes
+    return PlanView(
+        Context(snapshot, settings, groups, now),
+        index_by_workload(snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector),
+        {each.pod.uid: each for each in planned},
+        unknown,
+    )
+
+
+def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
+    """All that is asked about a pod; None if nothing is planned for it."""
+    outcome = view.outcomes.get(observed.pod.uid)
+    if outcome is None:
+        return None
+    case = _Case(observed, governor_of(view.index, observed.workload, observed.pod.labels), outcome)
+    hearing = _hear(case, view.context, view)
+    explanation = PodExplanation(
+        observed.pod,
+        observed.workload,
+        case.autoscaler,
+        outcome,
+        tuple(_checks(case, hearing, view)),
+        hearing.way,
+        group=view.context.group_of(observed.pod),
+    )
+    return explanation if hearing.facts is None else _with_facts(explanation, hearing.facts, view)
+
+
+def act_of(outcome: Outcome) -> Act | None:
+    """What is done about the pod, or would be if nobody had said to wait."""
+    return outcome.withheld if isinstance(outcome, Hold) else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One pod of a plan."""
+
+    observed: ObservedPod
+    autoscaler: Autoscaler | None
+    outcome: Outcome
+
+    @property
+    def is_about_boost(self) -> bool:
+        """Whether the plan was only asked if a boost is over."""
+        told = (HoldReason.BOOST_ACTIVE, HoldReason.UNBOOST_DELAYED)
+        if isinstance(self.outcome, Hold) and self.outcome.reason in told:
+            return True
+        return self.autoscaler is None or isinstance(act_of(self.outcome), Unboost)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hearing:
+    """What was found at one moment."""
+
+    reasons: Sequence[HoldReason] = ()
+    asked: frozenset[CheckKind] = frozenset({CheckKind.BOOST, CheckKind.PAUSE})
+    facts: Facts | None = None
+    way: Action | None = None
+
+    def reason_for(self, kind: CheckKind) -> HoldReason | None:
+        """The first reason that answers a question."""
+        return next((reason for reason in self.reasons if KIND_OF[reason] is kind), None)
+
+
+def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> PodExplanation:
+    judgement = facts.judgement
+    return replace(
+        explanation,
+        change=judgement.change,
+        quick_oom=facts.quick_oom,
+        age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
+        recommendation=judgement.recommendation,
+        notes={} if judgement.capped is None else judgement.capped.notes,
+    )
+
+
+def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
+    """All reasons to hold a pod, whatever the plan says."""
+    autoscaler, pod = case.autoscaler, case.observed.pod
+    paused = plan.is_held_back(pod, autoscaler, context)
+    held_back = [HoldReason.PAUSED] if paused else []
+    if autoscaler is None or case.is_about_boost:
+        return _Hearing(held_back)
+    judgement = context.judge(pod, autoscaler)
+    facts = facts_about(pod, autoscaler, case.observed.workload, judgement, context)
+    idle = reason_to_idle(autoscaler, context.settings.gates)
+    asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
+    found = [idle, judgement.distrust, *(check(facts, context) for check in CHECKS)]
+    if judgement.distrust is not None:
+        asked -= _OF_CHANGES
+        found = [each for each in found if each is None or KIND_OF[each] not in _OF_CHANGES]
+    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
+    found.append(standing if isinstance(standing, HoldReason) else None)
+    way: Action | None = None
+    if idle is None and judgement.distrust is None:
+        way, objections = _hear_of_act(case, facts, context, view)
+        found += objections
+        asked |= _OF_ACTS | (_OF_EVICTIONS if way is Action.EVICT else frozenset())
+    reasons = [each for each in (*found, *held_back) if each is not None]
+    return _Hearing(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
+
+
+def _hear_of_act(
+    case: _Case, facts: Facts, context: Context, view: PlanView
+) -> tuple[Action | None, list[HoldReason | None]]:
+    """How a pod would be changed, and what speaks against that."""
+    candidate = _candidate(facts, context)
+    if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
+        return None, [HoldReason.ONLY_SHRINKS]
+    way = plan.decide(candidate, context, disruptable=True)
+    if isinstance(way, HoldReason):
+        return None, [way]
+    act = act_of(case.outcome)
+    if act is not None:
+        # All that follows was spent on it.
+        return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
+    spent = _spent_on_others(case, view)
+    reasons: list[HoldReason | None] = []
+    if _lacks_budget(candidate, context, spent):
+        reasons.append(HoldReason.BUDGET_SPENT)
+    if way is Action.EVICT:
+        reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
+    elif resizing.restarts_containers(candidate.pod):
+        hold = plan.hold_restart(candidate, context, spent)
+        reasons.append(None if hold is None else hold.reason)
+    return way, reasons
+
+
+def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> bool:
+    group = context.group_of(candidate.pod)
+    if group is None or group.configured is None:
+        # There is no budget at all, which is a reason of its own.
+        return False
+    needs_one = plan.decide(candidate, context, disruptable=False) is HoldReason.BUDGET_SPENT
+    return needs_one and not plan.is_disruptable(candidate.owner, context, spent)
+
+
+def _candidate(facts: Facts, context: Context) -> Candidate:
+    """The pod as if nothing but budgets and its node could speak against a change."""
+    pod, autoscaler = facts.pod, facts.autoscaler
+    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
+    return Candidate(
+        pod,
+        autoscaler,
+        change=facts.judgement.change,
+        quick_oom=facts.quick_oom,
+        wanted=context.want(pod, autoscaler, facts.judgement),
+        standing=Standing.OPEN if isinstance(standing, HoldReason) else standing,
+        memory=facts.memory,
+        workload=facts.workload,
+        owner=disruption.owner_of(pod),
+    )
+
+
+def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
+    """What the plan does to siblings of the pod."""
+    spent = plan.Spent()
+    owner, workload = disruption.owner_of(case.observed.pod), case.observed.workload
+    for each in view.outcomes.values():
+        act = act_of(each)
+        if act is None or disruption.owner_of(each.pod) != owner or owner is None:
+            continue
+        is_free = isinstance(act, Unboost) and not resizing.restarts_containers(each.pod)
+        if each.pod.phase is not PodPhase.PENDING and not is_free:
+            spent.disrupted[owner] += 1
+        if isinstance(act, Evict) and workload is not None:
+            spent.evicted[workload] += 1
+        if isinstance(act, Resize) and resizing.restarts_containers(each.pod):
+            spent.restarting.add(owner)
+    return spent
+
+
+def _checks(case: _Case, hearing: _Hearing, view: PlanView) -> Iterator[Check]:
+    outcome = case.outcome
+    told = outcome.reason if isinstance(outcome, Hold) else None
+    decisive = None if told is None else KIND_OF[told]
+    for kind in CheckKind:
+        reason = hearing.reason_for(kind)
+        if kind is decisive:
+            until = _until(case, kind, view) if reason is not None else None
+            until = until or (outcome.until if isinstance(outcome, Hold) else None)
+            yield Check(kind, Verdict.BLOCKED, told, until, is_decisive=True)
+        elif reason is not None:
+            yield Check(kind, Verdict.BLOCKED, reason, _until(case, kind, view))
+        elif kind not in hearing.asked or (kind is CheckKind.BOOST and not _has_boost(case)):
+            yield Check(kind, Verdict.NOT_ASKED)
+        else:
+            yield Check(kind, Verdict.UNKNOWN if kind in view.unknown else Verdict.CLEAR)
+
+
+def _has_boost(case: _Case) -> bool:
+    is_unboost = isinstance(act_of(case.outcome), Unboost)
+    return is_unboost or bool(boosted_containers(case.observed.pod))
+
+
+def _until(case: _Case, kind: CheckKind, view: PlanView) -> datetime | None:
+    """The first moment at which a question is answered well, if time alone can do that."""
+    for moment in _moments(case, view.context):
+        later = replace(view.context, now=moment)
+        if _hear(case, later, view).reason_for(kind) is None:
+            return moment
+    return None
+
+
+def _moments(case: _Case, context: Context) -> list[datetime]:
+    """All moments to come at which an answer may change although nothing happens."""
+    pod, autoscaler = case.observed.pod, case.autoscaler
+    if autoscaler is None:
+        return []
+    facts = facts_about(
+        pod, autoscaler, case.observed.workload, context.judge(pod, autoscaler), context
+    )
+    ends = [
+        *(_later(begin, span) for begin, span in _spans(facts, context)),
+        *_ends_of_retries(facts, context),
+    ]
+    # Some spans are over only after their last moment.
+    moments = {_later(end, extra) for end in ends if end for extra in (timedelta(), _INSTANT)}
+    return sorted(each for each in moments if each is not None and each > context.now)
+
+
+def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta]]:
+    settings, memory = context.settings, facts.memory
+    yield from spans_of(facts.pod, facts.autoscaler, memory, settings)
+    if (since := memory.resize.resize_since) is not None:
+        yield since, settings.evict_after_deferred
+        yield since, resizing.IN_PROGRESS_FOR
+        yield since, settings.infeasible_retry_after
+    if (refused := memory.resize.infeasible) is not None:
+        yield refused.at, settings.infeasible_retry_after
+    owner = disruption.owner_of(facts.pod)
+    if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
+        yield restarted, resizing.RESTART_GAP
+
+
+def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:
+    yield facts.memory.eviction.not_before
+    if facts.workload is not None:
+        record = context.snapshot.convergence.get(facts.workload)
+        yield None if record is None else record.not_before
+
+
+def _later(moment: datetime, span: timedelta) -> datetime | None:
+    return moment + span if span <= _END_OF_TIME - moment else None

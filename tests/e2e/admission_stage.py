@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,20 @@ def admission_controller(kubeconfig: Path, folder: Path, *flags: str) -> Iterato
     with components.running("admission-controller", kubeconfig, folder, *given, *flags) as run:
         run.wait_until("/readyz", lambda answer: answer[0] == 200)
         yield Webhook(run, port, authority.certificate)
+
+
+def age_keys(plane: ControlPlane, secret: str, part: str, span: timedelta) -> None:
+    """Let what the keyring in a Secret holds have been made long ago."""
+    _, body = plane.request("GET", secret)
+    data = json.loads(body)["data"]
+    record = json.loads(base64.b64decode(data["keyring.json"]))
+    aged = [record["shown"]] if part == "shown" else record["authorities"]
+    for each in aged:
+        each["madeAt"] = (datetime.fromisoformat(each["madeAt"]) - span).isoformat()
+    text = base64.b64encode(json.dumps(record).encode()).decode()
+    patch = json.dumps({"data": {"keyring.json": text}}).encode()
+    status, body = plane.request("PATCH", secret, patch, MERGE_PATCH)
+    assert status == 200, body
 
 
 class Stage:

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import pytest
 from e2e import components
+from e2e.admission_stage import age_keys
 from e2e.components import SLOW_SECONDS, Run
 from tls_makers import Pair, a_pair, an_authority
 
@@ -125,16 +126,7 @@ class Scene:
 
     def age_keys(self, part: str, span: timedelta) -> None:
         """Let what the keyring holds have been made long ago."""
-        _, body = self.plane.request("GET", self.secret)
-        data = json.loads(body)["data"]
-        record = json.loads(base64.b64decode(data["keyring.json"]))
-        aged = [record["shown"]] if part == "shown" else record["authorities"]
-        for each in aged:
-            each["madeAt"] = (datetime.fromisoformat(each["madeAt"]) - span).isoformat()
-        text = base64.b64encode(json.dumps(record).encode()).decode()
-        patch = json.dumps({"data": {"keyring.json": text}}).encode()
-        status, body = self.plane.request("PATCH", self.secret, patch, MERGE_PATCH)
-        assert status == 200, body
+        age_keys(self.plane, self.secret, part, span)
 
     def renewed_at(self) -> str:
         """When the status lease was last renewed; nothing if there is none."""

@@ -1,0 +1,131 @@
+"""Accounts that may do exactly what the chart's lists of rules say, and what they did with it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import yaml
+from e2e.components import ROOT, Json
+
+from rig.audit import Request
+from rig.controlplane import ControlPlane
+
+RULES = ROOT / "charts/trimtab/files/rbac"
+COMPONENTS = ("recommender", "updater", "admission-controller", "roles")
+_RBAC = "rbac.authorization.k8s.io"
+_SCALE = "*/scale"
+_REVIEWS = "selfsubjectaccessreviews"
+
+
+def rules_of(*files: str) -> list[Json]:
+    """The rules of the lists with those names; a list that there is not has none."""
+    paths = [RULES / f"{name}.yaml" for name in files]
+    read = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    return [rule for rules in read for rule in rules]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One verb that an account was given for one resource."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str
+    """Empty for objects of any name."""
+    namespace: str
+    """Empty for all of them."""
+
+    def covers(self, request: Request) -> bool:
+        return (
+            self.verb == request.verb
+            and self.group in ("*", request.group)
+            and self._means(request.resource)
+            and self.name in ("", request.name)
+            and self.namespace in ("", request.namespace)
+        )
+
+    def _means(self, resource: str) -> bool:
+        return resource.endswith("/scale") if self.resource == _SCALE else resource == self.resource
+
+
+def grants(rules: Iterable[Json], namespace: str = "") -> Iterator[Grant]:
+    """Everything that the rules allow, one by one."""
+    for rule in rules:
+        names = rule.get("resourceNames", [""])
+        for verb, group, resource, name in product(
+            rule["verbs"], rule["apiGroups"], rule["resources"], names
+        ):
+            yield Grant(verb, group, resource, name, namespace)
+
+
+class Account:
+    """A ServiceAccount, what it was granted, and what it asked for."""
+
+    def __init__(self, plane: ControlPlane, namespace: str, name: str) -> None:
+        self.plane = plane
+        self.namespace = namespace
+        self.name = name
+        self.grants: list[Grant] = []
+        self._roles: list[str] = []
+        manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        self._accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        plane.create(self._accounts, manifest)
+
+    def allow_everywhere(self, rules: list[Json]) -> None:
+        """Let it do that in all namespaces, and to what is in none."""
+        name = f"{self.namespace}-{self.name}"
+        self._roles += [f"clusterrolebindings/{name}", f"clusterroles/{name}"]
+        self._bind("Cluster", name, "", rules)
+
+    def allow_in(self, namespace: str, rules: list[Json]) -> None:
+        """Let it do that in a namespace."""
+        self._bind("", self.name, namespace, rules)
+
+    def write_kubeconfig(self, folder: Path) -> Path:
+        """A kubeconfig with a token of it."""
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        given = self.plane.create(f"{self._accounts}/{self.name}/token", asked)
+        document = json.loads(self.plane.kubeconfig.read_text(encoding="utf-8"))
+        document["users"][0]["user"] = {"token": given["status"]["token"]}
+        path = folder / f"{self.name}.kubeconfig"
+        path.write_text(json.dumps(document), encoding="utf-8")
+        return path
+
+    def requests(self) -> list[Request]:
+        """All that it asked for so far, but for what everybody may: discovery, and about itself."""
+        user = f"system:serviceaccount:{self.namespace}:{self.name}"
+        asked = self.plane.audited(user)
+        return [one for one in asked if one.resource and one.resource != _REVIEWS]
+
+    def refused(self) -> list[Request]:
+        """What it asked for and was not allowed to do."""
+        return [one for one in self.requests() if not one.is_allowed]
+
+    def unused(self) -> list[Grant]:
+        """What it was granted and has not used."""
+        asked = set(self.requests())
+        return [grant for grant in self.grants if not any(map(grant.covers, asked))]
+
+    def leave(self) -> None:
+        """Take away what does not go with its namespace."""
+        for role in self._roles:
+            self.plane.request("DELETE", f"/apis/{_RBAC}/v1/{role}")
+
+    def _bind(self, prefix: str, name: str, namespace: str, rules: list[Json]) -> None:
+        self.grants += grants(rules, namespace)
+        place = f"/apis/{_RBAC}/v1" + (f"/namespaces/{namespace}" if namespace else "")
+        metadata = {"name": name}
+        role = {"apiVersion": f"{_RBAC}/v1", "kind": f"{prefix}Role", "metadata": metadata}
+        self.plane.create(f"{place}/{prefix.lower()}roles", {**role, "rules": rules})
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
+        binding = {
+            "apiVersion": f"{_RBAC}/v1",
+            "kind": f"{prefix}RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": name},
+            "subjects": [subject],
+        }
+        self.plane.create(f"{place}/{prefix.lower()}rolebindings", binding)

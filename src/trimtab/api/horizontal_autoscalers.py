@@ -1,13 +1,13 @@
 """HorizontalPodAutoscalers: which workload they scale, and on the use of which resources."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata
-from trimtab.core.diagnosis_bounds import Horizontal
+from trimtab.core.autoscalers import Held
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.resources import BOTH, Resource
 
 
@@ -16,13 +16,9 @@ class _Target(Wire, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class _Aim(Wire, frozen=True, kw_only=True):
-    type: str | None = None
-
-
 class _Source(Wire, frozen=True, kw_only=True):
     name: str | None = None
-    target: _Aim | None = None
+    container: str | None = None
 
 
 class _Metric(Wire, frozen=True, kw_only=True):
@@ -48,17 +44,18 @@ def decode_horizontal(data: bytes) -> Horizontal:
     source = decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _Spec()
     target = spec.scale_target_ref or _Target()
+    metrics = spec.metrics or ()
+    of_pods = [metric.resource for metric in metrics]
+    of_containers = [metric.container_resource for metric in metrics]
     return Horizontal(
         metadata.namespace or "",
         metadata.name or "",
         target.kind or "",
         target.name or "",
-        frozenset(_resources(spec.metrics or ())),
+        frozenset(Resource(each.name) for each in of_pods if each and each.name in BOTH),
+        frozenset(
+            Held(Resource(each.name), each.container or "")
+            for each in of_containers
+            if each and each.name in BOTH
+        ),
     )
-
-
-def _resources(metrics: tuple[_Metric, ...]) -> Iterator[Resource]:
-    for metric in metrics:
-        for source in (metric.resource, metric.container_resource):
-            if source is not None and source.name in BOTH:
-                yield Resource(source.name)

@@ -42,7 +42,9 @@ def recommended_for_pod(
     if autoscaler.mode is UpdateMode.OFF or autoscaler.recommendation is None:
         return {}
     if capped is None:
-        capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+        capped = cap_for_pod(
+            autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, autoscaler.held
+        )
     item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     default = None if item is None else item.default
     found = {entry.container_name: entry for entry in reversed(capped.recommendations)}

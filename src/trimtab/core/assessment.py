@@ -121,6 +121,8 @@ class Judgement:
     meets_requirements: bool = True
     is_possible: bool = True
     """Whether the API server would take such amounts."""
+    holds_change: bool = False
+    """Whether it would want more, were it not for a horizontal autoscaler."""
     wanted: Wanted | None = None
     """What the containers shall have; None until somebody asks."""
 
@@ -328,7 +330,9 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
     limit_ranges = context.limit_ranges_of(pod)
     if (doubt := distrust(pod, autoscaler)) is not None:
         return Judgement(autoscaler, limit_ranges, doubt)
-    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+    capped = cap_for_pod(
+        autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, autoscaler.held
+    )
     scaled = _scaled_containers(pod, autoscaler)
     if pod.envelope is not None:
         scaled -= _misfits(pod, autoscaler, capped, limit_ranges)
@@ -347,7 +351,14 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
         is_possible=all(
             amount >= 0 for entry in recommendation for amount in entry.target.values()
         ),
+        holds_change=bool(autoscaler.held) and _would_change(pod, autoscaler, limit_ranges),
     )
+
+
+def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
+    """Whether the pod is off what is recommended, were nothing of that held."""
+    all_of_it = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges)
+    return urgency.measure_change(pod, all_of_it.recommendations).relative_difference > 0
 
 
 def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Context) -> Wanted:
@@ -392,12 +403,15 @@ def _amounts_are_possible(facts: Facts, _: Context) -> HoldReason | None:
 
 
 def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
-    return urgency.reason_to_wait(
+    reason = urgency.reason_to_wait(
         facts.judgement.change,
         quick_oom=facts.quick_oom,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
     )
+    if reason is HoldReason.INSIDE_BOUNDS and facts.judgement.holds_change:
+        return HoldReason.SCALED_HORIZONTALLY
+    return reason
 
 
 def _grows_if_it_must(facts: Facts, _: Context) -> HoldReason | None:

@@ -129,6 +129,13 @@ class Condition:
     last_transition_time: datetime | None = None
 
 
+class Held(NamedTuple):
+    """A resource that is recommended and not applied, of one container or of all (`*`)."""
+
+    resource: Resource
+    container_name: str = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class Autoscaler:
     """One VerticalPodAutoscaler object."""
@@ -154,6 +161,8 @@ class Autoscaler:
     conditions: tuple[Condition, ...] = ()
     observed_generation: int | None = None
     """The generation that the status is about, if it says so."""
+    held: frozenset[Held] = frozenset()
+    """What is left to horizontal autoscalers; no part of the object, found by who applies it."""
 
     @property
     def identity(self) -> AutoscalerName:
@@ -188,6 +197,12 @@ def scales(policies: tuple[ContainerPolicy, ...], container_name: str) -> bool:
     """Whether the container is to be scaled at all."""
     policy = policy_for(policies, container_name)
     return policy is None or policy.mode is not ContainerMode.OFF
+
+
+def holds(autoscaler: Autoscaler, container_name: str, resource: Resource) -> bool:
+    """Whether the resource of the container is not to be changed, whatever is recommended."""
+    held = autoscaler.held
+    return bool(held) and (Held(resource) in held or Held(resource, container_name) in held)
 
 
 def effective_boost(autoscaler: Autoscaler, container_name: str) -> CpuBoost | None:

@@ -8,6 +8,7 @@ from typing import Final
 from trimtab.core.autoscalers import ContainerMode, UpdateMode, policy_for
 from trimtab.core.diagnosis import Finding, Severity
 from trimtab.core.diagnosis_autoscalers import Governed
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.pods import Allocation, PodPhase
 from trimtab.core.quantities import format_amount
@@ -15,18 +16,6 @@ from trimtab.core.quotas import Claim, Quota, growth
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _LIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)
-
-
-@dataclass(frozen=True, slots=True)
-class Horizontal:
-    """A HorizontalPodAutoscaler, as far as it scales on CPU or memory."""
-
-    namespace: str
-    name: str
-    target_kind: str
-    target_name: str
-    resources: frozenset[Resource] = frozenset()
-    """On whose utilization it scales."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ def _shared(one: Governed, other: Horizontal) -> list[Resource]:
     own = target and (one.autoscaler.namespace, target.kind, target.name)
     if own != (other.namespace, other.target_kind, other.target_name):
         return []
-    return [resource for resource in BOTH if resource in other.resources & _controlled(one)]
+    return [resource for resource in BOTH if resource in other.all_resources & _controlled(one)]
 
 
 def _controlled(one: Governed) -> frozenset[Resource]:

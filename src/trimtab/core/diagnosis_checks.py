@@ -20,7 +20,7 @@ from trimtab.core.diagnosis_autoscalers import (
     check_recommendations,
     check_targets,
 )
-from trimtab.core.diagnosis_bounds import Bounds, Horizontal, check_bounds, check_horizontal
+from trimtab.core.diagnosis_bounds import Bounds, check_bounds, check_horizontal
 from trimtab.core.diagnosis_components import (
     Installed,
     LeaseFacts,
@@ -39,6 +39,7 @@ from trimtab.core.diagnosis_server import (
     check_server,
 )
 from trimtab.core.diagnosis_usage import HistoryFacts, UsageFacts, check_history, check_usage
+from trimtab.core.horizontal import Horizontal
 
 
 class Topic(StrEnum):

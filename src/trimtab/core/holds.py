@@ -22,6 +22,8 @@ class HoldReason(StrEnum):
     # What the change is worth.
     INSIDE_BOUNDS = "InsideBounds"
     """The pod has what is recommended, within the bounds."""
+    SCALED_HORIZONTALLY = "ScaledHorizontally"
+    """All that would change is left to a HorizontalPodAutoscaler that scales on it."""
     CHANGE_TOO_SMALL = "ChangeTooSmall"
     TOO_YOUNG = "TooYoung"
     """Inside its bounds, and it started or was changed too short a time ago."""

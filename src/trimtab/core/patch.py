@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
-from trimtab.core.autoscalers import Autoscaler, effective_boost
+from trimtab.core.autoscalers import Autoscaler, effective_boost, holds
 from trimtab.core.boost import annotation_name, boost_cpu, format_original, parse_original
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
@@ -178,6 +178,8 @@ class _Door:
     def _boost(self, wish: _Wish, most: int | None) -> _Wish:
         """The wish with the boost that the container gets, if any, also in mode Off (D5)."""
         container = wish.container
+        if holds(self.autoscaler, container.name, Resource.CPU):
+            return wish
         boost = effective_boost(self.autoscaler, container.name)
         boosted = boost and boost_cpu(
             wish.own,

@@ -14,6 +14,7 @@ from trimtab.core.autoscalers import (
     ContainerPolicy,
     ContainerRecommendation,
     ControlledValues,
+    Held,
     policy_for,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
@@ -40,10 +41,12 @@ def cap_for_pod(
     pod: Pod,
     policies: tuple[ContainerPolicy, ...] = (),
     limit_ranges: Sequence[LimitRangeItem] = (),
+    held: frozenset[Held] = frozenset(),
 ) -> Capped:
     """The recommendation for the containers of the pod, inside policies and limit ranges.
 
-    Without a recommendation there is nothing to cap, whatever policies and limit ranges say.
+    Without a recommendation there is nothing to cap, whatever policies and limit ranges say, and
+    what is held is not in it.
     """
     if recommendations is None:
         return Capped()
@@ -53,7 +56,11 @@ def cap_for_pod(
     capped = []
     notes: dict[str, tuple[Note, ...]] = {}
     sound = [_without_negatives(recommendation) for recommendation in recommendations]
-    for recommendation in fit_pod(sound, pod, pod_item):
+    if held:
+        sound = [_without_held(recommendation, held) for recommendation in sound]
+    for fitted in fit_pod(sound, pod, pod_item):
+        # What a container has now may stand in for a recommendation that there is not.
+        recommendation = _without_held(fitted, held) if held else fitted
         container = containers.get(recommendation.container_name)
         if container is not None:
             policy = policy_for(policies, container.name) or _NO_POLICY
@@ -80,6 +87,31 @@ def _without_negatives(recommendation: ContainerRecommendation) -> ContainerReco
         target=without_negatives(recommendation.target),
         lower_bound=None if lower is None else without_negatives(lower),
         upper_bound=None if upper is None else without_negatives(upper),
+    )
+
+
+def _without_held(
+    recommendation: ContainerRecommendation, held: frozenset[Held]
+) -> ContainerRecommendation:
+    """The recommendation without amounts that are nobody's to apply."""
+    name, lower, upper = (
+        recommendation.container_name,
+        recommendation.lower_bound,
+        recommendation.upper_bound,
+    )
+
+    def strip(amounts: Resources) -> Resources:
+        return {
+            kind: amount
+            for kind, amount in amounts.items()
+            if Held(kind) not in held and Held(kind, name) not in held
+        }
+
+    return replace(
+        recommendation,
+        target=strip(recommendation.target),
+        lower_bound=None if lower is None else strip(lower),
+        upper_bound=None if upper is None else strip(upper),
     )
 
 

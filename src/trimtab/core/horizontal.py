@@ -1,0 +1,134 @@
+"""HorizontalPodAutoscalers beside ours: which resources of which workload they scale on.
+
+Who adds pods when requests are used up, and who moves the requests, chase each other: a smaller
+request is a higher utilization, which is more pods, which use less each. So a resource of a
+workload that is scaled horizontally on it is held: recommended as ever, and applied by nobody.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    ContainerRecommendation,
+    Held,
+    UpdateMode,
+)
+from trimtab.core.pods import WorkloadName
+from trimtab.core.resources import BOTH, Resource
+
+_KEPT: Final = 4096
+"""So many marked autoscalers are remembered; of more, some would be marked anew each time."""
+
+
+class HpaConflict(StrEnum):
+    """What is done where a horizontal autoscaler scales on a resource that one of ours applies."""
+
+    HOLD = "hold"
+    """The resource is applied no longer, and a condition says so."""
+    WARN = "warn"
+    """A condition says so, and nothing else is done."""
+    IGNORE = "ignore"
+    """Horizontal autoscalers are not looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Horizontal:
+    """A HorizontalPodAutoscaler, as far as it scales on CPU or memory."""
+
+    namespace: str
+    name: str
+    target_kind: str
+    target_name: str
+    resources: frozenset[Resource] = frozenset()
+    """On whose use by whole pods it scales."""
+    container_resources: frozenset[Held] = frozenset()
+    """On whose use by single containers it scales."""
+
+    @property
+    def target(self) -> WorkloadName:
+        """The workload that it scales."""
+        return WorkloadName(self.namespace, self.target_kind, self.target_name)
+
+    @property
+    def claims(self) -> frozenset[Held]:
+        """The resources, and of which containers, that follow from how many pods there are."""
+        return self.container_resources | {Held(each) for each in self.resources}
+
+    @property
+    def all_resources(self) -> frozenset[Resource]:
+        """The same, of whichever containers."""
+        return frozenset(claim.resource for claim in self.claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One resource of an autoscaler's containers that a horizontal autoscaler scales on."""
+
+    horizontal: str
+    """Its name."""
+    resource: Resource
+    containers: tuple[str, ...] = ()
+    """Only of these; of all if there are none."""
+
+
+def find_claims(
+    autoscaler: Autoscaler,
+    recommendation: Sequence[ContainerRecommendation],
+    horizontals: Iterable[Horizontal],
+) -> tuple[Claim, ...]:
+    """What of the recommendation belongs to horizontal autoscalers of the same workload.
+
+    An autoscaler that only recommends is in nobody's way.
+    """
+    if autoscaler.mode is UpdateMode.OFF and not autoscaler.boosts:
+        return ()
+    named = sorted(horizontals, key=lambda each: each.name)
+    return tuple(claim for each in named for claim in _claims_of(each, recommendation))
+
+
+def _claims_of(
+    horizontal: Horizontal, recommendation: Sequence[ContainerRecommendation]
+) -> Iterator[Claim]:
+    claims = horizontal.claims
+    for resource in BOTH:
+        known = [each.container_name for each in recommendation if resource in each.target]
+        if not known:
+            continue
+        if Held(resource) in claims:
+            yield Claim(horizontal.name, resource)
+        elif only := tuple(name for name in known if Held(resource, name) in claims):
+            yield Claim(horizontal.name, resource, only)
+
+
+class Marking:
+    """Marks autoscalers with what of them is held, given the horizontal ones of a workload.
+
+    While nothing changes the marked one is the very same, so that what follows from it stands.
+    """
+
+    def __init__(self, find: Callable[[WorkloadName], Iterable[Horizontal]]) -> None:
+        self._find = find
+        self._marked: OrderedDict[AutoscalerName, tuple[Autoscaler, Autoscaler]] = OrderedDict()
+        """Each as it was given, and marked."""
+
+    def mark(self, autoscaler: Autoscaler) -> Autoscaler:
+        """The autoscaler that knows what of it is held: itself, where nothing is."""
+        target, name = autoscaler.target, autoscaler.identity
+        if target is None:
+            return autoscaler
+        found = self._find(WorkloadName(autoscaler.namespace, target.kind, target.name))
+        held = frozenset[Held]().union(*(each.claims for each in found))
+        if not held:
+            return autoscaler
+        known = self._marked.get(name)
+        if known is None or known[0] is not autoscaler or known[1].held != held:
+            known = self._marked[name] = autoscaler, replace(autoscaler, held=held)
+            if len(self._marked) > _KEPT:
+                self._marked.popitem(last=False)
+        self._marked.move_to_end(name)
+        return known[1]

@@ -27,8 +27,18 @@ class _ResourceList(Wire, frozen=True, kw_only=True):
     resources: tuple[_Resource, ...] | None = None
 
 
+class _ServerVersion(Wire, frozen=True, kw_only=True):
+    git_version: str | None = None
+
+
+_SERVER_VERSION: Final = msgspec.json.Decoder(_ServerVersion)
 _GROUP: Final = msgspec.json.Decoder(_Group)
 _RESOURCE_LIST: Final = msgspec.json.Decoder(_ResourceList)
+
+
+def decode_git_version(data: bytes) -> str:
+    """The version of the server in the JSON that it tells of itself."""
+    return decode(_SERVER_VERSION, data).git_version or ""
 
 
 def decode_versions(data: bytes) -> tuple[str, ...]:

@@ -154,6 +154,18 @@ app.command(
     """,
 )
 app.command(
+    "trimtab.cli.doctor:doctor",
+    name="doctor",
+    usage="Usage: trimtab doctor [OPTIONS]",
+    help="""Find out what is wrong with a cluster, what that means, and what helps.
+
+    Looks at the API server, rights, CRDs, components, leases, the webhook and its certificate, the
+    metrics API, Prometheus, and at all autoscalers. Nothing is changed. The exit code is 0 if
+    nothing is worse than a note, 3 if there are problems (with --strict: or warnings, or something
+    that nobody could look at), 1 if there is no cluster, and 2 if the flags make no sense.
+    """,
+)
+app.command(
     "trimtab.cli.demo:demo",
     name="demo",
     help="""Watch the real components at work on a simulated cluster, for a minute.

@@ -1,21 +1,31 @@
 """Checks of autoscalers: whose pods they are for, who else scales them, and what they recommend."""
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.autoscalers import Autoscaler, Condition
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.conditions import ConditionType, Unsupported, UnsupportedReason
 from trimtab.core.diagnosis import Finding, Severity, format_span
-from trimtab.core.matching import Conflict
-from trimtab.core.pods import Pod
+from trimtab.core.matching import (
+    Conflict,
+    ObservedAutoscaler,
+    acts_on_running_pods,
+    find_conflicts,
+    index_by_workload,
+    match_autoscalers,
+)
+from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.selectors import Selector
+from trimtab.core.targets import select_pods
 from trimtab.core.update_conditions import UpdateConditionType
+from trimtab.core.workloads import Workload
 
 _PATIENCE: Final = timedelta(minutes=5)
 """So long a new autoscaler may be without a recommendation."""
 _TRUE: Final = "True"
-_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,60 @@ class AutoscalerFacts:
     conflicts: Sequence[Conflict] = ()
     unreadable: Sequence[str] = ()
     """Autoscalers that cannot be read, with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighted:
+    """An autoscaler, and what was found under the name of its target."""
+
+    autoscaler: Autoscaler
+    workload: Workload | None = None
+    topmost: WorkloadName | None = None
+    """What owns that in the end."""
+
+
+def gather(
+    sighted: Sequence[Sighted],
+    pods: Sequence[tuple[Pod, WorkloadName | None]],
+    now: datetime,
+    unreadable: Sequence[str] = (),
+) -> AutoscalerFacts:
+    """The facts about autoscalers, given each pod with its topmost workload."""
+    verdicts = {
+        one.autoscaler.identity: select_pods(one.autoscaler, one.workload, one.topmost)
+        for one in sighted
+    }
+    observed = [
+        ObservedAutoscaler(one.autoscaler, one.workload.selector)
+        for one in sighted
+        if one.workload and isinstance(verdicts[one.autoscaler.identity], Selector)
+    ]
+    index = index_by_workload(observed)
+    matches = [(pod, match_autoscalers(index, workload, pod.labels)) for pod, workload in pods]
+    members: defaultdict[AutoscalerName, list[Pod]] = defaultdict(list)
+    for pod, matching in matches:
+        for each in matching:
+            members[each.autoscaler.identity].append(pod)
+    governed = [_govern(one, verdicts, members) for one in sighted]
+    conflicts = find_conflicts((matching for _, matching in matches), acts_on_running_pods)
+    return AutoscalerFacts(
+        now, sorted(governed, key=lambda one: one.place), conflicts, tuple(unreadable)
+    )
+
+
+def _govern(
+    one: Sighted,
+    verdicts: Mapping[AutoscalerName, Selector | Unsupported],
+    members: Mapping[AutoscalerName, Sequence[Pod]],
+) -> Governed:
+    name = one.autoscaler.identity
+    verdict = verdicts[name]
+    return Governed(
+        one.autoscaler,
+        verdict if isinstance(verdict, Unsupported) else None,
+        tuple(members.get(name, ())),
+        one.workload.replicas if one.workload else None,
+    )
 
 
 def check_conflicts(facts: AutoscalerFacts) -> Iterator[Finding]:

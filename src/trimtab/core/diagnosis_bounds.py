@@ -59,10 +59,11 @@ def _tell_shared(one: Governed, other: Horizontal, shared: list[Resource]) -> Fi
     names = " and ".join(shared)
     text = (
         f"the HorizontalPodAutoscaler {other.name} scales {other.target_kind} {other.target_name} "
-        f"on its use of {names}, which this autoscaler changes as well: each undoes the other"
+        f"on its use of {names}, which this autoscaler is for as well: with --hpa-conflict=hold "
+        "it is recommended and not applied, else each undoes what the other does"
     )
     if one.autoscaler.mode is UpdateMode.OFF:
-        text = f"{text.rpartition(',')[0]}; this one only recommends"
+        text = f"{text.partition(', which')[0]}; this autoscaler only recommends"
         return Finding(Severity.NOTE, text, subject=one.place)
     remedy = (
         "set controlledResources of the autoscaler to the other resource, or scale "

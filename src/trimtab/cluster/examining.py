@@ -1,0 +1,274 @@
+"""One look at a cluster for a diagnosis: each fact by itself, in its time, whatever else fails.
+
+What facts mean is for `core.diagnosis` to say; a fact that cannot be had is one, too (`Unseen`).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Final, TypeVar
+
+from trimtab.api import crds
+from trimtab.api.access_reviews import decode_access_review
+from trimtab.api.certificates import read_bundle, read_certificate
+from trimtab.api.component_deployments import decode_component, with_pod
+from trimtab.api.crd_comparison import compare_definition, name_of
+from trimtab.api.decoding import DecodeError
+from trimtab.api.discovery import decode_git_version, decode_resource_names
+from trimtab.api.endpoint_slices import decode_ready_addresses
+from trimtab.api.horizontal_autoscalers import decode_horizontal
+from trimtab.api.leases import Lease, decode_lease
+from trimtab.api.lists import decode_list
+from trimtab.api.mutators import decode_mutators, order_mutators
+from trimtab.api.subject_reviews import Question, encode_question
+from trimtab.cluster import paths
+from trimtab.cluster.client import Client
+from trimtab.cluster.election import is_ours
+from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, NotFoundError
+from trimtab.cluster.ports import Clock
+from trimtab.cluster.trust import trust_anyone
+from trimtab.cluster.usage import MetricsApi
+from trimtab.core.diagnosis import Unseen
+from trimtab.core.diagnosis_admission import CertificateFacts, Mutator
+from trimtab.core.diagnosis_components import LEASES, STATUS_LEASE, HeldLease, Installed
+from trimtab.core.diagnosis_server import ClockFacts, Definition, ServerFacts
+from trimtab.core.diagnosis_usage import PodName, UsageFacts
+from trimtab.core.horizontal import Horizontal
+from trimtab.core.registration import ServiceAddress
+
+_T = TypeVar("_T")
+
+_VERSION: Final = "/version"
+_DEFINITIONS: Final = paths.collection("apiextensions.k8s.io/v1", "customresourcedefinitions")
+_MUTATORS: Final = paths.collection(
+    "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
+)
+_REVIEWS: Final = "authorization.k8s.io/v1"
+_BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
+_PAGE: Final = "500"
+_MOST_QUESTIONS: Final = 8
+"""So many are asked at once."""
+_HALF_A_SECOND: Final = timedelta(milliseconds=500)
+_GREETING_SECONDS: Final = 3
+_BIND: Final = "bind the chart's role for doctor to yourself, or ask somebody who may"
+
+
+async def attempt(fetch: Awaitable[_T], what: str, patience: timedelta) -> _T | Unseen:
+    """What is fetched, or why it could not be had within its time."""
+    try:
+        async with asyncio.timeout(patience.total_seconds()):
+            return await fetch
+    except TimeoutError:
+        return Unseen(f"{what}: no answer within {patience.total_seconds():.0f} s")
+    except (ClusterError, DecodeError) as error:
+        return explain_failure(error, what)
+
+
+def explain_failure(error: Exception, what: str) -> Unseen:
+    """A failure in plain words."""
+    if isinstance(error, ForbiddenError) and error.right is not None:
+        return Unseen(f"{what}: you may not {error.right}", _BIND)
+    return Unseen(f"{what}: {error}")
+
+
+async def list_all(
+    client: Client,
+    path: str,
+    decode: Callable[[bytes], _T],
+    parameters: Mapping[str, str] | None = None,
+) -> list[_T]:
+    """All objects of a collection that can be read, page by page."""
+    found: list[_T] = []
+    token = ""
+    while True:
+        asked = {**(parameters or {}), "limit": _PAGE} | ({"continue": token} if token else {})
+        page = decode_list(await client.fetch(path, asked), decode)
+        found += page.items
+        token = page.continue_token
+        if not token:
+            return found
+
+
+async def list_widely(
+    client: Client,
+    place: tuple[str, str],
+    namespace: str,
+    decode: Callable[[bytes], _T],
+    parameters: Mapping[str, str] | None = None,
+) -> list[_T]:
+    """The same of all namespaces; where that is not allowed, of the one that is looked at."""
+    try:
+        return await list_all(client, paths.collection(*place), decode, parameters)
+    except ForbiddenError:
+        if not namespace:
+            raise
+    return await list_all(client, paths.collection(*place, namespace), decode, parameters)
+
+
+async def fetch_server(client: Client) -> ServerFacts:
+    """What the API server says of itself."""
+    version = decode_git_version(await client.fetch(_VERSION))
+    try:
+        names = decode_resource_names(await client.fetch("/api/v1"))
+    except ClusterError as error:
+        return ServerFacts(version, explain_failure(error, "what the server can do"))
+    return ServerFacts(version, "pods/resize" in names)
+
+
+async def fetch_clock(client: Client, clock: Clock) -> ClockFacts:
+    """The time on both sides, in the middle of a request."""
+    begin = clock.now()
+    told = await client.fetch_date(_VERSION)
+    end = clock.now()
+    try:
+        # A Date header has whole seconds.
+        there = parsedate_to_datetime(told).astimezone(UTC) + _HALF_A_SECOND
+    except ValueError as error:
+        raise DecodeError("Date", f"not a time: {told!r}") from error
+    return ClockFacts(begin + (end - begin) / 2, there)
+
+
+async def fetch_missing(
+    client: Client, questions: Sequence[Question], account: tuple[str, str] | None = None
+) -> tuple[str, ...]:
+    """Those of the rights that are missing, as people read them."""
+    kind = "selfsubjectaccessreviews" if account is None else "subjectaccessreviews"
+    path = paths.collection(_REVIEWS, kind)
+    turns = asyncio.Semaphore(_MOST_QUESTIONS)
+
+    async def ask(question: Question) -> bool:
+        async with turns:
+            answer = await client.post(path, encode_question(question, account))
+            return decode_access_review(answer) is True
+
+    answers = await asyncio.gather(*(ask(question) for question in questions))
+    return tuple(str(one) for one, may in zip(questions, answers, strict=True) if not may)
+
+
+async def fetch_definitions(client: Client) -> list[Definition]:
+    """Our kinds as the cluster has them."""
+    found = []
+    for wanted in crds.definitions():
+        name = name_of(wanted)
+        try:
+            data = await client.fetch(paths.item(_DEFINITIONS, name))
+        except NotFoundError:
+            found.append(Definition(name, is_there=False))
+        else:
+            found.append(compare_definition(wanted, data))
+    return found
+
+
+async def fetch_mutators(client: Client) -> tuple[Mutator, ...]:
+    """All webhooks that see new pods, in the order in which they are asked."""
+    return order_mutators(await list_all(client, _MUTATORS, decode_mutators))
+
+
+async def count_addresses(client: Client, service: ServiceAddress) -> int:
+    """How many copies are ready behind a Service."""
+    place = paths.collection("discovery.k8s.io/v1", "endpointslices", service.namespace)
+    selector = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
+    found = await list_all(client, place, decode_ready_addresses, selector)
+    return len(frozenset().union(*found))
+
+
+async def fetch_certificate(host: str, port: int, bundle: str, now: datetime) -> CertificateFacts:
+    """What is shown at an address, and whether a bundle makes it believed."""
+    authorities = read_bundle(bundle)
+    try:
+        shown = read_certificate(await _greet(host, port, trust_anyone()))
+    except (OSError, DecodeError) as error:
+        unseen = Unseen(
+            f"no certificate was seen at {host}:{port} ({type(error).__name__}); a Service is "
+            "reached only from within the cluster",
+            "kubectl port-forward the webhook's Service, and name that by --webhook-address",
+        )
+        return CertificateFacts(now, authorities, unseen, unseen)
+    return CertificateFacts(now, authorities, shown, await _is_believed(host, port, bundle))
+
+
+async def _is_believed(host: str, port: int, bundle: str) -> bool | Unseen:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # By which name it is asked is the API server's business.
+    context.check_hostname = False
+    try:
+        context.load_verify_locations(cadata=bundle)
+        await _greet(host, port, context)
+    except (ssl.SSLError, ValueError):
+        return False
+    except OSError as error:
+        return Unseen(f"no handshake with {host}:{port}: {error}")
+    return True
+
+
+async def _greet(host: str, port: int, context: ssl.SSLContext) -> bytes:
+    """The certificate that is shown in a handshake."""
+    async with asyncio.timeout(_GREETING_SECONDS):
+        _, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        shown: ssl.SSLObject = writer.get_extra_info("ssl_object")
+        return shown.getpeercert(binary_form=True) or b""
+    finally:
+        writer.transport.abort()
+
+
+async def fetch_leases(client: Client, namespace: str) -> list[HeldLease]:
+    """All leases that have a name of ours."""
+    names = {*LEASES.values(), STATUS_LEASE}
+    place = ("coordination.k8s.io/v1", "leases")
+    found = await list_widely(client, place, namespace, decode_lease, _BUT_FOR_NODES)
+    return [_convert_lease(lease) for lease in found if lease.name in names]
+
+
+def _convert_lease(lease: Lease) -> HeldLease:
+    return HeldLease(
+        lease.namespace,
+        lease.name,
+        lease.holder,
+        is_ours(lease.holder),
+        lease.renewed_at,
+        lease.duration or timedelta(seconds=15),
+    )
+
+
+async def fetch_installed(client: Client, namespace: str) -> list[Installed]:
+    """All Deployments of components, with what their pods complain of."""
+    found = await list_widely(client, ("apps/v1", "deployments"), namespace, decode_component)
+    return [await _ask_pods(client, one) for one in found if one is not None]
+
+
+async def _ask_pods(client: Client, one: Installed) -> Installed:
+    if not one.labels:
+        return one
+    selector = ",".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
+    path = paths.pods(one.namespace)
+    try:
+        pods = await list_all(client, path, bytes, {"labelSelector": selector})
+    except ForbiddenError:
+        return one
+    for pod in pods:
+        one = with_pod(one, pod)
+    return one
+
+
+async def fetch_horizontals(client: Client, namespace: str) -> list[Horizontal]:
+    """All HorizontalPodAutoscalers."""
+    path = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
+    return await list_all(client, path, decode_horizontal)
+
+
+async def fetch_usage(
+    client: Client, namespace: str, expected: Sequence[PodName], now: datetime
+) -> UsageFacts:
+    """What the metrics API tells; that it does not answer is a fact as well."""
+    try:
+        told = await MetricsApi(client, namespace).fetch()
+    except ForbiddenError:
+        raise
+    except ApiError as error:
+        return UsageFacts(now, {}, expected, str(error))
+    times = [datetime.fromtimestamp(each, UTC) for each in told.times]
+    names = zip(told.namespaces, told.pods, strict=True)
+    return UsageFacts(now, dict(zip(names, times, strict=True)), expected)

@@ -18,6 +18,7 @@ from trimtab.cli.health import (
     Heartbeat,
     News,
     list_obstacles,
+    list_shortcomings,
     watch_obstacles,
 )
 from trimtab.cluster.errors import ForbiddenError, RivalError, UnreachableError
@@ -149,6 +150,14 @@ def test_readiness_names_what_is_in_the_way(
     view: View, others: list[Exception], told: list[str]
 ) -> None:
     assert list_obstacles(view, others) == told
+
+
+def test_a_right_that_is_missing_is_named_among_shortcomings_too() -> None:
+    found = {"/api/v1/nodes": forbidden(NO_RIGHT), "/x": UnreachableError("GET /x", "cut")}
+
+    told = list_shortcomings(found)
+
+    assert told == ["missing right: list pods.metrics.k8s.io", "/x: GET /x: cut"]
 
 
 @pytest.mark.parametrize(

@@ -225,3 +225,21 @@ async def test_answers_that_nobody_asks_for_are_forgotten() -> None:
         await scales.workload(ROLLOUT, "example.com/v1")
 
     assert [key.name for key in scales._workloads._kept] == [ROLLOUT]
+
+
+async def test_f43_the_right_to_read_a_scale_is_named_for_as_long_as_it_is_missing() -> None:
+    message = (
+        'rollouts.example.com "web" is forbidden: User "x" cannot get resource "rollouts/scale"'
+        ' in API group "example.com" in the namespace "default"'
+    )
+    refusal = ForbiddenError(f"GET {SCALE}", Status(code=403, message=message))
+    server = Server(**{SCALE: refusal})
+    scales, clock = scales_of(server)
+    await scales.workload(ROLLOUT, "example.com/v1")
+    told = [str(each.right) for each in scales.refusals().values()]
+    server.shown[SCALE] = a_scale()
+    clock.moment += minutes(1)
+    await scales.workload(ROLLOUT, "example.com/v1")
+
+    assert told == ["get rollouts/scale.example.com in default"]
+    assert scales.refusals() == {}

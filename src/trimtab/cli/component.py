@@ -20,7 +20,13 @@ from structlog.contextvars import bound_contextvars
 from trimtab import __version__
 from trimtab.cli import logs, process, starting
 from trimtab.cli.flags import ClusterFlags, CommonFlags
-from trimtab.cli.health import HALF_BLIND, Heartbeat, list_obstacles, watch_obstacles
+from trimtab.cli.health import (
+    HALF_BLIND,
+    Heartbeat,
+    list_obstacles,
+    list_shortcomings,
+    watch_obstacles,
+)
 from trimtab.cli.http_server import Page, Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
@@ -81,7 +87,7 @@ class Component:
 
     def shortcomings(self) -> list[str]:
         """What it works without, and would better know."""
-        return [f"{where}: {error}" for where, error in self.cluster.shortcomings().items()]
+        return list_shortcomings(self.cluster.shortcomings())
 
 
 @dataclass(frozen=True, slots=True)

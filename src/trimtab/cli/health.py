@@ -83,11 +83,19 @@ def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
     """
     problems = view.problems()
     errors = [*problems.values(), *others]
-    rights = [f"missing right: {one.right}" for one in errors if _lacks_right(one)]
+    rights = [_name_right(one) for one in errors if _lacks_right(one)]
     rivals = [str(error) for error in errors if isinstance(error, RivalError)]
     flaw = _flaw(view.age())
     causes = [f"{where}: {problem}" for where, problem in problems.items()] if flaw else []
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
+
+
+def list_shortcomings(found: Mapping[str, Exception]) -> list[str]:
+    """What a component works without, one line each, given what went wrong by where it is."""
+    return [
+        _name_right(error) if _lacks_right(error) else f"{where}: {error}"
+        for where, error in found.items()
+    ]
 
 
 async def watch_obstacles(
@@ -112,6 +120,10 @@ async def watch_obstacles(
 def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:
     # A full quota or a policy forbids things too, but no role would help.
     return isinstance(error, ForbiddenError) and error.right is not None
+
+
+def _name_right(refusal: ForbiddenError) -> str:
+    return f"missing right: {refusal.right}"
 
 
 def _flaw(age: timedelta | None) -> str:

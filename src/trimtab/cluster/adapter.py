@@ -205,7 +205,8 @@ class LiveCluster(Acts):
             )
             for kind, place in _WORKLOADS.items()
         }
-        self.owners = WatchedOwners(self._workloads, Scales(client, clock=clock, random=random))
+        self._scales = Scales(client, clock=clock, random=random)
+        self.owners = WatchedOwners(self._workloads, self._scales)
         self._abilities = Abilities(client, clock)
         super().__init__(client, self.checkpoints)
 
@@ -254,8 +255,8 @@ class LiveCluster(Acts):
         }
 
     def shortcomings(self) -> Mapping[str, Exception]:
-        """What keeps us from seeing what would only be good to know, by path."""
-        return _problems_of(self._watches.side_feeds)
+        """What keeps us from seeing what would only be good to know, by where it is."""
+        return {**_problems_of(self._watches.side_feeds), **self._scales.refusals()}
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before all stores have had their first list.

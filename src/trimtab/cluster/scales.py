@@ -14,8 +14,9 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.discovery import decode_scalable, decode_versions
 from trimtab.api.workloads import decode_scale
 from trimtab.cluster import paths
-from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.ports import Clock
+from trimtab.cluster.rights import MissingRights
 from trimtab.core.pods import WorkloadName
 from trimtab.core.workloads import Workload
 
@@ -102,6 +103,11 @@ class Scales:
         self._workloads: _Answers[_Scalable, Workload | Unknown | None] = _Answers(clock)
         self._versions: _Answers[str, tuple[str, ...]] = _Answers(clock)
         self._scalable: _Answers[str, Mapping[str, tuple[str, ...]]] = _Answers(clock)
+        self._rights = MissingRights()
+
+    def refusals(self) -> Mapping[str, ForbiddenError]:
+        """Which rights were missing last time, by the kind that was asked for."""
+        return self._rights.refusals()
 
     async def workload(self, name: WorkloadName, api_version: str) -> Workload | Unknown | None:
         """The workload as its scale shows it; None if there is none, or it cannot be scaled."""
@@ -122,12 +128,17 @@ class Scales:
             api_version = f"{group}/{version}".removeprefix("/")
             for resource in (await self._fetch_scalable(api_version)).get(name.kind, ()):
                 place = paths.collection(api_version, resource, name.namespace)
-                try:
-                    data = await self._server.fetch(paths.item(place, name.name, "scale"))
-                except NotFoundError:
-                    continue
-                return decode_scale(name.kind, data)
+                with self._rights.noted(f"{api_version}/{resource}/scale"):
+                    data = await self._fetch_scale(paths.item(place, name.name, "scale"))
+                if data is not None:
+                    return decode_scale(name.kind, data)
         return None
+
+    async def _fetch_scale(self, path: str) -> bytes | None:
+        try:
+            return await self._server.fetch(path)
+        except NotFoundError:
+            return None
 
     async def _fetch_versions(self, group: str) -> tuple[str, ...]:
         if not group:

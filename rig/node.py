@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from rig import (
+    api_relay,
     certificates,
     debian,
     fake_node,
@@ -83,6 +84,25 @@ class Node:
         place = ["--address", str(self.place.socket), "--namespace", "k8s.io"]
         unpacking = ["images", "import", "--snapshotter", node_settings.SNAPSHOTTER]
         _run([ctr, *place, *unpacking, str(archive)])
+
+    @contextmanager
+    def api_for_pods(self) -> Iterator[dict[str, str]]:
+        """The variables by which pods find the API server, for as long as the block lasts."""
+        directory, address = self.plane.directory, self.place.address
+        certificates.issue(directory, "relay", "/CN=relay", f"IP:{address}")
+        ports = [str(api_relay.PORT), str(self.plane.port)]
+        with processes.running(
+            Path(sys.executable),
+            ["-I", "-S", api_relay.__file__, address, *ports, str(directory)],
+            directory,
+            logs=self.plane.logs,
+            name=f"{self.name}-relay",
+        ) as process:
+            process.wait_until(lambda: _is_listening(address, api_relay.PORT))
+            yield {
+                "KUBERNETES_SERVICE_HOST": address,
+                "KUBERNETES_SERVICE_PORT": str(api_relay.PORT),
+            }
 
 
 def container_id(pod: Json, container: str) -> str:
@@ -226,6 +246,11 @@ def _start_containerd(node: Node, found: Programs, start: _Start) -> None:
     start(found.containerd, [f"--config={node.place.directory / 'containerd.toml'}"], answers)
     for archive in node_images.build(node.place.directory):
         node.load_image(archive)
+
+
+def _is_listening(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((address, port)) == 0
 
 
 def _start_kubelet(node: Node, found: Programs, start: _Start) -> None:

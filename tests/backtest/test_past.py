@@ -12,11 +12,13 @@ from trimtab.backtest.past import Past, read_past, recordings_of, workload_of
 from trimtab.cluster.errors import TooMuchHistoryError
 from trimtab.core.past_pods import PodTrace
 from trimtab.core.past_usage import PastUsage, Series, Shard, gather
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.resources import BOTH, Resource
 
 _STEP = timedelta(minutes=5)
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _COUNT = 20
+_APP = Container("app")
 _TIMES = _BEGIN.timestamp() + 300.0 * np.arange(_COUNT, dtype=np.float64)
 
 
@@ -77,10 +79,24 @@ def test_owners_count_more_than_names_and_containers_stay_apart() -> None:
 
 def test_only_the_workloads_of_chosen_pods_are_taken_with_their_past() -> None:
     series = [_series("db-0", 1.0), _series("db-1", 2.0, slice(0, 12)), _series("web-0", 3.0)]
-    recordings, _ = recordings_of(_past(series), ["db-0"])
+    recordings, _ = recordings_of(
+        _past(series), [Pod("shop", "db-0", containers=(_APP,))], only_live=True
+    )
 
     assert [recording.workload for recording in recordings] == ["shop/db/app"]
     assert recordings[0].trace.cpu_millicores[0] == 2.0
+
+
+def test_the_newest_live_pod_of_a_workload_tells_what_is_requested() -> None:
+    old, new = (Container("app", spec=Allocation({Resource.CPU: cpu})) for cpu in (100, 200))
+    live = [
+        Pod("shop", "web-5d4f8c7b9d-x2x4z", containers=(new,), created_at=_BEGIN),
+        Pod("shop", "web-7c7c7c7c7c-b2b4z", containers=(old,), created_at=_BEGIN - _STEP),
+    ]
+    series = [_series("web-5d4f8c7b9d-x2x4z", 1.0), _series("db-0", 2.0)]
+    recordings, _ = recordings_of(_past(series), live)
+
+    assert [recording.size for recording in recordings] == [None, new.spec]
 
 
 @dataclass

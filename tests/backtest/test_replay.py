@@ -1,5 +1,6 @@
 """Demand that is replayed under policies, from constant loads to random ones."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -13,9 +14,10 @@ from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.policies import Static
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.runs import Crew, Run, play, run_all
-from trimtab.backtest.scenarios import SCENARIOS, Scenario
+from trimtab.backtest.scenarios import SCENARIOS, Scenario, first_requests, limits_of
 from trimtab.backtest.tally import Tally
 from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, UpdateMode
+from trimtab.core.pods import Allocation
 from trimtab.core.resources import Resource
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.traces import Recording
@@ -50,6 +52,23 @@ def test_who_changes_nothing_wastes_what_is_not_needed() -> None:
     assert tally.slack[:, 0] == pytest.approx([1440 * 1000.0, 1440 * 1000 * _MIB])
     assert tally.requested[:, 0] == pytest.approx(2 * tally.slack[:, 0])
     assert (tally.kills[0], tally.short_minutes[0]) == (0, 0)
+
+
+def test_as_it_is_begins_with_what_is_requested_today() -> None:
+    size = Allocation(
+        {Resource.CPU: 1500, Resource.MEMORY: int(1200 * _MIB)}, {Resource.MEMORY: int(1300 * _MIB)}
+    )
+    known = replace(_recording("known", [1000.0] * _DAY, [1000 * _MIB] * _DAY), size=size)
+    bare = replace(known, workload="bare", size=Allocation())
+    unknown = replace(known, workload="unknown", size=None)
+    demand = gather([known, bare, unknown])
+    tally = _play(Today(), demand, SCENARIOS["as-is"])
+    limits = limits_of(first_requests(demand, SCENARIOS["as-is"]), demand, SCENARIOS["as-is"])
+
+    assert (tally.requested / 1440)[CPU].tolist() == [1500, 10, 2000]
+    assert (tally.requested / 1440)[MEMORY].tolist() == [1200 * _MIB, 32 * _MIB, 2000 * _MIB]
+    assert limits[CPU].tolist() == [np.inf] * 3
+    assert limits[MEMORY].tolist() == [1300 * _MIB, np.inf, 2000 * _MIB]
 
 
 def test_who_requests_too_little_misses_cpu_and_is_killed_every_five_minutes() -> None:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from trimtab.backtest.samples_csv import parse_samples
+from trimtab.core.pods import Allocation
+from trimtab.core.resources import Resource
 from trimtab.simulation.traces import TraceError
 
 _BEGIN = 1_767_225_600
@@ -48,6 +50,18 @@ def test_moments_may_be_written_for_people_and_come_in_any_order() -> None:
 
     assert recordings[0].start == datetime(2026, 1, 1, tzinfo=UTC)
     assert recordings[0].trace.cpu_millicores == tuple(float(each) for each in range(12))
+
+
+def test_the_last_requests_of_a_workload_are_those_of_today() -> None:
+    header = "time,workload,cpu_millicores,memory_mib,cpu_request_millicores,memory_limit_mib"
+    lines = _lines(header, "{time},web,500,64,{each}00,128")
+    lines[-1] = lines[-1].replace(",128", ",")
+    recordings, _ = parse_samples(lines)
+    bare, _ = parse_samples(_lines("time,workload,cpu_cores,memory_mib", "{time},web,1,64"))
+
+    limit = {Resource.MEMORY: 128 * 1024**2}
+    assert recordings[0].size == Allocation({Resource.CPU: 1100, **limit}, limit)
+    assert bare[0].size is None
 
 
 def test_an_empty_cell_is_a_gap() -> None:

@@ -21,7 +21,9 @@ def _demand(loads: list[list[tuple[int, int]]]) -> Demand:
     for place, load in enumerate(loads):
         amounts[: len(load), :, place] = np.array(load) * [1.0, _MIB]
     names = tuple(str(place) for place in range(len(loads)))
-    return Demand(names, np.zeros(len(loads)), lengths, _HOUR, amounts)
+    return Demand(
+        names, np.zeros(len(loads)), lengths, _HOUR, amounts, np.full((2, 2, len(loads)), np.nan)
+    )
 
 
 def _suits(demand: Demand, workload: int, step: int, requests: list[float]) -> bool:

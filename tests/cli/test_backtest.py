@@ -96,6 +96,15 @@ def test_the_manifest_of_an_autoscaler_is_a_policy(
     assert row["cpu_slack_core_hours"] == pytest.approx(48.0, rel=0.01)
 
 
+def test_requests_of_today_are_refused_where_nobody_knows_them(
+    backtest: Backtest, trace: Path
+) -> None:
+    code, told, error = backtest("--trace", trace, "--scenario", "as-is")
+
+    assert (code, told) == (2, "")
+    assert "as-is needs requests, and none are known: choose another --scenario" in error
+
+
 def test_a_page_for_a_browser_is_written_to_a_file(
     backtest: Backtest, trace: Path, tmp_path: Path
 ) -> None:
@@ -207,6 +216,8 @@ def test_the_workloads_of_a_namespace_are_replayed_as_prometheus_remembers_them(
     assert code == 0
     assert [row["workload"] for row in json.loads(told)] == [None, "shop/db/app", "shop/web/app"]
     assert "reading 1 days of shop" in progress
+    assert "note: what is requested today cannot be read: " in progress
+    assert "begin over-strict, as their requests are unknown: shop/db/app, shop/web/app" in progress
 
 
 def test_a_prometheus_that_does_not_answer_is_one_line_and_exit_code_one(

@@ -44,5 +44,8 @@ def test_only_workloads_whose_pods_the_selector_picks_are_replayed(
 
     assert code == 0
     assert [row["workload"] for row in rows] == [None, f"{namespace}/web/app"]
+    # It needs a whole core, and requests a fiftieth of it.
+    assert [row["scenario"] for row in rows] == ["as-is", "as-is"]
+    assert rows[1]["cpu_short_area"] == pytest.approx(0.98, abs=0.001)
     assert refused == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith("trimtab: ")

@@ -90,7 +90,7 @@ def _replay(demand: Demand) -> _Witness:
     scenario = SCENARIOS["under-strict"]
     requests = starting_requests(BUILT_IN["original"], demand, scenario)
     witness = _Witness(Autoscaled(TEMPLATE, original_settings(), demand.starts))
-    fleet = Fleet(requests, limits_of(requests, scenario))
+    fleet = Fleet(requests, limits_of(requests, demand, scenario))
     Replay(demand, fleet, witness, Tally(1)).run()
     return witness
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.pods import Allocation
 from trimtab.core.resources import BOTH
 from trimtab.simulation.traces import Recording
 
 CPU, MEMORY = range(len(BOTH))
 """Where each resource stands wherever both are columns."""
+REQUEST, LIMIT = range(2)
+"""Where each one stands in a size."""
 
 
 class DemandError(ValueError):
@@ -30,6 +33,9 @@ class Demand:
     """How long a value holds: a whole number of minutes."""
     amounts: Floats
     """By step, resource (millicores, bytes) and workload; zero once a recording is over."""
+    sizes: Floats
+    """Requests and limits of today, by resource and workload: NaN where nobody knows, zero where
+    there is none."""
 
     def __len__(self) -> int:
         return len(self.workloads)
@@ -57,6 +63,7 @@ class Demand:
             lengths,
             self.step_seconds,
             self.amounts[: lengths.max(initial=0), :, workloads],
+            self.sizes[:, :, workloads],
         )
 
 
@@ -79,7 +86,16 @@ def gather(recordings: Sequence[Recording]) -> Demand:
         np.array(lengths),
         seconds,
         amounts,
+        np.stack([_size(recording.size) for recording in recordings], axis=2),
     )
+
+
+def _size(allocation: Allocation | None) -> Floats:
+    """Requests and limits of one container, by resource."""
+    if allocation is None:
+        return np.full((2, len(BOTH)), np.nan)
+    amounts = (allocation.requests or {}), (allocation.limits or {})
+    return np.array([[float(each.get(resource, 0)) for resource in BOTH] for each in amounts])
 
 
 def percentile(values: Floats, fraction: float) -> Floats:

@@ -6,9 +6,9 @@ what controllers append.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,12 +18,14 @@ from trimtab.cluster.errors import TooMuchHistoryError
 from trimtab.cluster.ports import HistorySource
 from trimtab.core.past_pods import PodTrace
 from trimtab.core.past_usage import PastUsage, Shard, halve
+from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.traces import Recording
 
 _MADE_UP: Final = "[bcdfghjklmnpqrstvwxz2456789]"
 """The characters of which API servers make names."""
 _SUFFIX: Final = re.compile(rf"(?:-{_MADE_UP}{{6,10}})?-{_MADE_UP}{{5}}$|-\d+$")
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _Key: TypeAlias = tuple[str, str]
 """A workload and a container of it."""
 
@@ -60,21 +62,37 @@ async def _fetch(source: HistorySource, resource: Resource, shard: Shard) -> lis
     return [one for half in halves for one in await _fetch(source, resource, half)]
 
 
-def recordings_of(past: Past, pods: Collection[str] | None = None) -> tuple[list[Recording], Flaws]:
-    """A recording of each container of each workload, or of those of some pods, and its flaws."""
+def recordings_of(
+    past: Past, live: Sequence[Pod] = (), *, only_live: bool = False
+) -> tuple[list[Recording], Flaws]:
+    """A recording of each container of each workload, or only of those of live pods, and its flaws.
+
+    Live pods also tell what their containers request.
+    """
     owners = {trace.pod: trace.owners[-1][1] for trace in past.pods if trace.owners}
-    only = None if pods is None else {owners.get(pod, workload_of(pod)) for pod in pods}
+    sizes = _sizes_of(live, owners)
+    chosen = {workload for workload, _ in sizes}
     cpu, memory = (_by_container(past.usage[resource], owners) for resource in BOTH)
     recordings, flaws = [], Flaws()
     for workload, container in sorted(cpu.keys() & memory.keys()):
-        if only is not None and workload not in only:
+        if only_live and workload not in chosen:
             continue
         name = f"{past.namespace}/{workload}/{container}"
         key = workload, container
         recording, flaw = record(name, _neediest(cpu[key]), _neediest(memory[key]), past.step)
         flaws += flaw
-        recordings += [] if recording is None else [recording]
+        if recording is not None:
+            recordings.append(replace(recording, size=sizes.get(key)))
     return recordings, flaws
+
+
+def _sizes_of(live: Iterable[Pod], owners: Mapping[str, str]) -> dict[_Key, Allocation]:
+    """What containers request today; of several pods of a workload the newest one tells."""
+    return {
+        (owners.get(pod.name, workload_of(pod.name)), container.name): container.spec
+        for pod in sorted(live, key=lambda pod: pod.created_at or _LONG_AGO)
+        for container in pod.containers
+    }
 
 
 def workload_of(pod: str) -> str:

@@ -70,7 +70,7 @@ def run_all(
 def play(run: Run, demand: Demand, stretch: int = 0) -> Outcome:
     """What became of some workloads in one run, drawn in stretches of so many steps if any."""
     requests = starting_requests(run.contender, demand, run.scenario)
-    fleet = Fleet(requests, limits_of(requests, run.scenario))
+    fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
     policy = make_policy(run.contender, demand)
     stretches = -(-len(demand.amounts) // stretch) if stretch else 0
     drawn = course.blank(stretches, stretch, len(demand))

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
+from trimtab.backtest.demand import CPU, MEMORY, REQUEST, Demand, percentile
 from trimtab.core.buckets import Floats
 
 NO_LIMIT: Final = np.inf
@@ -24,6 +24,8 @@ class Scenario:
     """The memory limit as a multiple of the request."""
     has_cpu_limit: bool = False
     """Whether the CPU limit is the request; there is none otherwise."""
+    is_real: bool = False
+    """Whether requests and limits of today are taken instead, wherever they are known."""
 
 
 SCENARIOS: Final = {
@@ -34,6 +36,7 @@ SCENARIOS: Final = {
         Scenario("under-strict", 0.5, 1.0),
         Scenario("under-loose", 0.5, 1.5),
         Scenario("under-strict-cpucap", 0.5, 1.0, has_cpu_limit=True),
+        Scenario("as-is", 2.0, 1.0, is_real=True),
     )
 }
 
@@ -44,12 +47,26 @@ def first_requests(demand: Demand, scenario: Scenario) -> Floats:
         percentile(demand.values(each)[: demand.steps_per_day], _USUAL)
         for each in range(len(demand))
     ]
-    wanted = np.trunc(scenario.start * np.array(usual))
-    return np.asarray(np.maximum(wanted, _LEAST).T)
+    wanted = np.maximum(np.trunc(scenario.start * np.array(usual)), _LEAST).T
+    if not scenario.is_real:
+        return np.asarray(wanted)
+    # Who requests nothing is given as good as nothing.
+    real = np.where(demand.sizes[REQUEST] == 0, _LEAST[:, np.newaxis], demand.sizes[REQUEST])
+    return np.asarray(np.where(np.isnan(real), wanted, real))
 
 
-def limits_of(requests: Floats, scenario: Scenario) -> Floats:
+def limits_of(requests: Floats, demand: Demand, scenario: Scenario) -> Floats:
     """The limits that go with requests in a scenario."""
+    made_up = _made_up_limits(requests, scenario)
+    if not scenario.is_real:
+        return made_up
+    of_today, limits = demand.sizes
+    # Limits are in proportion to requests, as admission has it; nobody is held who is not today.
+    ratios = np.divide(limits, of_today, out=np.full_like(limits, NO_LIMIT), where=limits > 0)
+    return np.where(np.isnan(limits), made_up, np.round(requests * ratios))
+
+
+def _made_up_limits(requests: Floats, scenario: Scenario) -> Floats:
     limits = np.full_like(requests, NO_LIMIT)
     limits[MEMORY] = np.trunc(requests[MEMORY] * scenario.memory_limit)
     if scenario.has_cpu_limit:

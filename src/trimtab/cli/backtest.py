@@ -53,13 +53,19 @@ def backtest(
     sweep: SweepFlags = _NO_SWEEP,
 ) -> int:
     """What the policies would have done, as a table: 0."""
-    runs, settings = _plan_runs(replay, sweep)
-    _check_output(answer.output)
     if bool(replay.trace) == bool(past.namespace):
         raise UsageError("whose usage? either --trace names a file of it, or --namespace whose")
-    source = read_file(replay.trace) if replay.trace else read_cluster(past, prometheus)
+    runs, settings = _plan_runs(replay, sweep)
+    _check_output(answer.output)
+    begins_real = any(run.scenario.is_real for run in runs)
+    if replay.trace:
+        source = read_file(replay.trace)
+    else:
+        source = read_cluster(past, prometheus, asks_sizes=begins_real)
     demand = source.demand
     _tell_flaws(source.flaws)
+    if begins_real:
+        _check_sizes(demand, is_asked_for=bool(replay.scenario))
     with hired(replay.jobs, replay.scheduler) as crew:
         outcomes = run_all(
             runs,
@@ -86,7 +92,8 @@ def _plan_runs(replay: ReplayFlags, sweep: SweepFlags) -> tuple[list[Run], list[
     settings = _check_settings(sweep)
     names = replay.policy
     contenders = _swept(settings, names) if settings else _compared(names or _USUAL)
-    scenarios = [_find_scenario(name) for name in replay.scenario]
+    usual = "over-strict" if replay.trace else "as-is"
+    scenarios = [_find_scenario(name) for name in replay.scenario or (usual,)]
     if settings and len(scenarios) > 1:
         raise UsageError("a sweep has one --scenario")
     return [Run(each, start) for start in scenarios for each in contenders], settings
@@ -127,6 +134,16 @@ def _answer(
 
 def _compared(names: Sequence[str]) -> list[Contender]:
     return [each for name in names for each in _find_contenders(name)]
+
+
+def _check_sizes(demand: Demand, *, is_asked_for: bool) -> None:
+    """Tell of whom it is not known what they request today; refuse what cannot be had at all."""
+    unknown = np.flatnonzero(np.isnan(demand.sizes).any(axis=(0, 1)))
+    if is_asked_for and len(unknown) == len(demand):
+        raise UsageError("as-is needs requests, and none are known: choose another --scenario")
+    if len(unknown):
+        names = ", ".join(demand.workloads[place] for place in unknown.tolist())
+        sys.stderr.write(f"note: these begin over-strict, as their requests are unknown: {names}\n")
 
 
 def _find_scenario(name: str) -> Scenario:

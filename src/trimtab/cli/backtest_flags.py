@@ -22,9 +22,10 @@ class ReplayFlags:
     """What to compare: a file with a VerticalPodAutoscaler, or one of today, original, trimtab,
     static-p99, static-p99-max, clairvoyant-daily, clairvoyant-hourly. Repeat it. If none is named:
     today, original, trimtab and clairvoyant-daily. A sweep takes one file, or none."""
-    scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ("over-strict",)
-    """With what requests it begins: over-strict, over-loose, under-strict, under-loose or
-    under-strict-cpucap. Repeat it; a sweep takes one."""
+    scenario: Annotated[tuple[str, ...], Parameter(negative="")] = ()
+    """With what requests it begins: as-is (those of today), over-strict, over-loose, under-strict,
+    under-loose or under-strict-cpucap. Repeat it; a sweep takes one. If none is named: as-is for
+    a --namespace, over-strict for a file."""
     jobs: int | None = None
     """How many processes; as many as there are cores if not given."""
     scheduler: str = ""
@@ -41,7 +42,7 @@ class PastFlags:
     selector: str = ""
     """Only workloads that have pods with these labels in the cluster now."""
     kubeconfig: str = ""
-    """The file that says where the cluster is, unless kubectl's does; only for --selector."""
+    """The file that says where the cluster is, unless kubectl's does; for --selector and as-is."""
     days: int = 14
     """How many days are replayed."""
     step_minutes: int = 5

@@ -31,6 +31,7 @@ from trimtab.cluster import paths
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.past_usage import plan_shards
+from trimtab.core.pods import Pod
 from trimtab.simulation.traces import Recording, TraceError, open_lines, parse_recordings
 
 _MOST_MOMENTS: Final = 2000
@@ -71,14 +72,14 @@ def read_file(name: str) -> Source:
         raise UsageError(f"{name} is no recorded usage: {error}") from error
 
 
-def read_cluster(flags: PastFlags, prometheus: PrometheusFlags) -> Source:
+def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: bool) -> Source:
     """The usage of workloads in namespaces; a FailedError if it cannot be had."""
     if flags.days < 1 or flags.step_minutes < 1:
         raise UsageError("--days and --step-minutes must be at least 1")
     logs.set_up(LogFlags(v=0))
     try:
         recordings, flaws = asyncio.run(
-            _read_namespaces(flags, order_prometheus(prometheus, os.environ))
+            _read_namespaces(flags, order_prometheus(prometheus, os.environ), asks_sizes=asks_sizes)
         )
     except ClusterError as error:
         raise FailedError(str(error)) from error
@@ -115,9 +116,11 @@ def _parse(lines: TextIO) -> tuple[list[Recording], Flaws]:
     return parse_samples(lines)
 
 
-async def _read_namespaces(flags: PastFlags, order: PastOrder) -> tuple[list[Recording], Flaws]:
+async def _read_namespaces(
+    flags: PastFlags, order: PastOrder, *, asks_sizes: bool
+) -> tuple[list[Recording], Flaws]:
     clock = RealClock()
-    pods = await _list_pods(flags, clock) if flags.selector else {}
+    pods = await _find_pods(flags, clock) if flags.selector or asks_sizes else {}
     recordings: list[Recording] = []
     flaws = Flaws()
     async with order.source(clock, lambda _: None) as source:
@@ -131,16 +134,29 @@ async def _read_namespaces(flags: PastFlags, order: PastOrder) -> tuple[list[Rec
                 most_moments=_MOST_MOMENTS,
             )
             past = await read_past(source, shards)
-            found, flaw = recordings_of(past, pods.get(namespace))
+            found, flaw = recordings_of(
+                past, pods.get(namespace, ()), only_live=bool(flags.selector)
+            )
             recordings += found
             flaws += flaw
     return recordings, flaws
 
 
-async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[str]]:
-    """The names of the pods that the selector picks now, by namespace."""
+async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
+    """The pods of now; who only wants to know their sizes can do without."""
+    try:
+        return await _list_pods(flags, clock)
+    except (ClusterError, FailedError) as error:
+        if flags.selector:
+            raise
+        sys.stderr.write(f"note: what is requested today cannot be read: {error}\n")
+        return {}
+
+
+async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequence[Pod]]:
+    """The pods that the selector picks now, by namespace."""
     cluster = ClusterFlags(kubeconfig=flags.kubeconfig)
-    parameters = {"labelSelector": flags.selector}
+    parameters = {"labelSelector": flags.selector} if flags.selector else {}
     async with connected(cluster, clock, os.environ) as client:
         bodies = {
             namespace: await client.fetch(paths.pods(namespace), parameters)
@@ -148,8 +164,7 @@ async def _list_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequenc
         }
     try:
         return {
-            namespace: [pod.name for pod in decode_list(body, decode_pod).items]
-            for namespace, body in bodies.items()
+            namespace: decode_list(body, decode_pod).items for namespace, body in bodies.items()
         }
     except DecodeError as error:
         raise FailedError(f"the cluster's pods cannot be read: {error}") from error

@@ -14,6 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO
 
+from trimtab.core.pods import Allocation
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.virtual_time import START
 
@@ -34,6 +35,8 @@ class Recording:
     workload: str
     start: datetime
     trace: Trace
+    size: Allocation | None = None
+    """What it requests today, and its limits; None if nobody knows."""
 
     @property
     def phase(self) -> timedelta:

@@ -7,9 +7,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
+from operator import contains
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 SLOW_SECONDS = 90
 """Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
+RULES = ROOT / "charts/trimtab/files/rbac"
+PLACES = ("cluster", "namespace", "own", "keys")
+"""What the names of the lists of a component end with, beside the one that is only its name."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -105,19 +110,25 @@ def install(plane: ControlPlane) -> None:
     subprocess.run([*kubectl, *apply], check=True, capture_output=True)
     for document in yaml.safe_load_all(manifest.read_text(encoding="utf-8")):
         # Not `kubectl wait`: it gives up at once on an object that has no conditions yet.
-        plane.wait_for(f"{_DEFINITIONS}/{document['metadata']['name']}", _is_established)
+        plane.wait_for(f"{_DEFINITIONS}/{document['metadata']['name']}", is_established)
 
 
-def _is_established(definition: Json) -> bool:
+def is_established(definition: Json) -> bool:
+    """Whether objects of a definition can be created."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
-def rights_on_page(page: str) -> list[Json]:
-    """All that a component needs, as its page says."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    rules: list[Json] = yaml.safe_load(text.partition("```yaml")[2].partition("```")[0])["rules"]
-    return rules
+def rules_of(*lists: str) -> list[Json]:
+    """The rules of the chart's lists with those names; a list that there is not has none."""
+    paths = [RULES / f"{name}.yaml" for name in lists]
+    read = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    return [rule for rules in read for rule in rules]
+
+
+def rights_of(component: str) -> list[Json]:
+    """All that a component may have to do, wherever it runs."""
+    return rules_of(component, *(f"{component}-{place}" for place in PLACES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +140,20 @@ class Lacking:
     verb: str
     told: str
 
-    def covers(self, rule: Mapping[str, list[str]]) -> bool:
+    def taken_from(self, rules: Iterable[Json]) -> list[Json]:
+        """The rules without this right, one for each resource and verb."""
+        single = [
+            {**rule, "resources": [resource], "verbs": [verb]}
+            for rule in rules
+            for resource, verb in product(rule["resources"], rule["verbs"])
+        ]
+        left = [rule for rule in single if not self._is(rule)]
+        assert len(left) < len(single)
+        return left
+
+    def _is(self, rule: Json) -> bool:
         named = (rule["apiGroups"], rule["resources"], rule["verbs"])
-        wanted = (self.group, self.resource, self.verb)
-        return all(one in given for one, given in zip(wanted, named, strict=True))
+        return all(map(contains, named, (self.group, self.resource, self.verb)))
 
 
 def an_account(

@@ -17,8 +17,8 @@ import yaml
 from contract.real_manifests import rollouts
 from e2e import components
 from e2e.admission_stage import JSON_PATCH, OBSERVED, REGISTRATIONS, age_keys
-from e2e.components import ROOT, SLOW_SECONDS, Json, Run
-from e2e.rights_stage import COMPONENTS, Account, rules_of
+from e2e.components import ROOT, SLOW_SECONDS, Json, Run, rules_of
+from e2e.rights_stage import COMPONENTS, Account
 from e2e.roles_stage import Cast
 from e2e.updater_stage import SMALL, TARGET, Stage, requests
 from tls_makers import a_pair, an_authority

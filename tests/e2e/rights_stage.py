@@ -6,24 +6,15 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import yaml
-from e2e.components import ROOT, Json
+from e2e.components import Json
 
 from rig.audit import Request
 from rig.controlplane import ControlPlane
 
-RULES = ROOT / "charts/trimtab/files/rbac"
 COMPONENTS = ("recommender", "updater", "admission-controller", "roles")
 _RBAC = "rbac.authorization.k8s.io"
 _SCALE = "*/scale"
 _REVIEWS = "selfsubjectaccessreviews"
-
-
-def rules_of(*files: str) -> list[Json]:
-    """The rules of the lists with those names; a list that there is not has none."""
-    paths = [RULES / f"{name}.yaml" for name in files]
-    read = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
-    return [rule for rules in read for rule in rules]
 
 
 @dataclass(frozen=True, slots=True)

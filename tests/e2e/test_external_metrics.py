@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e.components import an_account, install, rights_on_page, running
+from e2e.components import an_account, install, rights_of, rules_of, running
 from e2e.external_metrics_server import ROOT, Adapter, registered
 from e2e.worlds import World, a_template
 from makers import MIB
@@ -19,7 +19,6 @@ FLAGS = (
     "--external-metrics-cpu-metric=pod_cpu",
     "--external-metrics-memory-metric=pod_memory",
 )
-RIGHT = {"apiGroups": ["external.metrics.k8s.io"], "resources": ["*"], "verbs": ["list"]}
 
 recommender = partial(running, "recommender")
 
@@ -37,7 +36,7 @@ def world(cluster: ControlPlane, namespace: str) -> World:
 def test_external_metrics_become_targets_with_the_right_to_list_them(
     world: World, tmp_path: Path
 ) -> None:
-    rights = [*rights_on_page("recommender.md"), RIGHT]
+    rights = [*rights_of("recommender"), *rules_of("recommender-external-metrics")]
     kubeconfig = an_account(world.plane, world.namespace, rights, tmp_path)
     adapter = Adapter({"pod_cpu": "300m", "pod_memory": "500Mi"})
     with (
@@ -62,9 +61,7 @@ def test_external_metrics_become_targets_with_the_right_to_list_them(
 def test_f43_without_the_right_to_list_external_metrics_readiness_names_it(
     world: World, tmp_path: Path
 ) -> None:
-    kubeconfig = an_account(
-        world.plane, world.namespace, rights_on_page("recommender.md"), tmp_path
-    )
+    kubeconfig = an_account(world.plane, world.namespace, rights_of("recommender"), tmp_path)
     with (
         registered(world.plane, Adapter({"pod_cpu": "300m", "pod_memory": "500Mi"})),
         recommender(kubeconfig, tmp_path, *world.flags(*FLAGS)) as run,

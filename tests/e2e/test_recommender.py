@@ -10,7 +10,7 @@ from e2e.components import (
     Lacking,
     an_account,
     install,
-    rights_on_page,
+    rights_of,
     running,
 )
 from e2e.worlds import World, a_template
@@ -36,7 +36,7 @@ TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 CPU_SAMPLES = 'vpa_recommender_samples_total{kind="cpu",outcome="accepted"}'
 OOM_KILLS = 'vpa_recommender_samples_total{kind="oom_kill",outcome="accepted"}'
 
-RIGHTS = rights_on_page("recommender.md")
+RIGHTS = rights_of("recommender")
 
 recommender = partial(running, "recommender")
 
@@ -196,7 +196,7 @@ def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(
 def test_a_right_that_is_missing_is_named_by_readiness(
     world: World, tmp_path: Path, lacking: Lacking
 ) -> None:
-    rights = [rule for rule in RIGHTS if not lacking.covers(rule)]
+    rights = lacking.taken_from(RIGHTS)
     kubeconfig = an_account(world.plane, world.namespace, rights, tmp_path)
     with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
         status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])
@@ -205,16 +205,6 @@ def test_a_right_that_is_missing_is_named_by_readiness(
     assert status == 500
     assert lacking.told.format(namespace=world.namespace) in told.splitlines()
     assert alive == (200, "OK")
-
-
-def test_the_rights_on_the_page_of_the_recommender_are_enough(world: World, tmp_path: Path) -> None:
-    kubeconfig = an_account(world.plane, world.namespace, RIGHTS, tmp_path)
-    with recommender(kubeconfig, tmp_path, *world.flags("--leader-elect")) as run:
-        target = world.wait_for_target()
-        ready = run.ask("/readyz")
-
-    assert target
-    assert ready == (200, "OK")
 
 
 def test_usage_on_a_real_node_becomes_a_target_with_a_margin(

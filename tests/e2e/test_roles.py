@@ -13,7 +13,7 @@ from e2e.components import (
     Run,
     an_account,
     install,
-    rights_on_page,
+    rights_of,
 )
 from e2e.roles_stage import (
     BIG,
@@ -32,7 +32,7 @@ from rig.controlplane import ControlPlane
 
 pytestmark = pytest.mark.e2e
 
-RIGHTS = rights_on_page("roles.md")
+RIGHTS = rights_of("roles")
 CHANGES = ("Give", "Take")
 
 
@@ -138,18 +138,6 @@ def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(
     assert code == 0
 
 
-def test_the_rights_on_the_page_of_roles_are_enough(cast: Cast, tmp_path: Path) -> None:
-    cast.hold("db-1")
-    kubeconfig = an_account(cast.plane, cast.stage.namespace, RIGHTS, tmp_path)
-    with role_keeper(kubeconfig, tmp_path, *flags(cast, "--leader-elect")) as run:
-        cast.wait_for_leaders("db-1")
-        cast.hold("db-2")
-        cast.wait_for_leaders("db-2")
-        ready = run.ask("/readyz")
-
-    assert ready == (200, "OK")
-
-
 @pytest.mark.parametrize(
     "lacking",
     [
@@ -160,7 +148,7 @@ def test_the_rights_on_the_page_of_roles_are_enough(cast: Cast, tmp_path: Path) 
             Lacking(
                 "coordination.k8s.io",
                 "leases",
-                "watch",
+                "list",
                 "missing right: list leases.coordination.k8s.io in {}",
             ),
             id="to see leases",
@@ -171,7 +159,7 @@ def test_a_right_that_is_missing_is_named_by_readiness(
     cast: Cast, tmp_path: Path, lacking: Lacking
 ) -> None:
     cast.hold("db-1")
-    rights = [rule for rule in RIGHTS if not lacking.covers(rule)]
+    rights = lacking.taken_from(RIGHTS)
     kubeconfig = an_account(cast.plane, cast.stage.namespace, rights, tmp_path)
     with role_keeper(kubeconfig, tmp_path, *flags(cast)) as run:
         status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])

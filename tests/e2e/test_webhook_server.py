@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from admission.hostile import hostile_requests
 from admission.review_makers import a_pod_object, a_review
-from e2e.admission_stage import Stage, Webhook, admission_controller
-from e2e.components import an_account, install, rights_on_page
+from e2e.admission_stage import Webhook, admission_controller
+from e2e.components import install
 
 from rig import waiting
 from rig.controlplane import ControlPlane
@@ -104,27 +104,6 @@ def test_memory_stays_flat_over_a_hundred_thousand_hostile_requests(webhook: Web
     assert (warmed, valid) == (WARM, HOSTILE)
     assert growth < MOST_GROWTH_KIB
     assert webhook.run.ask("/readyz") == (200, "OK")
-
-
-def test_the_rights_on_its_page_are_all_it_needs(
-    installed: ControlPlane, namespace: str, tmp_path: Path
-) -> None:
-    rights = rights_on_page("admission.md")
-    account = an_account(installed, namespace, rights, tmp_path, everywhere=True)
-    stage = Stage(installed, namespace)
-    target = {"cpu": "250m", "memory": "200Mi"}
-    with (
-        admission_controller(account, tmp_path) as it,
-        it.registered(installed, f"few-rights-{namespace}"),
-    ):
-        stage.autoscale({})
-        stage.recommend({"hamster": target})
-        stage.deploy({"containers": [{"name": "hamster", "image": "none"}]})
-        pod = stage.observed_pod()
-        ready = it.run.ask("/readyz")
-
-    assert pod["spec"]["containers"][0]["resources"]["requests"] == target
-    assert ready == (200, "OK")
 
 
 def test_what_has_begun_to_come_is_answered_when_it_is_told_to_end(webhook: Webhook) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Final
 
@@ -23,21 +23,30 @@ def screen_width() -> int | None:
 def lay_out(
     rows: Sequence[Sequence[str]], *, names: Collection[int] = (), width: int | None = None
 ) -> list[str]:
-    """A line for each row, not longer than the width if cutting the names can help it."""
+    """A line for each row, not longer than the width if cutting the names can help it.
+
+    The first row holds the titles, and those of names are cut before the names are.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    spare = width and sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while spare and spare > 0:
-        widest = max(names, key=lambda place: widths[place], default=None)
-        if widest is None or widths[widest] <= _SHORTEST:
-            break
-        widths[widest] -= 1
-        spare -= 1
+    if width is not None:
+        least = [max(map(len, column)) for column in zip(*rows[1:], strict=True)]
+        _shrink(widths, {place: least[place] for place in names}, width)
+        _shrink(widths, dict.fromkeys(names, _SHORTEST), width)
     return [
         _GAP.join(
             _cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True)
         ).rstrip()
         for row in rows
     ]
+
+
+def _shrink(widths: list[int], least: Mapping[int, int], width: int) -> None:
+    """Make columns narrower until all of them fit, the widest first, none below its least."""
+    for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width):
+        able = [place for place, most in least.items() if widths[place] > max(most, _SHORTEST)]
+        if not able:
+            return
+        widths[max(able, key=lambda place: widths[place])] -= 1
 
 
 def _cut(text: str, most: int) -> str:

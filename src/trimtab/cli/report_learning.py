@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +18,7 @@ from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import UsageSource
 from trimtab.cluster.usage import MetricsApi
+from trimtab.core.recommendation import MIB, RecommendationSettings
 from trimtab.core.selectors import Selector
 from trimtab.core.sizing import Totals, WorkloadSizing, add_up, size_group
 from trimtab.recommender.bystander import Bystander, HistoryProgress, Sight
@@ -26,6 +27,10 @@ from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 _BETWEEN_READINGS: Final = timedelta(seconds=15)
 """As often as a metrics server usually reads."""
 _BETWEEN_LOOKS: Final = timedelta(milliseconds=200)
+_ESTIMATES: Final = RecommendationSettings(
+    # What is read, and written into patches, by people.
+    memory=replace(RecommendationSettings().memory, rounding=MIB)
+)
 _NO_METRICS: Final = "is there a metrics server? --prometheus-address does without"
 
 
@@ -77,7 +82,7 @@ async def make_report(order: Order, connection: Connection, clock: RealClock) ->
 async def _learn(
     order: Order, sight: Sight, clock: RealClock, metrics: UsageSource
 ) -> tuple[Bystander, tuple[str, ...]]:
-    settings = RecommenderSettings(history=order.history)
+    settings = RecommenderSettings(history=order.history, recommendations=_ESTIMATES)
     if order.past is None:
         bystander = Bystander(sight, settings, clock)
         await bystander.begin()

@@ -12,12 +12,18 @@ from trimtab.core.resources import BOTH, Resource
 from trimtab.core.severity import Severity, letter
 from trimtab.core.sizing import Totals
 
-_TITLES: Final = {"": "Resource", "NODE": "Part of its node"}
+_TITLES: Final = {"": "Resource"}
 _NUMBERS: Final = ("PODS", "CHANGE", "NODE")
-_STAR: Final = "A star marks the resource of which a pod takes the larger part of its node."
+_STAR: Final = (
+    "Change: cores or GiB for all pods. Node: the part of its node that a pod takes as recommended;"
+    " a star marks the resource that binds it."
+)
 _STYLE: Final = """
-th:nth-child(-n+12), td:nth-child(-n+12) { text-align: left; }
-td.number, th.number { text-align: right; }
+body { max-width: 96rem; }
+th, td, th:nth-child(-n+12), td:nth-child(-n+12) { text-align: left; padding: .25rem .45rem; }
+td:nth-child(-n+4) { white-space: normal; overflow-wrap: anywhere; min-width: 4rem; }
+ul { padding-left: 1.1rem; }
+table td.number, table th.number { text-align: right; }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }
 .tile { border: 1px solid var(--faint); border-radius: .5rem; padding: .7rem 1.1rem; }
 .tile b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
@@ -38,8 +44,8 @@ def to_html(report: Report) -> str:
             "<h1>What is requested, and what should be</h1>",
             f'<p class="note">{escape(about)}</p>',
             f'<div class="tiles">{"".join(_tiles(report.totals))}</div>',
+            f"<ul>{''.join(f'<li>{_arrows(line)}</li>' for line in summarize(report))}</ul>",
             _table(report),
-            *(f"<p>{escape(line)}</p>" for line in summarize(report)),
         ]
     )
     return to_page("trimtab report", body, _STYLE)
@@ -77,5 +83,9 @@ def _cell(tag: str, title: str, text: str) -> str:
     looks = "number" if title in _NUMBERS else ""
     if title == "SEVERITY" and text in list(Severity):
         looks = text
-    shown = escape(text).replace("-&gt;", "&rarr;")
+    shown = _arrows(text)
     return f'<{tag} class="{looks}">{shown}</{tag}>' if looks else f"<{tag}>{shown}</{tag}>"
+
+
+def _arrows(text: str) -> str:
+    return escape(text).replace("-&gt;", "&rarr;")

@@ -27,7 +27,17 @@ HEADER: Final = (
     "SEVERITY",
 )
 """All columns, of which a narrow table has but a few."""
-_SUBJECTS: Final = {Resource.CPU: "CPU", Resource.MEMORY: "Memory"}
+_SHORT_KINDS: Final = {
+    "CronJob": "cj",
+    "DaemonSet": "ds",
+    "Deployment": "deploy",
+    "Pod": "po",
+    "ReplicaSet": "rs",
+    "ReplicationController": "rc",
+    "StatefulSet": "sts",
+}
+"""As kubectl takes them."""
+_NAMES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 _LEAST_SHOWN: Final = 0.005
 """Smaller changes, in cores or GiB, are shown as none."""
 _DOUBTS: Final = {
@@ -95,7 +105,8 @@ def summarize(report: Report) -> Iterator[str]:
     """What it comes to, in sentences."""
     totals = report.totals
     for resource in BOTH:
-        yield f"{_SUBJECTS[resource]}: {_sum_up(totals, resource)}"
+        subject = _NAMES[resource]
+        yield f"{subject[0].upper()}{subject[1:]}: {_sum_up(totals, resource)}"
     yield from _tell_binding(totals)
     yield from _tell_doubts(report.workloads)
     if totals.score is not None:
@@ -121,7 +132,8 @@ def _show_share(workload: WorkloadSizing, resource: Resource) -> str:
 
 def name_workload(workload: WorkloadSizing) -> str:
     """The workload as kubectl takes it."""
-    return f"{workload.workload.kind.lower()}/{workload.workload.name}"
+    kind = workload.workload.kind
+    return f"{_SHORT_KINDS.get(kind, kind.lower())}/{workload.workload.name}"
 
 
 def _sum_up(totals: Totals, resource: Resource) -> str:
@@ -140,9 +152,9 @@ def _tell_binding(totals: Totals) -> Iterator[str]:
         return
     binding = max(after, key=lambda kind: after[kind])
     shares = ", ".join(
-        f"{kind.value} {100 * before[kind]:.0f}% -> {100 * after[kind]:.0f}%" for kind in after
+        f"{_NAMES[kind]} {100 * before[kind]:.0f}% -> {100 * after[kind]:.0f}%" for kind in after
     )
-    yield f"Of all nodes: {shares}; {binding.value} binds."
+    yield f"Of all nodes: {shares}; {_NAMES[binding]} binds."
 
 
 def _tell_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:

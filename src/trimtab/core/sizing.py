@@ -122,8 +122,9 @@ class WorkloadSizing:
 
     @property
     def binding(self) -> Resource | None:
-        """Of which resource a pod takes the larger part of its node."""
-        return max(self.shares, key=lambda kind: self.shares[kind], default=None)
+        """Of which resource a pod takes the larger part of its node, if it takes any."""
+        taken = {kind: share for kind, share in self.shares.items() if share}
+        return max(taken, key=lambda kind: taken[kind], default=None)
 
     def difference(self, resource: Resource) -> int:
         """By how much all pods would request more."""

@@ -1,0 +1,273 @@
+"""The real command beside a small cluster that only shows."""
+
+import asyncio
+import csv
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_server import FakePrometheus
+from prometheus_server import serving as serving_prometheus
+from small_cluster import SmallCluster, served
+from terminal import Seen, in_terminal
+
+from trimtab.cli.main import main
+
+TRIMTAB = Path(sys.executable).parent / "trimtab"
+QUICK = ("--watch-for", "0s", "--min-samples", "1")
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Report = Callable[..., Awaitable[Done]]
+
+
+@pytest.fixture
+def report(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    told: StringIO,
+) -> Report:
+    """The command beside a cluster, without the time that a process of its own takes."""
+    assert told is not None
+    monkeypatch.setenv("COLUMNS", "80")
+
+    async def run(cluster: SmallCluster, *arguments: str) -> Done:
+        async with served(cluster, tmp_path) as kubeconfig:
+            given = ["report", "--kubeconfig", str(kubeconfig), *QUICK, *arguments]
+            code = await asyncio.to_thread(main, given)
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+async def _show(cluster: SmallCluster, folder: Path, *arguments: str) -> Seen:
+    async with served(cluster, folder) as kubeconfig:
+        command = [str(TRIMTAB), "report", "--kubeconfig", str(kubeconfig), *QUICK, *arguments]
+        return await asyncio.to_thread(in_terminal, command)
+
+
+async def _records(report: Report, cluster: SmallCluster, *arguments: str) -> Any:
+    done = await report(cluster, "-o", "json", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def cluster() -> SmallCluster:
+    """Web asks for far too much, db for far too little, and nobody knows of quiet."""
+    made = SmallCluster()
+    made.add_node()
+    much = {"requests": {"cpu": "2", "memory": "2Gi"}, "limits": {"cpu": "4", "memory": "4Gi"}}
+    made.deploy("web", resources=much)
+    made.deploy("db", resources={"requests": {"cpu": "10m", "memory": "400Mi"}})
+    made.deploy("quiet-and-with-a-name-that-is-far-too-long", namespace="other", replicas=1)
+    made.add_pod("alone")
+    busy = [each["metadata"]["name"] for each in made.objects["pods"]]
+    made.use("500m", "300Mi", [name for name in busy if not name.startswith("quiet")])
+    return made
+
+
+async def test_every_workload_is_beside_what_is_recommended(
+    cluster: SmallCluster, report: Report
+) -> None:
+    found = await _records(report, cluster, "-A")
+    by_name = {each["name"]: each for each in found["workloads"]}
+    web, quiet = by_name["web"]["containers"][0], by_name["alone"]
+
+    assert [each["name"] for each in found["workloads"]][:2] == ["db", "web"]
+    assert web["current"]["requests"] == {"cpu": "2", "memory": "2Gi"}
+    # 500m and 300Mi lie in buckets whose upper ends, with 15 % on top, are these.
+    assert web["recommended"]["requests"] == {"cpu": "587m", "memory": "363Mi"}
+    assert web["recommended"]["limits"] == {"cpu": "1174m", "memory": "726Mi"}
+    assert web["change"] == {"cpu": 2 * (587 - 2000), "memory": 2 * (363 - 2048) * MIB}
+    assert (by_name["web"]["binding"], by_name["web"]["severity"]) == ("cpu", "critical")
+    assert (quiet["kind"], quiet["containers"][0]["current"]["requests"]) == ("Pod", {})
+    assert found["capacity"] == {"cpu": "4", "memory": "16Gi"}
+
+
+async def test_what_nobody_knows_is_said_and_not_guessed(
+    cluster: SmallCluster, report: Report
+) -> None:
+    found = await _records(report, cluster, "-n", "other")
+    (quiet,) = found["workloads"]
+
+    assert quiet["severity"] == "unknown"
+    assert quiet["containers"][0]["recommended"] is None
+    assert quiet["containers"][0]["doubt"] == "NoSamples"
+    assert found["requested"] == found["recommended"]
+
+
+@pytest.mark.parametrize("more", [(), ("-A",), ("-A", "-o", "wide")], ids=["one", "all", "wide"])
+async def test_no_line_is_longer_than_a_terminal_of_80_columns(
+    cluster: SmallCluster, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    seen = await _show(cluster, tmp_path, *more)
+    whole = [line for line in seen.lines if "->" in line and "critical" in line]
+
+    assert seen.code == 0
+    assert "\x1b[31mcritical" in seen.raw
+    assert whole
+    if "wide" not in more:
+        assert max(map(len, seen.lines)) <= 80
+
+
+async def test_all_formats_tell_the_same(cluster: SmallCluster, report: Report) -> None:
+    records = await _records(report, cluster)
+    written = {
+        form: (await report(cluster, "-o", form)).stdout
+        for form in ("yaml", "csv", "markdown", "html")
+    }
+    rows = list(csv.DictReader(StringIO(written["csv"])))
+    cpu = next(row for row in rows if (row["name"], row["resource"]) == ("web", "cpu"))
+
+    assert yaml.safe_load(written["yaml"]) == records
+    assert (cpu["request"], cpu["recommended_request"], cpu["limit"]) == ("2000", "587", "4000")
+    assert (cpu["change"], cpu["severity"]) == (str(2 * (587 - 2000)), "critical")
+    assert "| shop | deploy/web | - | app | 2 | 0s | CPU | 2 -> 587m |" in written["markdown"]
+    assert "2 &rarr; 587m" in written["html"]
+    assert not any(word in written["html"] for word in ("http:", "https:", "src=", "<link"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        pytest.param(("--sort", "name"), ["db", "web", "alone"], id="by kind and name"),
+        pytest.param(("--sort", "memory"), ["web", "alone", "db"], id="most memory first"),
+        pytest.param(("--min-severity", "critical"), ["web"], id="only the worst"),
+        pytest.param(("--selector", "app=db"), ["db"], id="only some pods"),
+        pytest.param(("-l", "app notin (db)"), ["web", "alone"], id="all but some pods"),
+    ],
+)
+async def test_what_is_shown_and_in_which_order_can_be_chosen(
+    cluster: SmallCluster, report: Report, arguments: tuple[str, ...], names: list[str]
+) -> None:
+    cluster.usage = [
+        each for each in cluster.usage if not each["metadata"]["name"].startswith("db")
+    ]
+    cluster.use("100m", "300Mi", ["db-1-0", "db-1-1"])
+    found = await _records(report, cluster, *arguments)
+
+    assert [each["name"] for each in found["workloads"]] == names
+
+
+async def test_what_an_autoscaler_has_published_is_what_is_told(
+    cluster: SmallCluster, report: Report
+) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    told = {"containerName": "app", "target": {"cpu": "111m", "memory": "222Mi"}}
+    cluster.add_object(
+        "verticalpodautoscalers",
+        {
+            "metadata": {"name": "mine", "namespace": "shop"},
+            "spec": {"targetRef": target, "updatePolicy": {"updateMode": "Off"}},
+            "status": {"recommendation": {"containerRecommendations": [told]}},
+        },
+    )
+    found = await _records(report, cluster, "-l", "app=web")
+    (web,) = found["workloads"]
+
+    assert web["autoscaler"] == "mine"
+    assert web["containers"][0]["recommended"]["requests"] == {"cpu": "111m", "memory": "222Mi"}
+
+
+async def test_a_cluster_without_autoscalers_and_with_hidden_nodes_is_reported_all_the_same(
+    cluster: SmallCluster, report: Report
+) -> None:
+    cluster.missing = {"verticalpodautoscalers", "verticalpodautoscalercheckpoints"}
+    cluster.forbidden = {"nodes"}
+    found = await _records(report, cluster)
+
+    assert len(found["workloads"]) == 3
+    assert [note.partition(" ")[0] for note in found["notes"]] == ["autoscalers", "nodes"]
+    assert found["workloads"][0]["binding"] is None
+
+
+async def test_without_a_metrics_api_one_line_says_what_to_do(
+    cluster: SmallCluster, report: Report
+) -> None:
+    cluster.missing = {"metrics"}
+    done = await report(cluster)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("trimtab: no usage from the metrics API: ")
+    assert "--prometheus-address" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+async def test_history_of_prometheus_counts_instead_of_a_look(
+    cluster: SmallCluster, report: Report
+) -> None:
+    fake = FakePrometheus(now=time.time())
+    for pod in ("web-1-0", "web-1-gone"):
+        labels = {"namespace": "shop", "pod": pod, "container": "app", "job": "kubelet"}
+        moments = [fake.now + 300.0 * each for each in range(-300, 1)]
+        counter = {moment: moment - moments[0] for moment in moments}
+        fake.tell("container_cpu_usage_seconds_total", labels, counter)
+        fake.tell("container_memory_working_set_bytes", labels, dict.fromkeys(moments, 1e9))
+    cluster.missing = {"metrics"}
+    async with serving_prometheus(fake):
+        found = await _records(report, cluster, "--prometheus-address", fake.address)
+    by_name = {each["name"]: each["containers"][0] for each in found["workloads"]}
+
+    assert found["source"] == "8d of Prometheus"
+    assert by_name["web"]["samples"] > 20
+    assert by_name["web"]["historySeconds"] > 20 * 3600
+    assert by_name["web"]["recommended"]["requests"]["cpu"].startswith("11")
+    assert by_name["db"]["doubt"] == "NoSamples"
+
+
+async def test_a_prometheus_that_does_not_answer_is_a_clear_failure(
+    cluster: SmallCluster, report: Report
+) -> None:
+    done = await report(cluster, "--prometheus-address", "http://127.0.0.1:9")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("trimtab: no history: ")
+    assert done.stderr.count("\n") == 1
+
+
+async def test_patches_are_written_beside_the_report(
+    cluster: SmallCluster, report: Report, tmp_path: Path
+) -> None:
+    folder = tmp_path / "patches"
+    done = await report(cluster, "--patch", "kustomize", "--out", str(folder))
+    patch = yaml.safe_load((folder / "shop/deployment-web.yaml").read_text(encoding="utf-8"))
+    (container,) = patch["spec"]["template"]["spec"]["containers"]
+
+    assert done.returncode == 0
+    assert "no file for shop/pod/alone: kustomize cannot patch a Pod" in done.stderr
+    assert container["resources"]["requests"] == {"cpu": "587m", "memory": "363Mi"}
+
+
+async def test_a_folder_that_cannot_be_written_is_one_line(
+    cluster: SmallCluster, report: Report, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    done = await report(cluster, "--patch", "vpa", "--out", str(tmp_path / "file"))
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("trimtab: cannot write ")
+    assert done.stderr.count("\n") == 1
+
+
+async def test_an_empty_namespace_is_said_to_be_empty(report: Report) -> None:
+    done = await report(SmallCluster())
+
+    assert done.returncode == 0
+    assert done.stderr == "trimtab: there are no pods; -A looks into all namespaces\n"

@@ -29,7 +29,7 @@ TRIMTAB = Path(sys.executable).parent / "trimtab"
 SLOW_SECONDS = 90
 """Metrics come every ten seconds, from the second reading on, on a machine that does much else."""
 RULES = ROOT / "charts/trimtab/files/rbac"
-PLACES = ("cluster", "namespace", "own", "keys")
+PLACES = ("cluster", "namespace", "own", "keys", "registration")
 """What the names of the lists of a component end with, beside the one that is only its name."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"

@@ -72,7 +72,8 @@ class Installation:
             account = self.accounts[name] = Account(self.plane, self.own, name)
             own = [f"{name}-own"]
             if self.reach is Reach.CLUSTER:
-                account.allow_everywhere(rules_of(name, f"{name}-cluster"))
+                wide = (name, f"{name}-cluster", f"{name}-registration")
+                account.allow_everywhere(rules_of(*wide))
                 account.allow_in(self.own, rules_of(*own, f"{name}-keys"))
             else:
                 account.allow_in(self.own, rules_of(name, f"{name}-namespace", *own))

@@ -7,6 +7,9 @@
 {{- if and (eq .it.name "recommender") (include "trimtab.readsExternalMetrics" .values) -}}
 {{- $names = append $names "recommender-external-metrics" -}}
 {{- end -}}
+{{- if and $isCluster (eq .it.name "admission-controller") (or .values.registerWebhook (not (include "trimtab.hasFiles" .root))) -}}
+{{- $names = append $names "admission-controller-registration" -}}
+{{- end -}}
 {{- include "trimtab.joinedRules" (dict "root" .root "names" $names) -}}
 {{- with .root.Values.rbac.extraRules }}
 {{ toYaml . }}

@@ -1,0 +1,34 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimtab.cli.columns import lay_out
+
+
+def test_columns_are_as_wide_as_what_stands_in_them() -> None:
+    lines = lay_out([["NAME", "CPU"], ["web", "100m"], ["longer", "1"]])
+
+    assert lines == ["NAME    CPU", "web     100m", "longer  1"]
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        pytest.param(None, ["NAMESPACE  NAME", "shop       frontend"], id="no screen"),
+        pytest.param(19, ["NAMESPACE  NAME", "shop       frontend"], id="wide enough"),
+        pytest.param(17, ["NAMESP…  NAME", "shop     frontend"], id="titles are cut first"),
+        pytest.param(15, ["NAMES…  NAME", "shop    fronte…"], id="then names"),
+    ],
+)
+def test_names_are_cut_where_the_screen_is_narrow(width: int | None, expected: list[str]) -> None:
+    rows = [["NAMESPACE", "NAME"], ["shop", "frontend"]]
+
+    assert lay_out(rows, names=(0, 1), width=width) == expected
+
+
+@given(st.text("abc", max_size=60), st.integers(30, 90))
+def test_numbers_are_never_cut_and_lines_fit_whatever_the_name(name: str, width: int) -> None:
+    lines = lay_out([["NAME", "REQUEST"], [name, "1024Mi -> 363Mi"]], names=(0,), width=width)
+
+    assert lines[1].endswith("1024Mi -> 363Mi")
+    assert max(map(len, lines)) <= width

@@ -1,0 +1,138 @@
+"""What a bystander says is what the recommender would say, and nothing is written for it."""
+
+import asyncio
+
+import pytest
+from makers import MIB, minutes
+from recommender.past import Past
+from recommender.small_world import Load, SmallWorld
+from virtual_time import LoopClock, run_virtually
+
+from trimtab.core.resources import Resource, Resources
+from trimtab.core.shadows import Owned, group_pods
+from trimtab.recommender.bystander import Bystander, HistoryProgress, Sight
+from trimtab.recommender.settings import RecommenderSettings
+
+_SETTINGS = RecommenderSettings()
+
+
+def _sight(world: SmallWorld) -> Sight:
+    pods = [
+        Owned(pod, workload, "apps/v1")
+        for pod in world.pods
+        for workload in world.workloads.values()
+        if workload.selector is not None and workload.selector.matches(pod.labels)
+    ]
+    return Sight(group_pods(pods, []), world.owners, tuple(world.nodes), tuple(world.checkpoints))
+
+
+def _targets(bystander: Bystander) -> dict[str, Resources]:
+    return {
+        group.workload.name: {kind: one.target[kind] for kind in one.target}
+        for group, autoscaler, _ in bystander.conclude()
+        for one in autoscaler.recommendation or ()
+    }
+
+
+async def _learned(world: SmallWorld, readings: int) -> Bystander:
+    bystander = Bystander(_sight(world), _SETTINGS, world.clock)
+    await bystander.begin()
+    for _ in range(readings):
+        bystander.take_in(await world.fetch())
+        world.wait(minutes(1))
+    return bystander
+
+
+@pytest.mark.parametrize("readings", [1, 30])
+async def test_a_shadow_recommends_what_a_real_autoscaler_would(readings: int) -> None:
+    world = SmallWorld()
+    world.deploy("web", replicas=2)
+    world.deploy("db")
+    world.loads |= {"web-0": Load(700, 900 * MIB), "": Load(30, 100 * MIB)}
+    shadows = await _learned(world, readings)
+    twin = SmallWorld()
+    twin.deploy("web", replicas=2)
+    twin.deploy("db")
+    twin.loads |= world.loads
+    twin.autoscale("web")
+    twin.autoscale("db")
+    recommender = twin.recommender()
+    for _ in range(readings):
+        await recommender.tick()
+        twin.wait(minutes(1))
+
+    assert _targets(shadows) == {name: twin.target(name) for name in ("db", "web")}
+
+
+async def test_nothing_is_written_for_it() -> None:
+    world = SmallWorld()
+    world.deploy()
+    await _learned(world, 3)
+
+    assert set(world.acts) == {"fetch"}
+
+
+async def test_how_much_is_known_is_told_with_it() -> None:
+    world = SmallWorld()
+    world.deploy(replicas=2)
+    bystander = await _learned(world, 5)
+    ((_, _, learned),) = bystander.conclude()
+
+    assert (learned["app"].samples, learned["app"].span) == (10, minutes(4))
+
+
+async def test_an_oom_kill_that_can_be_seen_counts() -> None:
+    world = SmallWorld()
+    world.deploy()
+    world.loads[""] = Load(100, 50 * MIB)
+    calm = _targets(await _learned(world, 1))
+    world.kill("web-0")
+    shocked = _targets(await _learned(world, 1))
+
+    assert calm["web"][Resource.MEMORY] == 250 * MIB
+    assert shocked["web"][Resource.MEMORY] > 300 * MIB
+
+
+async def _advance(bystander: Bystander) -> HistoryProgress:
+    assert bystander.history is not None
+    reading = asyncio.create_task(bystander.history.run())
+    try:
+        while not (progress := await bystander.advance_history()).is_over:
+            await LoopClock().sleep(minutes(1))
+        return progress
+    finally:
+        reading.cancel()
+        await asyncio.wait({reading})
+
+
+def test_history_is_read_before_anything_is_concluded() -> None:
+    async def scene() -> None:
+        world = SmallWorld()
+        world.clock = LoopClock()  # type: ignore[assignment]
+        world.deploy()
+        past = Past(loads={"web-0": Load(800, 2000 * MIB)})
+        bystander = Bystander(_sight(world), _SETTINGS, world.clock, past)
+        await bystander.begin()
+        progress = await _advance(bystander)
+        ((_, _, learned),) = bystander.conclude()
+
+        assert (progress.done, progress.all, dict(progress.problems)) == (1, 1, {})
+        assert learned["app"].samples == 8 * 24 + 1
+        assert min(_targets(bystander)["web"].values()) > 800
+
+    run_virtually(scene())
+
+
+def test_a_past_that_cannot_be_read_is_told_and_ends_the_wait() -> None:
+    async def scene() -> None:
+        world = SmallWorld()
+        world.clock = LoopClock()  # type: ignore[assignment]
+        world.deploy()
+        bystander = Bystander(_sight(world), _SETTINGS, world.clock, Past(is_down=True))
+        await bystander.begin()
+        progress = await _advance(bystander)
+
+        assert dict(progress.problems) == {"default": "nobody there"}
+        assert progress.done == 0
+
+    run_virtually(scene())

@@ -5,6 +5,7 @@ of them, so here the same questions are asked to the end. What is decided is sti
 the outcome comes from there, and its reason is among those that are found.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -94,6 +95,8 @@ class PlanView:
     index: AutoscalerIndex
     outcomes: Mapping[str, Outcome]
     """By the uid of the pod."""
+    acts: Mapping[WorkloadName | None, Sequence[Act]]
+    """By the direct owner of the pod what is done, or would be if nobody had said to wait."""
     unknown: frozenset[CheckKind] = frozenset()
     """What nobody who was asked can know: these never pass."""
 
@@ -109,11 +112,16 @@ def view_plan(
     """A view of the outcomes that were planned, or of a plan that is made now."""
     live = KnownPods().meet(snapshot)
     groups = disruption.count_owned(live.owned, snapshot.configured_replicas, snapshot.settling)
-    planned = plan.plan(snapshot, settings, now) if outcomes is None else outcomes
+    planned = plan.plan(snapshot, settings, now) if outcomes is None else list(outcomes)
+    acts: defaultdict[WorkloadName | None, list[Act]] = defaultdict(list)
+    for each in planned:
+        if (act := act_of(each)) is not None:
+            acts[disruption.owner_of(each.pod)].append(act)
     return PlanView(
         Context(snapshot, settings, groups, now),
         index_by_workload(snapshot.autoscalers, selectors_enabled=settings.gates.pod_selector),
         {each.pod.uid: each for each in planned},
+        acts,
         unknown,
     )
 
@@ -267,16 +275,16 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     """What the plan does to siblings of the pod."""
     spent = plan.Spent()
     owner, workload = disruption.owner_of(case.observed.pod), case.observed.workload
-    for each in view.outcomes.values():
-        act = act_of(each)
-        if act is None or disruption.owner_of(each.pod) != owner or owner is None:
-            continue
-        is_free = isinstance(act, Unboost) and not resizing.restarts_containers(each.pod)
-        if each.pod.phase is not PodPhase.PENDING and not is_free:
+    if owner is None:
+        return spent
+    for act in view.acts.get(owner, ()):
+        restarts = resizing.restarts_containers(act.pod)
+        is_free = isinstance(act, Unboost) and not restarts
+        if act.pod.phase is not PodPhase.PENDING and not is_free:
             spent.disrupted[owner] += 1
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1
-        if isinstance(act, Resize) and resizing.restarts_containers(each.pod):
+        if isinstance(act, Resize) and restarts:
             spent.restarting.add(owner)
     return spent
 

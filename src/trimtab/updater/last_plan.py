@@ -4,10 +4,21 @@ A part is small and comes often, so it must cost no look at all the others.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
 
 from trimtab.core.outcomes import Outcome
+from trimtab.core.snapshot import Snapshot
 from trimtab.updater.owning import OwnerKey, owner_key
+
+
+class Look(NamedTuple):
+    """A plan of all pods, and what it was made from."""
+
+    snapshot: Snapshot
+    outcomes: Sequence[Outcome]
+    at: datetime
 
 
 class LastPlan:

@@ -21,7 +21,7 @@ from trimtab.updater import telling
 from trimtab.updater.acting import Actor, Superior
 from trimtab.updater.agenda import Agenda, Task
 from trimtab.updater.alarms import Alarms
-from trimtab.updater.last_plan import LastPlan
+from trimtab.updater.last_plan import LastPlan, Look
 from trimtab.updater.liveness import AdmissionLiveness
 from trimtab.updater.memory import Memory
 from trimtab.updater.news import Blind, Failed, Planned, Step, Stopwatch, Tell, tell_nobody
@@ -76,12 +76,26 @@ class Updater:
         self._conditions = telling.Conditions(max_misses=settings.plan.max_misses)
         self._turn = asyncio.Lock()
         self._last_plan = LastPlan()
+        self._last_look: Look | None = None
         self._planned = TickReport(clock.now(), is_blind=True)
 
     @property
     def last_plan(self) -> Collection[Outcome]:
         """One outcome for each pod, of the last plans, with the holds that came up since."""
         return tuple({**self._last_plan.outcomes, **self._actor.held}.values())
+
+    @property
+    def last_look(self) -> Look | None:
+        """The last plan of all pods, with what is remembered now and the holds that came up since.
+
+        None before the first.
+        """
+        if self._last_look is None:
+            return None
+        snapshot, planned, at = self._last_look
+        outcomes = {each.pod.uid: each for each in planned} | self._actor.held
+        memory = self._memory.of_all()
+        return Look(replace(snapshot, pod_memory=memory), list(outcomes.values()), at)
 
     @property
     def report(self) -> TickReport:
@@ -171,6 +185,7 @@ class Updater:
             watch.end(Step.PLAN)
             self._watch.remember(each.pod for each in seen.snapshot.pods)
             self._last_plan.replace_all(outcomes)
+            self._last_look = Look(seen.snapshot, outcomes, now)
             self._actor.held.clear()
             self._agenda.fill(_tasks(outcomes, seen))
             self._alarms.set_for(outcomes)

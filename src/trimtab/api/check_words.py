@@ -1,0 +1,196 @@
+"""What is found about a pod, in words: one sentence for each check."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Final
+
+from trimtab.api.times import format_duration
+from trimtab.core import annotations
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.checks import Check, CheckKind, Verdict
+from trimtab.core.hearing import PodExplanation
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Unboost
+from trimtab.core.resizing import Action
+
+_REASONS: Final = {
+    HoldReason.BOOST_ACTIVE: "CPU is boosted until the pod is ready, and for a while after that",
+    HoldReason.UNBOOST_DELAYED: "taking the boost back failed and is tried again after a while",
+    HoldReason.MODE_OFF: "Off: there are recommendations and nothing else",
+    HoldReason.MODE_INITIAL: "Initial: only new pods are given their size",
+    HoldReason.FEATURE_GATE_OFF: "the feature gate that the mode needs is off",
+    HoldReason.NO_RECOMMENDATION: "there is none for any container of the pod",
+    HoldReason.RECOMMENDATION_STALE: "the recommender says that it rests on usage that is too old",
+    HoldReason.RECOMMENDATION_SUSPICIOUS: "a target is nothing, or its recommender doubts it",
+    HoldReason.INSIDE_BOUNDS: "the pod has what is recommended",
+    HoldReason.SCALED_HORIZONTALLY: "what would change is left to a HorizontalPodAutoscaler",
+    HoldReason.ONLY_SHRINKS: "nothing would grow, and running pods only grow under UpscaleOnly",
+    HoldReason.REQUIREMENT_NOT_MET: "the change goes another way than evictionRequirements ask",
+    HoldReason.ROLE_DWELL: "its role is new, and it does not shrink before that is settled",
+    HoldReason.COOL_DOWN: "it was changed a moment ago",
+    HoldReason.ADMISSION_ABSENT: "no admission controller would give its successor the new size",
+    HoldReason.NOT_CONVERGING: "earlier changes did not show on the workload's pods",
+    HoldReason.NO_OWNER: "the pod has no owner, and nobody would bring it back",
+    HoldReason.REPLICAS_UNKNOWN: "how many pods its owner wants is not known, or none",
+    HoldReason.BELOW_MIN_REPLICAS: "its owner has fewer pods than minReplicas",
+    HoldReason.BUDGET_SPENT: "as many pods of its owner as may be are down",
+    HoldReason.SURGE: "far more pods than usual want to change, which is rarely meant",
+    HoldReason.POD_PENDING: "it does not run yet, so there is nothing to resize",
+    HoldReason.RESIZE_DEFERRED: "the node has no room yet for the resize that was asked for",
+    HoldReason.RESIZE_IN_PROGRESS: "a resize is under way",
+    HoldReason.RESIZE_FAILING: "the kubelet cannot do the resize and goes on trying",
+    HoldReason.RESIZE_INFEASIBLE: "the node can never do the resize; a lower target may help",
+    HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
+    HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
+    HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
+    HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
+    HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
+    HoldReason.QUOTA_EXCEEDED: "a ResourceQuota leaves no room for what its successor would need",
+    HoldReason.PAUSED: "a flag, an annotation or the namespace says that nothing may be done",
+}
+
+_PASSES: Final = {
+    CheckKind.BOOST: "the startup boost is over",
+    CheckKind.MODE: "running pods are changed",
+    CheckKind.REPLICAS: "its owner has enough pods",
+    CheckKind.RECOMMENDATION: "there is one, and nothing speaks against it",
+    CheckKind.DIRECTION: "something would change that may",
+    CheckKind.REQUIREMENTS: "the change meets them, if there are any",
+    CheckKind.ROLE: "it has had its autoscaler for long enough, or grows",
+    CheckKind.COOL_DOWN: "it was not changed of late",
+    CheckKind.ADMISSION: "new pods get their size",
+    CheckKind.CONVERGENCE: "earlier changes showed, if there were any",
+    CheckKind.SURGE: "no more pods than usual want to change",
+    CheckKind.RESIZE: "no earlier resize is in the way",
+    CheckKind.BUDGET: "one more pod may be down",
+    CheckKind.EVICTION: "no annotation asks not to evict it",
+    CheckKind.POD_DISRUPTION_BUDGET: "none refused its eviction of late",
+    CheckKind.EARLIER_EVICTIONS: "those had their effect",
+    CheckKind.QUOTA: "all leave room for its successor",
+    CheckKind.PAUSE: "nobody says to wait",
+}
+_UNKNOWN: Final = "only a running updater could tell"
+
+
+def tell_check(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    """One sentence about the answer to a check."""
+    match check.verdict:
+        case Verdict.UNKNOWN:
+            return _UNKNOWN
+        case Verdict.NOT_ASKED:
+            return _tell_unasked(check.kind, explanation)
+        case Verdict.CLEAR | Verdict.BLOCKED:
+            tell = _TOLD_WITH_FIGURES.get(check.kind)
+            if tell is not None and (told := tell(check, explanation, settings)):
+                return told
+            if check.reason is not None:
+                return _REASONS[check.reason]
+            return _PASSES[check.kind]
+
+
+def brief(span: timedelta) -> str:
+    """A span as people say it: its two largest units."""
+    seconds = max(int(span.total_seconds()), 0)
+    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+    parts: list[str] = []
+    for name, size in units:
+        count, seconds = divmod(seconds, size)
+        if count or parts:
+            parts.append(f"{count}{name}" if count else "")
+    return "".join(parts[:2]) or "0s"
+
+
+def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
+    if kind is CheckKind.BOOST:
+        return "the pod is not boosted"
+    if isinstance(explanation.outcome, Unboost) or explanation.autoscaler is None:
+        return "not asked for the end of a boost"
+    if explanation.way is Action.RESIZE:
+        return "not asked for resizes in place"
+    return "not asked while others fail"
+
+
+def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    autoscaler = explanation.autoscaler
+    if check.reason is not None or autoscaler is None:
+        return ""
+    return f"{autoscaler.mode}: running pods are changed"
+
+
+def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    change, least = explanation.change, settings.thresholds.smallest_change
+    by = f"{100 * change.relative_difference:.3g} %"
+    if check.reason is HoldReason.CHANGE_TOO_SMALL:
+        if explanation.quick_oom:
+            return "killed for want of memory, but its target is what it has"
+        return f"requests are off by {by}, less than {100 * least:.3g} %"
+    if check.reason is not None:
+        return ""
+    if change.outside_bounds:
+        return f"requests are off by {by}, and outside the recommended bounds"
+    if explanation.quick_oom:
+        return f"killed for want of memory soon after its start, and off by {by}"
+    return f"requests are off by {by}, inside the recommended bounds"
+
+
+def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    least, age = settings.thresholds.lifetime, explanation.age
+    runs = "it has not started" if age is None else f"it runs for {brief(age)}"
+    if check.reason is not None:
+        return f"inside its bounds a pod is left alone for {brief(least)}; {runs}"
+    if explanation.change.outside_bounds or explanation.quick_oom:
+        return "does not matter: it is outside its bounds, or was killed for want of memory"
+    return f"{runs}, and {brief(least)} are enough"
+
+
+def _tell_replicas(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    group, autoscaler = explanation.group, explanation.autoscaler
+    if group is None or autoscaler is None or group.configured is None:
+        return ""
+    least = settings.disruption.min_replicas
+    least = least if autoscaler.min_replicas is None else autoscaler.min_replicas
+    relation = "fewer than" if check.reason is not None else "at least"
+    return f"its owner has {group.live} live pods, {relation} {least}"
+
+
+def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    group = explanation.group
+    if group is None or group.configured is None:
+        return ""
+    most = int(group.configured * settings.disruption.tolerance)
+    figures = f"{group.running} of {group.configured} pods run, and {most} may be down"
+    return f"{figures}: it has to wait" if check.reason is not None else figures
+
+
+def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) -> str:
+    if check.reason is None:
+        return ""
+    span = settings.cool_down if check.kind is CheckKind.COOL_DOWN else settings.role_dwell
+    return f"{_REASONS[check.reason]} (for {format_duration(span)})"
+
+
+def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    if check.reason is None:
+        return ""
+    own = explanation.pod.annotations
+    named = [
+        f"{name}: {value}"
+        for name, value in annotations.KEEPS_FROM_EVICTION.items()
+        if own.get(name) == value
+    ]
+    return f"{_REASONS[check.reason]}: {', '.join(named)}"
+
+
+_TOLD_WITH_FIGURES: Final[
+    Mapping[CheckKind, Callable[[Check, PodExplanation, PlanSettings], str]]
+] = {
+    CheckKind.MODE: _tell_mode,
+    CheckKind.CHANGE: _tell_change,
+    CheckKind.LIFETIME: _tell_lifetime,
+    CheckKind.REPLICAS: _tell_replicas,
+    CheckKind.BUDGET: _tell_budget,
+    CheckKind.COOL_DOWN: _tell_quick_role,
+    CheckKind.ROLE: _tell_quick_role,
+    CheckKind.EVICTION: _tell_annotation,
+}
+"""Where a sentence is better with figures; empty where these do not matter."""

@@ -11,6 +11,7 @@ from trimtab.cli.admission_flags import AdmissionFlags, to_settings
 from trimtab.cli.flags import ClusterFlags, LeaderlessFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 
 # Nobody should wait half a minute for a pod because of us.
 DIFFERENT = {"--webhook-timeout-seconds": 5}
@@ -18,6 +19,7 @@ OURS = {
     "--allow-overlapping-autoscalers",
     "--bind-address",
     "--cap-to-largest-node",
+    "--hpa-conflict",
     "--log-format",
     "--self-test",
     "--webhook-inject-ca-from",
@@ -68,7 +70,12 @@ def test_every_flag_about_what_pods_get_reaches_the_settings() -> None:
             status_lease_name="mine",
             status_lease_update_interval=timedelta(seconds=7),
         ),
-        care=replace(flags.care, allow_overlapping_autoscalers=True, cap_to_largest_node=False),
+        care=replace(
+            flags.care,
+            allow_overlapping_autoscalers=True,
+            cap_to_largest_node=False,
+            hpa_conflict=HpaConflict.IGNORE,
+        ),
     )
     cluster = ClusterFlags(ignored_vpa_object_namespaces="a, b")
     gates = FeatureGates(in_place=False)
@@ -78,6 +85,7 @@ def test_every_flag_about_what_pods_get_reaches_the_settings() -> None:
         gates=gates,
         max_boost_millicores=4000,
         caps_to_nodes=False,
+        hpa_conflict=HpaConflict.IGNORE,
         ignored_namespaces=frozenset({"a", "b"}),
         allows_overlapping=True,
         status_lease_name="mine",

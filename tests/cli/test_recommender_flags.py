@@ -11,12 +11,14 @@ from trimtab.cli.flags import CommonFlags
 from trimtab.cli.recommender_flags import EstimateFlags, RecommenderFlags, to_settings
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.resources import Resource
 from trimtab.recommender.settings import RecommenderSettings
 
 OURS = {
     "--checkpoint-rotation",
     "--export-recommendations",
+    "--hpa-conflict",
     "--log-format",
     "--status-patience",
     "--prometheus-max-queries",
@@ -49,6 +51,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("checkpoints_gc_interval", SECONDS_7, "checkpoints_gc_interval"),
     ("checkpoint_rotation", SECONDS_7, "checkpoint_rotation"),
     ("status_patience", SECONDS_7, "publishing.patience"),
+    ("hpa_conflict", HpaConflict.WARN, "hpa_conflict"),
     ("recommendation_margin_fraction", 0.7, "recommendations.margin_fraction"),
     ("pod_recommendation_min_cpu_millicores", 7, "recommendations.cpu.pod_floor"),
     ("target_cpu_percentile", 0.7, "recommendations.cpu.target_percentile"),

@@ -12,6 +12,7 @@ from trimtab.cli.flags import ClusterFlags, CommonFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.cli.updater_flags import CareFlags, LoopFlags, UpdaterFlags, to_settings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.updater.settings import UpdaterSettings
 
 # The budget of evictions is on by default here (D14).
@@ -67,6 +68,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("evict_after_deferred_threshold", SECONDS_7, "plan.evict_after_deferred"),
     ("grow_only_under_requirements", True, "plan.grow_only_under_requirements"),
     ("ignore_eviction_annotations", True, "plan.evicts_unwillingly"),
+    ("hpa_conflict", HpaConflict.WARN, "hpa_conflict"),
     ("cap_to_largest_node", False, "caps_to_nodes"),
     ("update_worker_count", 7, "concurrency"),
 ]

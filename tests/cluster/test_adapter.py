@@ -7,6 +7,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+import pytest
 from api_server import Asked, Response, Server, Unfinished, a_client, ok, refused, serving
 from makers import minutes
 from virtual_time import StillClock
@@ -166,6 +167,44 @@ async def test_nodes_are_not_asked_for_by_who_knows_that_it_may_not() -> None:
         assert isinstance(error, ForbiddenError)
         assert str(error.right) == "list nodes"
         assert "/api/v1/nodes" not in paths_of(server)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(lambda: ok({"status": {"allowed": False}}), id="we may not"),
+        pytest.param(lambda: refused(404), id="there is no such API"),
+    ],
+)
+async def test_horizontal_autoscalers_that_cannot_be_seen_keep_nobody_waiting(
+    refusal: Callable[[], Response],
+) -> None:
+    def hide(asked: Asked) -> Response:
+        is_hidden = asked.path.endswith(("/selfsubjectaccessreviews", "/horizontalpodautoscalers"))
+        return refusal() if is_hidden else show_everything(asked)
+
+    async with serving(hide) as server, watched(server, Scope(horizontals=True)) as (cluster, _):
+        await wait_for(cluster.shortcomings)
+        await wait_for(lambda: cluster.age() is not None)
+        await cluster.synced()
+
+        assert list(cluster.horizontals) == []
+        assert cluster.problems() == {}
+
+
+async def test_nobody_acts_before_horizontal_autoscalers_are_listed() -> None:
+    def all_but_these(asked: Asked) -> Response:
+        is_late = asked.path.endswith("/horizontalpodautoscalers")
+        return refused(503) if is_late else show_everything(asked)
+
+    scope = Scope("default", horizontals=True)
+    async with serving(all_but_these) as server, watched(server, scope) as (cluster, _):
+        await wait_for(cluster.shortcomings)
+        await wait_for(lambda: cluster.pods.age() is not None)
+
+        assert cluster.age() is None
+        place = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+        assert place in paths_of(server)
 
 
 async def test_pods_that_do_not_run_yet_can_be_left_out() -> None:

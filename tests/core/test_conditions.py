@@ -16,8 +16,10 @@ from trimtab.core.conditions import (
     UnsupportedReason,
     renew_conditions,
 )
+from trimtab.core.horizontal import Claim
 from trimtab.core.matching import Conflict
 from trimtab.core.recommendation import Recommendation
+from trimtab.core.resources import Resource
 
 SOMETHING = Recommendation((a_recommendation(target=amounts(100)),))
 NOTHING = Recommendation()
@@ -40,6 +42,11 @@ def shown(findings: Findings, autoscaler: Autoscaler | None = None) -> list[tupl
 
 def named(name: str) -> AutoscalerName:
     return AutoscalerName("default", name)
+
+
+SCALES = "The HorizontalPodAutoscaler"
+HELD = "what is recommended of that is not applied"
+CONTESTED = "what is applied of that moves what the other one goes by"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +106,32 @@ def named(name: str) -> AutoscalerName:
                 PROVIDED,
             ],
             id="F14 history that cannot be had",
+        ),
+        pytest.param(
+            found(claims=(Claim("a", Resource.CPU), Claim("b", Resource.MEMORY, ("app", "log")))),
+            [
+                (
+                    "HorizontallyScaled",
+                    "True",
+                    "ResourceHeld",
+                    f"{SCALES} a scales on cpu; {SCALES} b scales on memory of app, log: {HELD}",
+                ),
+                PROVIDED,
+            ],
+            id="resources that are scaled on, and held",
+        ),
+        pytest.param(
+            found(claims=(Claim("a", Resource.CPU),), holds_claimed=False),
+            [
+                (
+                    "HorizontallyScaled",
+                    "True",
+                    "ResourceContested",
+                    f"{SCALES} a scales on cpu: {CONTESTED}",
+                ),
+                PROVIDED,
+            ],
+            id="a resource that is scaled on, and applied",
         ),
     ],
 )

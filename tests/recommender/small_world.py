@@ -29,6 +29,7 @@ from trimtab.core.autoscalers import (
     ContainerRecommendation,
     TargetReference,
 )
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
@@ -91,6 +92,7 @@ class SmallWorld:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
 
@@ -105,6 +107,8 @@ class SmallWorld:
         self.checkpoint_writer, self.checkpoints = open_store(self.clock)
         self.node_writer: Writer[Node]
         self.node_writer, self.nodes = open_store(self.clock)
+        self.horizontal_writer: Writer[Horizontal]
+        self.horizontal_writer, self.horizontals = open_store(self.clock)
         self._namespace_writer: Writer[Namespace]
         self._namespace_writer, self.namespaces = open_store(self.clock)
         for writer in (self.pod_writer, self.autoscaler_writer, self.checkpoint_writer):

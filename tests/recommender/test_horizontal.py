@@ -6,7 +6,10 @@ import pytest
 from makers import MIB, a_container, amounts, hours, minutes
 from recommender.small_world import Load, SmallWorld
 
+from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.core.aggregates import UsageSettings
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.horizontal import Horizontal, HpaConflict
 from trimtab.core.resources import Resource
 
 WANTED_UTILIZATION, TOLERANCE, MOST_PODS = 0.8, 0.1, 200
@@ -77,3 +80,64 @@ async def test_f27_after_the_load_has_changed_both_come_to_rest_again(factor: fl
     assert len(set(rest)) == 1
     assert pods < MOST_PODS
     assert tandem.load / pods / request == pytest.approx(WANTED_UTILIZATION, rel=TOLERANCE)
+
+
+SCALES_ON_CPU = Horizontal("default", "hpa", "Deployment", "web", frozenset({Resource.CPU}))
+PLACE = ObjectName("default", "hpa")
+
+
+def a_world(**fields: object) -> SmallWorld:
+    world = SmallWorld()
+    world.deploy()
+    world.autoscale(**fields)  # type: ignore[arg-type]
+    world.horizontal_writer.put(Entry(PLACE, SCALES_ON_CPU))
+    return world
+
+
+async def test_what_is_held_is_recommended_all_the_same_and_a_condition_says_so() -> None:
+    world = a_world()
+    await world.recommender().tick()
+    condition = world.condition("HorizontallyScaled")
+
+    assert world.target().keys() == {Resource.CPU, Resource.MEMORY}
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("True", "ResourceHeld")
+    assert condition.message == (
+        "The HorizontalPodAutoscaler hpa scales on cpu: what is recommended of that is not applied"
+    )
+
+
+async def test_the_condition_goes_with_the_horizontal_autoscaler() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await recommender.tick()
+    world.horizontal_writer.drop(PLACE)
+    world.wait()
+    await recommender.tick()
+
+    assert world.condition("HorizontallyScaled") is None
+
+
+async def test_who_only_warns_says_that_both_pull_at_it() -> None:
+    world = a_world()
+    await world.recommender(hpa_conflict=HpaConflict.WARN).tick()
+    condition = world.condition("HorizontallyScaled")
+
+    assert condition is not None
+    assert condition.reason == "ResourceContested"
+
+
+@pytest.mark.parametrize(
+    ("fields", "settings"),
+    [
+        pytest.param({}, {"hpa_conflict": HpaConflict.IGNORE}, id="nobody looks"),
+        pytest.param({"mode": UpdateMode.OFF}, {}, id="nothing is ever applied"),
+    ],
+)
+async def test_nothing_is_said_where_nothing_is_contested(
+    fields: dict[str, object], settings: dict[str, object]
+) -> None:
+    world = a_world(**fields)
+    await world.recommender(**settings).tick()
+
+    assert world.condition("HorizontallyScaled") is None

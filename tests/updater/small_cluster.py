@@ -32,6 +32,7 @@ from trimtab.core.autoscalers import (
     TargetReference,
 )
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
@@ -39,6 +40,7 @@ from trimtab.core.operations import Patch
 from trimtab.core.patch import admission_patch
 from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Quota
+from trimtab.core.resources import Resource
 from trimtab.core.workloads import Workload
 from trimtab.simulation.patching import apply_patch
 
@@ -74,6 +76,7 @@ class SmallCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
 
@@ -87,6 +90,8 @@ class SmallCluster:
         self._checkpoint_writer, self.checkpoints = open_store(self.clock)
         self.node_writer: Writer[Node]
         self.node_writer, self.nodes = open_store(self.clock)
+        self.horizontal_writer: Writer[Horizontal]
+        self.horizontal_writer, self.horizontals = open_store(self.clock)
         self._namespace_writer: Writer[Namespace]
         self._namespace_writer, self.namespaces = open_store(self.clock)
         self._pod_writer.replace(())
@@ -122,6 +127,15 @@ class SmallCluster:
         """What was asked for, whether it succeeded or not."""
 
     # What tests set up and look at.
+
+    def scale_horizontally(self, *resources: Resource, name: str = "web") -> None:
+        """A horizontal autoscaler of the Deployment of its name; without resources it is gone."""
+        place = ObjectName("default", name)
+        if not resources:
+            self.horizontal_writer.drop(place)
+            return
+        found = Horizontal("default", name, "Deployment", name, frozenset(resources))
+        self.horizontal_writer.put(Entry(place, found))
 
     def deploy(
         self,

@@ -9,6 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final
 
 from trimtab.admission.index import TargetIndex, target_name
@@ -20,6 +21,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
+from trimtab.core.horizontal import HpaConflict, Marking
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
@@ -65,6 +67,9 @@ class Admission:
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
+        self._marking: Marking | None = None
+        if settings.hpa_conflict is HpaConflict.HOLD:
+            self._marking = Marking(cluster.horizontals.index(attrgetter("target")).under)
         self._rooms: NodeRooms | None = None
         self._nodes_changed = True
         self.counts: Counter[Admitted] = Counter()
@@ -126,6 +131,8 @@ class Admission:
             self._look_at_nodes()
         limit_ranges = self._cluster.limit_ranges(head.namespace)
         bounds = Bounds(limit_ranges, self._settings.max_boost_millicores, self._rooms)
+        if self._marking is not None:
+            autoscaler = self._marking.mark(autoscaler)
         sizing = self._sizings.size(new, autoscaler, bounds)
         return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
 

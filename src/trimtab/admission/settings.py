@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.settings_errors import (
     require_at_least,
     require_interval,
@@ -21,6 +22,8 @@ class AdmissionSettings:
     """`--max-allowed-cpu-boost`; None for no limit."""
     caps_to_nodes: bool = True
     """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """`--hpa-conflict`: whether what a horizontal autoscaler scales on is left as it is."""
     namespace: str = ""
     """`--vpa-object-namespace`; empty for all."""
     ignored_namespaces: frozenset[str] = frozenset()

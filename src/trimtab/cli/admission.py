@@ -46,6 +46,7 @@ from trimtab.cli.workers import Crew
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.core.horizontal import HpaConflict
 
 _COMMON: Final = LeaderlessFlags()
 _FLAGS: Final = AdmissionFlags()
@@ -216,7 +217,13 @@ class _Process:
 
 
 def _scope(settings: AdmissionSettings) -> Scope:
-    return Scope(settings.namespace, pods=False, checkpoints=False, nodes=settings.caps_to_nodes)
+    return Scope(
+        settings.namespace,
+        pods=False,
+        checkpoints=False,
+        nodes=settings.caps_to_nodes,
+        horizontals=settings.hpa_conflict is HpaConflict.HOLD,
+    )
 
 
 def _make_process(

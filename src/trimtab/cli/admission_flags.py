@@ -15,6 +15,7 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.cli.flag_types import Cpu, Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 
 _OWN_NAMESPACE: Final = "NAMESPACE"
 """The environment variable by which manifests tell a component where it runs."""
@@ -88,6 +89,8 @@ class CareFlags:
 
     allow_overlapping_autoscalers: Switch = False
     """Warn of autoscalers that may select the same pods, instead of refusing the second one."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
     cap_to_largest_node: Switch = True
     """Let no pod become larger than the largest node; off where larger nodes come when needed."""
     bind_address: Text = ""
@@ -125,6 +128,7 @@ def to_settings(
     return AdmissionSettings(
         gates=gates,
         max_boost_millicores=serving.max_allowed_cpu_boost,
+        hpa_conflict=flags.care.hpa_conflict,
         caps_to_nodes=flags.care.cap_to_largest_node,
         namespace=cluster.vpa_object_namespace,
         ignored_namespaces=split_names(cluster.ignored_vpa_object_namespaces),

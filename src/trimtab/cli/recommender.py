@@ -1,7 +1,7 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Final, TypeAlias
@@ -22,8 +22,10 @@ from trimtab.cluster.external_usage import ExternalMetricsApi
 from trimtab.cluster.ports import UsageSource
 from trimtab.cluster.prometheus_client import Exchange
 from trimtab.cluster.usage import MetricsApi
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.resources import Resource
 from trimtab.recommender import telling
+from trimtab.recommender.explaining import show_page
 from trimtab.recommender.exporting import RecommendationExporter
 from trimtab.recommender.external_usage import ExternalUsage
 from trimtab.recommender.loop import Recommender
@@ -61,6 +63,7 @@ def make_part(order: RecommenderOrder) -> component.Part:
         limit_ranges=False,
         nodes=True,
         memory_evictions=True,
+        horizontals=order.settings.hpa_conflict is not HpaConflict.IGNORE,
     )
     return component.Part("recommender", scope, partial(_build, order, past))
 
@@ -104,7 +107,8 @@ class _Process:
         client: Client,
         clock: RealClock,
     ) -> None:
-        settings = order.settings
+        settings = self._settings = order.settings
+        self._now = clock.now
         self._client = client
         self._history = None if past is None else past.source(clock, _note_query)
         self.cluster = cluster
@@ -145,6 +149,9 @@ class _Process:
         self._client.hurry()
         telling.tell_of_saving(await self._recommender.save_all(within=SAVING))
 
+    def explain(self, query: Mapping[str, str]) -> bytes:
+        return show_page(self._recommender.knowledge, self._settings, query, self._now)
+
     def list_problems(self) -> Iterable[Exception]:
         turnout = self._recommender.last_turnout
         report = turnout and turnout.report
@@ -180,4 +187,5 @@ def _build(
         running.heartbeat,
         order.elector(running.cluster, clock),
         running.list_problems,
+        pages={"/explain/numbers": running.explain},
     )

@@ -20,6 +20,7 @@ from trimtab.cli.flag_types import (
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import MIB, RecommendationSettings, ResourceSettings
 from trimtab.core.resources import Resource
@@ -51,6 +52,8 @@ class LoopFlags:
     """Within this time everything that was learned is saved, a part in each turn."""
     status_patience: Span = timedelta(minutes=10)
     """How long a small move of a bound waits until it is told."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """Where a HorizontalPodAutoscaler scales on a resource: say that it is held, or only warn."""
     min_checkpoints: Whole = 10
     """Deprecated, without effect."""
     leader_elect_resource_name: Named = "vpa-recommender-lease"
@@ -207,6 +210,7 @@ def to_settings(
         checkpoints_timeout=loop.checkpoints_timeout,
         checkpoints_gc_interval=loop.checkpoints_gc_interval,
         checkpoint_rotation=loop.checkpoint_rotation,
+        hpa_conflict=loop.hpa_conflict,
         publishing=PublishingSettings(patience=loop.status_patience),
         usage=_usage_settings(flags.learning, gates),
         recommendations=_recommendation_settings(flags.estimates),

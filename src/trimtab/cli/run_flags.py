@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 
 from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
 from trimtab.cli.flag_types import Named, Switch, Text
+from trimtab.core.horizontal import HpaConflict
 
 NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
 """Fields of components that are no flags of `run`."""
@@ -22,6 +23,7 @@ _Given: TypeAlias = Annotated[str, Parameter(parse=False)]
 _Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
 """What is said once for several components, by the flag of another one."""
 _SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
+_SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
 
 
 @Parameter(name="*", group=Group("Run", sort_key=0))
@@ -64,6 +66,7 @@ class _UpdaterLoop(updater_flags.LoopFlags):
 @Parameter(name="*", group=Group("Care", sort_key=4))
 @dataclass(frozen=True, slots=True)
 class _UpdaterCare(updater_flags.CareFlags):
+    hpa_conflict: _SharedChoice = HpaConflict.HOLD
     update_worker_count: _SharedWhole = _USUAL_WRITES
 
 
@@ -85,6 +88,7 @@ class _AdmissionServing(admission_flags.ServingFlags):
 @Parameter(name="*", group=Group("Care", sort_key=4))
 @dataclass(frozen=True, slots=True)
 class _AdmissionCare(admission_flags.CareFlags):
+    hpa_conflict: _SharedChoice = HpaConflict.HOLD
     cap_to_largest_node: _Shared = True
     workers: _SharedWhole = 1
 

@@ -15,7 +15,9 @@ from trimtab.cli.updater_flags import UpdaterFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.core.horizontal import HpaConflict
 from trimtab.updater.decisions import Decisions
+from trimtab.updater.explaining import show_page
 from trimtab.updater.loop import Updater
 from trimtab.updater.metrics import Meter
 from trimtab.updater.narrating import narrate
@@ -48,7 +50,12 @@ def check(stray: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> Upd
 def make_part(order: UpdaterOrder) -> component.Part:
     """The updater that is asked for, before there is a cluster."""
     scope = Scope(
-        order.settings.namespace, checkpoints=False, nodes=True, quotas=True, namespaces=True
+        order.settings.namespace,
+        checkpoints=False,
+        nodes=True,
+        quotas=True,
+        namespaces=True,
+        horizontals=order.settings.hpa_conflict is HpaConflict.HOLD,
     )
     return component.Part("updater", scope, partial(_build, order))
 
@@ -84,6 +91,10 @@ class _Process:
             is_paused=self._settings.plan.paused,
         )
 
+    def explain(self, query: Mapping[str, str]) -> bytes:
+        waiting = self.updater.report.waiting
+        return show_page(self.updater.last_look, self._settings.plan, waiting, query)
+
     def _may_act(self) -> bool:
         return self.elector is None or self.elector.leads()
 
@@ -104,5 +115,5 @@ def _build(
         Duty(running.act, running.finish, running.updater.drain),
         running.heartbeat,
         running.elector,
-        pages={"/plan": running.show_plan},
+        pages={"/plan": running.show_plan, "/explain/pods": running.explain},
     )

@@ -15,6 +15,7 @@ from trimtab.cli.flags import ClusterFlags
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.urgency import Thresholds
 from trimtab.updater.settings import UpdaterSettings
@@ -105,6 +106,8 @@ class CareFlags:
     """Under requirements that only ask for growth, let resizes shrink nothing."""
     ignore_eviction_annotations: Switch = False
     """Evict pods although safe-to-evict or do-not-disrupt asks everybody not to."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
     cap_to_largest_node: Switch = True
     """Let no pod become larger than the largest node; off where larger nodes come when needed."""
     update_worker_count: Whole = 16
@@ -146,6 +149,7 @@ def to_settings(
         admission_lease_name=loop.admission_controller_status_lease_name,
         admission_lease_namespace=place or usual.admission_lease_namespace,
         admission_lease_timeout=loop.admission_controller_status_lease_timeout,
+        hpa_conflict=flags.care.hpa_conflict,
         caps_to_nodes=flags.care.cap_to_largest_node,
         max_boosted_per_node=flags.care.max_boosted_pods_per_node,
         concurrency=flags.care.update_worker_count,

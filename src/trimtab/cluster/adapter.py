@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.evictions import MemoryEviction, decode_memory_evictions
+from trimtab.api.horizontal_autoscalers import decode_horizontal
 from trimtab.api.leases import Lease, decode_lease
 from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.namespaces import decode_namespace
@@ -22,6 +23,7 @@ from trimtab.cluster.abilities import Abilities
 from trimtab.cluster.acting import LEASES, Acts
 from trimtab.cluster.checkpoint_wire import decode_checkpoint
 from trimtab.cluster.client import Client
+from trimtab.cluster.errors import ForbiddenError, NotFoundError
 from trimtab.cluster.evictions import MemoryEvictions
 from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
@@ -32,6 +34,7 @@ from trimtab.cluster.scales import Scales
 from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload
 from trimtab.cluster.store import Reader, Writer, open_store
 from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
@@ -55,6 +58,7 @@ _WORKLOADS: Final = {
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
 """Where the well-known kinds are."""
+_MOMENT: Final = timedelta(milliseconds=50)
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 """Every node renews a lease of its own all the time, and nobody here asks for those."""
 
@@ -79,6 +83,8 @@ class Scope:
     quotas: bool = False
     namespaces: bool = False
     """Whether namespaces themselves are seen: theirs alone, if only one is looked at."""
+    horizontals: bool = False
+    """Whether horizontal autoscalers are seen, if that is allowed."""
     memory_evictions: bool = False
     """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
@@ -103,6 +109,8 @@ class _Watches:
         self.side_feeds: list[Fed] = []
         """Those of stores that nobody waits for."""
         self.views: list[_View] = []
+        self.awaited: tuple[Fed, _View] | None = None
+        """The one of them for whose first answer it is waited, whatever that is."""
 
     def watch(
         self,
@@ -134,15 +142,54 @@ class _Watches:
         return reader
 
     def watch_aside(
-        self, place: tuple[str, str], decode: Callable[[bytes], RecordT], *, is_wanted: bool
+        self,
+        place: tuple[str, str],
+        decode: Callable[[bytes], RecordT],
+        *,
+        is_wanted: bool,
+        namespace: str = "",
     ) -> Reader[RecordT]:
-        """The same of cluster-wide objects that are good to know and that nobody waits for."""
+        """The same of objects that are good to know, and that we may not be allowed to see."""
         writer: Writer[RecordT]
         writer, reader = open_store(self._clock)
         if is_wanted:
-            feed = self._feed(Kind(paths.collection(*place), decode), writer)
-            self.side_feeds.append(PermittedFeed(self._client, feed, place[1], clock=self._clock))
+            feed = self._feed(Kind(paths.collection(*place, namespace), decode), writer)
+            group = place[0].rpartition("/")[0]
+            self.side_feeds.append(
+                PermittedFeed(
+                    self._client,
+                    feed,
+                    place[1],
+                    clock=self._clock,
+                    group=group,
+                    namespace=namespace,
+                )
+            )
         return reader
+
+    def watch_horizontals(self, *, is_wanted: bool) -> Reader[Horizontal]:
+        """Horizontal autoscalers, for which it is waited unless there is no way to see them.
+
+        Whoever acted before they are listed would change what they hold.
+        """
+        reader = self.watch_aside(
+            ("autoscaling/v2", "horizontalpodautoscalers"),
+            decode_horizontal,
+            is_wanted=is_wanted,
+            namespace=self._namespace,
+        )
+        if is_wanted:
+            self.awaited = (self.side_feeds[-1], reader)
+        return reader
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether horizontal autoscalers are about to be listed."""
+        if self.awaited is None:
+            return False
+        feed, view = self.awaited
+        is_refused = isinstance(feed.problem, ForbiddenError | NotFoundError)
+        return view.age() is None and not is_refused
 
     def _feed_namespaces(self, writer: Writer[Namespace]) -> Fed:
         path = paths.collection("v1", "namespaces")
@@ -162,11 +209,13 @@ class LiveCluster(Acts):
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: "Store[Checkpoint]"
     nodes: Store[Node]
+    horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
     leases: Store[Lease]
 
     def __init__(self, client: Client, scope: Scope, *, clock: Clock, random: Random) -> None:
+        self._clock = clock
         self._watches = _Watches(client, scope, clock=clock, random=random)
         watch = self._watches.watch
         running = {} if scope.pending_pods else {"fieldSelector": "status.phase!=Pending"}
@@ -196,6 +245,7 @@ class LiveCluster(Acts):
         self._quotas = watch(("v1", "resourcequotas"), decode_quota, is_wanted=scope.quotas)
         self.namespaces = self._watches.watch_namespaces(is_wanted=scope.namespaces)
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
+        self.horizontals = self._watches.watch_horizontals(is_wanted=scope.horizontals)
         self.leases = watch(
             (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
         )
@@ -240,6 +290,8 @@ class LiveCluster(Acts):
         """Return once every store has had its first list."""
         for store in self._watches.views:
             await store.synced()
+        while self._watches.is_waiting:
+            await self._clock.sleep(_MOMENT)
 
     def problems(self) -> Mapping[str, Exception]:
         """What keeps stores from getting newer, by path, and which rights acts lack, by act."""
@@ -263,6 +315,8 @@ class LiveCluster(Acts):
 
         On a quiet day that is up to two minutes: a watch gets its first bookmark in its second.
         """
+        if self._watches.is_waiting:
+            return None
         ages = [store.age() for store in self._watches.views]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None

@@ -117,9 +117,12 @@ class ForbiddenError(ApiError):
         return Right(found["verb"], found["resource"], found["group"], found["namespace"] or "")
 
 
-def missing_right(request: str, verb: str, resource: str) -> ForbiddenError:
-    """What the server would say to a cluster-wide request that it is known to refuse."""
-    message = f'cannot {verb} resource "{resource}" in API group "" at the cluster scope'
+def missing_right(
+    request: str, verb: str, resource: str, *, group: str = "", namespace: str = ""
+) -> ForbiddenError:
+    """What the server would say to a request that it is known to refuse."""
+    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+    message = f'cannot {verb} resource "{resource}" in API group "{group}" {where}'
     status = Status(code=HTTPStatus.FORBIDDEN, reason="Forbidden", message=message)
     return ForbiddenError(request, status)
 

@@ -39,13 +39,23 @@ class Fed(Protocol):
 
 
 class PermittedFeed:
-    """A feed of cluster-wide objects that begins when it may."""
+    """A feed that begins when it may: of all there is, or of one namespace."""
 
-    def __init__(self, server: Server, feed: Fed, resource: str, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        server: Server,
+        feed: Fed,
+        resource: str,
+        *,
+        clock: Clock,
+        group: str = "",
+        namespace: str = "",
+    ) -> None:
         self._server = server
         self._feed = feed
         self._resource = resource
         self._clock = clock
+        self._where = {"group": group, "namespace": namespace}
         self._refusal: ForbiddenError | None = None
         self.path = feed.path
 
@@ -57,13 +67,13 @@ class PermittedFeed:
     async def run(self) -> NoReturn:
         """Feed the store until cancelled, from when on that is allowed."""
         while not await self._may_list():
-            self._refusal = missing_right(f"GET {self.path}", "list", self._resource)
+            self._refusal = missing_right(f"GET {self.path}", "list", self._resource, **self._where)
             await self._clock.sleep(ASK_AGAIN)
         self._refusal = None
         await self._feed.run()
 
     async def _may_list(self) -> bool:
-        question = encode_access_review("list", self._resource)
+        question = encode_access_review("list", self._resource, **self._where)
         try:
             answer = decode_access_review(await self._server.post(_REVIEWS, question))
         except (ClusterError, DecodeError):

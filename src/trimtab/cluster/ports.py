@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from trimtab.api.metrics import UsageColumns
     from trimtab.api.secrets import Secret
     from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+    from trimtab.core.horizontal import Horizontal
     from trimtab.core.limit_ranges import LimitRangeItem
     from trimtab.core.namespaces import Namespace
     from trimtab.core.nodes import Node
@@ -134,6 +135,8 @@ class Cluster(Protocol):
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""
+    horizontals: IndexedStore[Horizontal]
+    """Listed with all the rest where that is allowed, and else never."""
     namespaces: Store[Namespace]
     owners: Owners
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition, TargetReference
+from trimtab.core.horizontal import Claim
 from trimtab.core.matching import Conflict
 from trimtab.core.recommendation import Recommendation
 
@@ -27,6 +28,8 @@ class ConditionType(StrEnum):
     """Left behind by old versions of the original, and never set any more."""
     CONFIG_UNSUPPORTED = "ConfigUnsupported"
     FETCHING_HISTORY = "FetchingHistory"
+    HORIZONTALLY_SCALED = "HorizontallyScaled"
+    """A HorizontalPodAutoscaler scales on a resource that is recommended."""
     NO_PODS_MATCHED = "NoPodsMatched"
     RECOMMENDATION_PROVIDED = "RecommendationProvided"
     USAGE_STALE = "UsageStale"
@@ -42,6 +45,8 @@ class ConditionReason(StrEnum):
     HISTORY_INCOMPLETE = "HistoryIncomplete"
     HISTORY_UNAVAILABLE = "HistoryUnavailable"
     NO_RECENT_SAMPLES = "NoRecentSamples"
+    RESOURCE_HELD = "ResourceHeld"
+    RESOURCE_CONTESTED = "ResourceContested"
 
 
 class UnsupportedReason(StrEnum):
@@ -77,6 +82,10 @@ class Findings:
     """Why history could not be read, if that was tried."""
     stale_containers: Sequence[str] = ()
     """Running containers of which no sample came for too long."""
+    claims: Sequence[Claim] = ()
+    """What horizontal autoscalers scale on."""
+    holds_claimed: bool = True
+    """Whether that is applied no longer."""
 
 
 def renew_conditions(
@@ -115,8 +124,25 @@ def _found(autoscaler: Autoscaler, findings: Findings) -> Iterator[Condition]:
             ConditionReason.NO_RECENT_SAMPLES,
             message=f"No usage of {names} is read at present; what is recommended stays as it was",
         )
+    if findings.claims:
+        yield _horizontally_scaled(findings.claims, is_held=findings.holds_claimed)
     if findings.fetches_history:
         yield _fetching_history(findings.history_problem)
+
+
+def _horizontally_scaled(claims: Sequence[Claim], *, is_held: bool) -> Condition:
+    kind = ConditionType.HORIZONTALLY_SCALED
+    found = "; ".join(map(_format_claim, claims))
+    if is_held:
+        text = f"{found}: what is recommended of that is not applied"
+        return _condition(kind, ConditionReason.RESOURCE_HELD, message=text)
+    text = f"{found}: what is applied of that moves what the other one goes by"
+    return _condition(kind, ConditionReason.RESOURCE_CONTESTED, message=text)
+
+
+def _format_claim(claim: Claim) -> str:
+    of = f" of {', '.join(claim.containers)}" if claim.containers else ""
+    return f"The HorizontalPodAutoscaler {claim.horizontal} scales on {claim.resource}{of}"
 
 
 def _fetching_history(problem: str) -> Condition:

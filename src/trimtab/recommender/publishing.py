@@ -1,5 +1,6 @@
 """Publishing: what each autoscaler should say, written where that matters."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,9 @@ from trimtab.core import matching
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.conditions import Findings, renew_conditions
 from trimtab.core.freshness import find_stale
+from trimtab.core.horizontal import Claim, Horizontal, HpaConflict, find_claims
 from trimtab.core.matching import Conflict, ObservedAutoscaler
+from trimtab.core.pods import WorkloadName
 from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.relearning import has_learned_enough, keep_up
@@ -37,7 +40,8 @@ async def publish(
 ) -> TickReport:
     """Write every status that changed in a way that matters, those that wait longest first."""
     held_back = _recommend(knowledge, settings, now)
-    drafts, waiting = _draft(knowledge, settings, now)
+    horizontals = _find_horizontals(cluster, settings)
+    drafts, waiting = _draft(knowledge, settings, horizontals, now)
     held_back |= waiting
     drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.decided_at))
 
@@ -67,8 +71,34 @@ def _recommend(
     return {name for name in publications.creeping - ripe if subjects[name].is_ours}
 
 
+def _find_horizontals(
+    cluster: Cluster, settings: RecommenderSettings
+) -> Mapping[WorkloadName, Sequence[Horizontal]]:
+    """The horizontal autoscalers of each workload that has any."""
+    found: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
+    if settings.hpa_conflict is not HpaConflict.IGNORE:
+        for each in cluster.horizontals:
+            found[each.target].append(each)
+    return found
+
+
+def _claims(
+    autoscaler: Autoscaler,
+    recommendation: Recommendation,
+    horizontals: Mapping[WorkloadName, Sequence[Horizontal]],
+) -> tuple[Claim, ...]:
+    target = autoscaler.target
+    if target is None or not horizontals:
+        return ()
+    name = WorkloadName(autoscaler.namespace, target.kind, target.name)
+    return find_claims(autoscaler, recommendation.containers, horizontals.get(name, ()))
+
+
 def _draft(
-    knowledge: Knowledge, settings: RecommenderSettings, now: datetime
+    knowledge: Knowledge,
+    settings: RecommenderSettings,
+    horizontals: Mapping[WorkloadName, Sequence[Horizontal]],
+    now: datetime,
 ) -> tuple[list[_Draft], set[AutoscalerName]]:
     """The statuses to write, and whose differ too little for that."""
     stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
@@ -77,14 +107,17 @@ def _draft(
     for name, subject in knowledge.subjects.items():
         if not subject.is_ours:
             continue
+        recommendation = _recommended(knowledge, subject, settings, now)
         findings = Findings(
-            _recommended(knowledge, subject, settings, now),
+            recommendation,
             matches_pods=knowledge.usage.has_pods(name),
             unsupported=subject.unsupported,
             conflicts=conflicts.get(name, ()),
             fetches_history=subject.fetches_history,
             history_problem=subject.history_problem,
             stale_containers=stale.get(name, ()),
+            claims=_claims(subject.autoscaler, recommendation, horizontals),
+            holds_claimed=settings.hpa_conflict is HpaConflict.HOLD,
         )
         if subject.settled == (findings, subject.autoscaler):
             continue
@@ -127,8 +160,12 @@ def _recommended(
     if subject.relearning:
         _end_relearning(knowledge, subject, settings)
     most = settings.recommendations.max_allowed
-    kept = subject.relearning | _awaited(subject, settings, now)
-    return keep_up(known, subject.autoscaler, kept, most)
+    return keep_up(known, subject.autoscaler, list_kept(subject, settings, now), most)
+
+
+def list_kept(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:
+    """Containers of which for now nothing falls below what was said."""
+    return subject.relearning | _awaited(subject, settings, now)
 
 
 def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:

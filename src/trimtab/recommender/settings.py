@@ -6,6 +6,7 @@ from datetime import timedelta
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.gates import FeatureGates
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.resources import MAX_AMOUNT
@@ -73,6 +74,8 @@ class RecommenderSettings:
     """A running container of which no sample came for so long is said to be stale."""
     oom_ceiling_bytes: int = MAX_AMOUNT
     """No OOM kill proves a need above this, nor above what the largest node has to give."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """What is said where a horizontal autoscaler scales on what is recommended."""
     usage: UsageSettings = field(default_factory=UsageSettings)
     recommendations: RecommendationSettings = field(default_factory=RecommendationSettings)
     publishing: PublishingSettings = field(default_factory=PublishingSettings)

@@ -4,6 +4,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Hashable,
     Iterable,
     Iterator,
     Mapping,
@@ -23,11 +24,12 @@ from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
+from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store
 from trimtab.cluster.rights import MissingRights
 from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
@@ -36,13 +38,14 @@ from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
 from trimtab.simulation.lines import Line
-from trimtab.simulation.objects import WorkloadObject
+from trimtab.simulation.objects import HorizontalScaler, WorkloadObject
 from trimtab.simulation.quotas import count_quota
 from trimtab.simulation.requests import (
     AUTOSCALERS,
     CHECKPOINTS,
     EVENTS,
     EVICTIONS,
+    HORIZONTALS,
     LEASES,
     LIMIT_RANGES,
     NAMESPACES,
@@ -122,6 +125,27 @@ class _KnownObjects(Generic[KnownT_co]):
         return self._reader.unreadable
 
 
+class _KnownHorizontals(_KnownObjects[Horizontal]):
+    """A store of horizontal autoscalers, as far as deciders know them."""
+
+    def __init__(self, reader: Reader[HorizontalScaler]) -> None:
+        super().__init__(reader)
+        self._scalers = reader
+
+    def index(self, key: Callable[[Horizontal], Hashable]) -> Index[Horizontal]:
+        return _KnownIndex(self._scalers.index(lambda scaler: key(scaler.known)))
+
+
+class _KnownIndex:
+    """An index of them."""
+
+    def __init__(self, index: Index[HorizontalScaler]) -> None:
+        self._index = index
+
+    def under(self, key: Hashable) -> Sequence[Horizontal]:
+        return [each.known for each in self._index.under(key)]
+
+
 class _Scales:
     """Workloads of all other kinds, asked for one by one; answers are believed for a while."""
 
@@ -161,6 +185,7 @@ class SimulatedCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
 
@@ -180,6 +205,7 @@ class SimulatedCluster:
         self._limit_ranges = watch(world.limit_ranges, LIMIT_RANGES)
         self._quotas = watch(world.quotas, QUOTAS)
         self.namespaces = _KnownObjects(watch(world.namespaces, NAMESPACES))
+        self.horizontals = _KnownHorizontals(watch(world.scalers, HORIZONTALS))
         self._evictions = watch(world.evictions, EVENTS)
         self._known = {
             kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))

@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from trimtab.core import namespaces, nodes
+from trimtab.core import horizontal, namespaces, nodes
+from trimtab.core.autoscalers import Held
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 from trimtab.simulation.loads import Load
@@ -207,7 +208,23 @@ class HorizontalScaler:
     name: str
     target: WorkloadName
     resources: tuple[str, ...] = ("cpu",)
+    containers: tuple[str, ...] = ()
+    """Only of these containers; of whole pods if there are none."""
     resource_version: str = ""
+
+    @property
+    def known(self) -> horizontal.Horizontal:
+        """What deciders know of it."""
+        resources = frozenset(map(Resource, self.resources))
+        claims = {Held(each, name) for each in resources for name in self.containers}
+        return horizontal.Horizontal(
+            self.namespace,
+            self.name,
+            self.target.kind,
+            self.target.name,
+            frozenset() if claims else resources,
+            frozenset(claims),
+        )
 
 
 @dataclass(frozen=True, slots=True)

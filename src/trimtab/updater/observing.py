@@ -7,10 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers, crowded_out
+from trimtab.core.horizontal import HpaConflict, Marking
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
@@ -83,6 +85,7 @@ class Observer:
         self._rooms: NodeRooms | None = None
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
+        self._marking = _marking(cluster, settings)
         crowds = settings.max_boosted_per_node > 0
         self._boosted_on = cluster.pods.index(_node_of_boosted) if crowds else None
         self._owners: dict[OwnerKey, Ownership] = {}
@@ -159,11 +162,17 @@ class Observer:
     def autoscalers(self) -> list[Autoscaler]:
         """All autoscalers that are not to be ignored."""
         ignored = self._settings.ignored_namespaces
-        return [each for each in self._cluster.autoscalers if each.namespace not in ignored]
+        found = [each for each in self._cluster.autoscalers if each.namespace not in ignored]
+        return self._mark(found)
 
     def _autoscalers_for(self, workload: WorkloadName) -> Sequence[Autoscaler]:
         is_ignored = workload.namespace in self._settings.ignored_namespaces
-        return () if is_ignored else self._autoscalers_of.under(workload)
+        return () if is_ignored else self._mark(self._autoscalers_of.under(workload))
+
+    def _mark(self, autoscalers: Sequence[Autoscaler]) -> list[Autoscaler]:
+        """The autoscalers, each with what of it is left to horizontal ones."""
+        marking = self._marking
+        return [*autoscalers] if marking is None else [marking.mark(each) for each in autoscalers]
 
     def _look_at_all(self) -> list[_Seen]:
         """All pods; those that are gone are forgotten."""
@@ -356,6 +365,12 @@ def _sight_of(seen: Sequence[_Seen]) -> _Sight:
         frozenset([pod.namespace for pod in pods]),
         {each.owner: each.pod for each in seen if each.owner is not None},
     )
+
+
+def _marking(cluster: Cluster, settings: UpdaterSettings) -> Marking | None:
+    if settings.hpa_conflict is not HpaConflict.HOLD:
+        return None
+    return Marking(cluster.horizontals.index(attrgetter("target")).under)
 
 
 def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from trimtab.core.assessment import PlanSettings
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 
@@ -40,6 +41,8 @@ class UpdaterSettings:
     """Whether pods are resized in place where the cluster can do that."""
     caps_to_nodes: bool = True
     """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
+    hpa_conflict: HpaConflict = HpaConflict.HOLD
+    """`--hpa-conflict`: whether what a horizontal autoscaler scales on is left as it is."""
     max_boosted_per_node: int = 0
     """`--max-boosted-pods-per-node`: beyond it boosts end at once; 0 for any number."""
     namespace: str = ""

@@ -32,8 +32,15 @@ _READS: Final[_Rules] = (
     {"apiGroups": ("autoscaling",), "resources": ("horizontalpodautoscalers",), "verbs": ("list",)},
 )
 """What everybody may read who has Kubernetes' own role `view`."""
-_GOOD_TO_HAVE: Final = frozenset({"recommender-cluster", "admission-controller-keys"})
-"""Rules without which a component works, only less well or with keys from files."""
+_GOOD_TO_HAVE: Final = frozenset(
+    {
+        "recommender-cluster",
+        "admission-controller-cluster",
+        "admission-controller-keys",
+        "admission-controller-registration",
+    }
+)
+"""Rules without which a component works: less well, or with keys and a registration of others."""
 
 
 def read_rules(name: str) -> _Rules:
@@ -81,6 +88,12 @@ def _questions(one: Installed) -> Iterator[tuple[str, Sequence[Question]]]:
     # An installation for one namespace has no rights to what is in none.
     if one.component is not Component.ROLES and not one.watched:
         yield f"{name}-cluster", list(list_questions(read_rules(f"{name}-cluster")))
+    if one.component is Component.UPDATER and one.watched:
+        yield (
+            f"{name}-namespace",
+            list(list_questions(read_rules(f"{name}-namespace"), one.watched)),
+        )
     if one.component is Component.ADMISSION:
-        keys = "admission-controller-keys"
-        yield keys, list(list_questions(read_rules(keys), one.namespace))
+        yield f"{name}-keys", list(list_questions(read_rules(f"{name}-keys"), one.namespace))
+    if one.component is Component.ADMISSION and not one.watched:
+        yield f"{name}-registration", list(list_questions(read_rules(f"{name}-registration")))

@@ -1,0 +1,71 @@
+"""How the numbers of an autoscaler came about: the page that a recommender shows of it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+from trimtab.api.encoding import encode
+from trimtab.api.explained_numbers import NumbersFrom, NumbersPage, Origin, show_numbers
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.explanation import ContainerWorking, explain_containers, with_kept
+from trimtab.core.recommendation import Recommendation
+from trimtab.core.relearning import keep_up
+from trimtab.recommender.knowledge import Knowledge, Subject
+from trimtab.recommender.publishing import list_kept
+from trimtab.recommender.settings import RecommenderSettings
+
+
+def explain(
+    knowledge: Knowledge, name: AutoscalerName, settings: RecommenderSettings, origin: Origin
+) -> NumbersPage | None:
+    """How the numbers of an autoscaler come about at a moment; None if it is not known."""
+    subject = knowledge.subjects.get(name)
+    if subject is None:
+        return None
+    workings = explain_containers(knowledge.usage, name, settings.recommendations)
+    kept = list_kept(subject, settings, origin.at)
+    if kept:
+        most = settings.recommendations.max_allowed
+        said = keep_up(_recommendation(workings), subject.autoscaler, kept, most)
+        workings = with_kept(workings, said.containers, kept)
+    told = Origin(
+        origin.source,
+        origin.at,
+        origin.saved_at,
+        has_default_settings=origin.has_default_settings,
+        remarks=(*origin.remarks, *_remarks(subject, settings)),
+    )
+    return show_numbers(subject.autoscaler, workings, settings.recommendations, told)
+
+
+def show_page(
+    knowledge: Knowledge,
+    settings: RecommenderSettings,
+    query: Mapping[str, str],
+    now: Callable[[], datetime],
+) -> bytes:
+    """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
+    name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
+    return encode(explain(knowledge, name, settings, Origin(NumbersFrom.RECOMMENDER, now())))
+
+
+def _recommendation(workings: tuple[ContainerWorking, ...]) -> Recommendation:
+    told = [each.recommendation() for each in workings]
+    return Recommendation(tuple(each for each in told if each is not None))
+
+
+def _remarks(subject: Subject, settings: RecommenderSettings) -> Iterator[str]:
+    """What else bears on what is published."""
+    if not subject.is_ours:
+        others = ", ".join(subject.autoscaler.recommenders) or "default"
+        yield f"published by another recommender: {others}"
+    if subject.unsupported is not None:
+        wrong = subject.unsupported
+        yield f"what was published before stays: {wrong.reason} {wrong.detail}".rstrip()
+    if subject.history_missed_at is not None:
+        yield "history from elsewhere is outstanding: nothing falls below what was said"
+    if subject.is_ours:
+        publishing = settings.publishing
+        yield (
+            f"a bound is published once it has moved by {100 * publishing.bound_move_fraction:.3g}"
+            f" %, or after {int(publishing.patience.total_seconds() // 60)} min; a target at once"
+        )

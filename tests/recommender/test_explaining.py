@@ -1,0 +1,78 @@
+"""The page on which a recommender tells how its numbers came about."""
+
+import json
+from typing import Any
+
+from makers import MIB, a_recommendation, amounts, minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.core.resources import Resource
+from trimtab.recommender.explaining import show_page
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.settings import RecommenderSettings
+
+
+def page(world: SmallWorld, recommender: Recommender, name: str = "web") -> Any:
+    query = {"namespace": "default", "autoscaler": name}
+    settings = RecommenderSettings()
+    return json.loads(show_page(recommender.knowledge, settings, query, world.clock.now))
+
+
+def a_world() -> SmallWorld:
+    world = SmallWorld()
+    world.deploy(replicas=3)
+    world.autoscale()
+    world.loads[""] = Load(cpu=500, memory=1e9)
+    return world
+
+
+def cpu_of(shown: Any) -> Any:
+    return shown["containers"][0]["resources"][0]
+
+
+async def test_a_recommender_explains_what_it_has_published() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await recommender.tick()
+    world.wait(minutes(1))
+    await recommender.tick()
+    shown = page(world, recommender)
+    target = cpu_of(shown)["target"]
+
+    assert world.target()[Resource.CPU] == 587
+    assert (target["value"], target["published"]) == ("587m", "587m")
+    assert shown["containers"][0]["samples"] == 6
+    assert shown["source"] == "recommender"
+    assert any("a bound is published once" in each for each in shown["remarks"])
+
+
+async def test_nothing_is_told_of_an_autoscaler_that_nobody_knows() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await recommender.tick()
+
+    assert page(world, recommender, "nobody") is None
+
+
+async def test_what_is_kept_while_a_history_is_relearned_is_explained() -> None:
+    world = a_world()
+    said = a_recommendation(target=amounts(900, 2000 * MIB))
+    world.autoscale(recommendation=(said,))
+    recommender = world.recommender()
+    await recommender.tick()
+    cpu = cpu_of(page(world, recommender))
+
+    assert cpu["steps"][-1]["step"] == "relearning"
+    assert cpu["steps"][-1]["target"] == {"before": "587m", "after": "900m"}
+    assert cpu["target"]["value"] == "900m"
+    assert world.target()[Resource.CPU] == 900
+
+
+async def test_whatever_else_bears_on_numbers_is_remarked() -> None:
+    world = a_world()
+    recommender = world.recommender()
+    await recommender.tick()
+    world.autoscale(recommenders=("another",))
+    await recommender.tick()
+
+    assert page(world, recommender)["remarks"] == ["published by another recommender: another"]

@@ -1,0 +1,80 @@
+"""The page on which an updater tells why something is done about pods, or nothing."""
+
+import json
+from typing import Any
+
+from updater.scenes import UP, an_updater, planning
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.updater.explaining import show_page
+from trimtab.updater.loop import Updater
+
+
+def page(updater: Updater, **query: str) -> Any:
+    settings = planning().plan
+    shown = show_page(updater.last_look, settings, 3, {"namespace": "default", **query})
+    return json.loads(shown)
+
+
+def decisive(pod: dict[str, Any]) -> list[str]:
+    return [each["check"] for each in pod["checks"] if each.get("decisive")]
+
+
+def test_a_plan_is_explained_pod_by_pod() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster)
+        await updater.tick()
+        shown = page(updater, autoscaler="web")
+
+        assert [each["action"] for each in shown["pods"]] == ["Evict", "Hold"]
+        assert decisive(shown["pods"][1]) == ["disruptionBudget"]
+        assert (shown["source"], shown["waiting"]) == ("updater", 3)
+        verdicts = {each["verdict"] for pod in shown["pods"] for each in pod["checks"]}
+        assert "unknown" not in verdicts
+
+    run_virtually(scene())
+
+
+def test_only_what_is_asked_for_is_explained() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster)
+        await updater.tick()
+        names = [each["pod"] for each in page(updater)["pods"]]
+
+        assert [each["pod"] for each in page(updater, pod=names[1])["pods"]] == names[1:]
+        assert page(updater, autoscaler="other")["pods"] == []
+        assert page(updater, namespace="elsewhere")["pods"] == []
+
+    run_virtually(scene())
+
+
+def test_an_updater_that_has_not_planned_yet_has_nothing_to_explain() -> None:
+    async def scene() -> None:
+        assert page(an_updater(SmallCluster())) is None
+
+    run_virtually(scene())
+
+
+def test_what_a_pause_withholds_is_explained_by_the_pause() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster, planning(paused=True))
+        await updater.tick()
+        shown = show_page(
+            updater.last_look, planning(paused=True).plan, 0, {"namespace": "default"}
+        )
+        (first, _) = json.loads(shown)["pods"]
+
+        assert (first["action"], first["reason"]) == ("Hold", "Paused")
+        assert decisive(first) == ["pause"]
+
+    run_virtually(scene())

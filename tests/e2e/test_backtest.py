@@ -20,7 +20,9 @@ def test_only_workloads_whose_pods_the_selector_picks_are_replayed(
 ) -> None:
     install(cluster)
     world = World(cluster, namespace)
-    world.deploy(a_template(cpu="20m", memory="100Mi"))
+    template = a_template(cpu="20m", memory="100Mi")
+    template["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "20m"}}
+    world.deploy(template)
     found = cluster.wait_for(f"/api/v1/namespaces/{namespace}/pods", lambda told: told["items"])
     pod = found["items"][0]["metadata"]["name"]
     fake = FakePrometheus(now=time.time())

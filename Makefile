@@ -33,7 +33,10 @@ parity: .venv/ready ## draw fresh cases, ask the original, check our answers
 	$(BIN)/python -m oracle --count $(COUNT) --seed $(SEED) --out .parity && $(BIN)/pytest tests/golden --golden-dir .parity
 
 crds: .venv/ready ## write the CRDs from their one source
-	$(BIN)/trimtab crds > deploy/crds.yaml
+	$(BIN)/trimtab crds | tee deploy/crds.yaml > charts/trimtab/files/crds.yaml
+
+manifests: .venv/ready ## render the chart into deploy, and its table of values
+	$(BIN)/python -m rig.chart
 
 docs: .venv/ready ## write docs/flags.md and docs/metrics.md from the code
 	$(BIN)/python -m reference

@@ -65,11 +65,11 @@ MANIFESTS: Final = (
 )
 
 
-def render(*flags: str, namespace: str, release: str = "trimtab", chart: Path = CHART) -> str:
-    """What the chart comes to with these flags of `helm template`."""
-    where = ["--namespace", namespace, "--kube-version", KUBERNETES]
-    command = [str(programs.find("helm")), "template", release, str(chart), *where, *flags]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+def render(*flags: str, namespace: str, release: str = "trimtab", values: str = "") -> str:
+    """What the chart comes to with these flags of `helm template`, and with these values."""
+    where = ["--namespace", namespace, "--kube-version", KUBERNETES, "--values", "-"]
+    command = [str(programs.find("helm")), "template", release, str(CHART), *where, *flags]
+    run = subprocess.run(command, input=values, capture_output=True, text=True, check=False)
     if run.returncode != 0:
         raise ChartError(run.stderr.strip())
     return run.stdout

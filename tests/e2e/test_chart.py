@@ -1,0 +1,283 @@
+"""What the chart renders: for which values, of what kinds, and by flags that there are."""
+
+import json
+import re
+import subprocess
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+from e2e.chart_stage import CASES, EVERYTHING, Json, of_kind, render
+from e2e.components import TRIMTAB
+from e2e.conftest import Bring
+
+from rig import chart, programs
+from trimtab import __version__
+
+pytestmark = pytest.mark.e2e
+
+every_case = pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
+
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "MutatingWebhookConfiguration",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _helm(bring: Bring) -> None:
+    bring("helm")
+
+
+@cache
+def told_by(*words: str) -> str:
+    run = subprocess.run([str(TRIMTAB), *words], capture_output=True, text=True, check=True)
+    return run.stdout
+
+
+def arguments_of(deployment: Json) -> list[str]:
+    arguments: list[str] = container_of(deployment)["args"]
+    return arguments
+
+
+def container_of(deployment: Json) -> Json:
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return dict(container)
+
+
+def deployments(name: str) -> dict[str, Json]:
+    found = of_kind(render(name), "Deployment")
+    return {each["metadata"]["labels"]["app.kubernetes.io/component"]: each for each in found}
+
+
+def identify(document: Json) -> tuple[str, str, str]:
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+@every_case
+def test_helm_has_no_complaint_about_the_chart(name: str) -> None:
+    lint = [str(programs.find("helm")), "lint", str(chart.CHART), "--strict"]
+    flags = [f"--kube-version={chart.KUBERNETES}", "--values=-"]
+    run = subprocess.run(
+        [*lint, *flags], input=json.dumps(CASES[name]), capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 0, run.stdout
+    assert "[WARNING]" not in run.stdout
+
+
+@every_case
+def test_no_two_objects_have_the_same_name(name: str) -> None:
+    names = [identify(each) for each in render(name)]
+
+    assert len(names) == len(set(names))
+
+
+@every_case
+def test_flags_that_are_rendered_are_flags_of_the_component(name: str) -> None:
+    for deployment in deployments(name).values():
+        component, *flags = arguments_of(deployment)
+        given = {flag.partition("=")[0] for flag in flags}
+
+        assert given <= set(
+            re.findall(r"^  (--[a-z-]+)", told_by(component, "--help"), re.MULTILINE)
+        )
+
+
+def test_ports_are_those_at_which_components_listen_by_themselves() -> None:
+    for component, deployment in deployments("everything").items():
+        told = told_by(component, "--help")
+        defaults = re.findall(r"--(?:address|port) \w+:[^\[]*\[default:\s+:?(\d+)\]", told)
+
+        assert defaults
+        ports = [each["containerPort"] for each in container_of(deployment)["ports"]]
+        assert ports == [int(each) for each in defaults]
+
+
+def test_the_chart_and_what_it_installs_have_the_version_of_the_package() -> None:
+    about = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8"))
+
+    assert (about["version"], about["appVersion"]) == (__version__, __version__)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("one-namespace", id="without a webhook"),
+        pytest.param("webhook-of-one", id="with a webhook that an administrator registers"),
+    ],
+)
+def test_an_installation_of_one_namespace_has_nothing_outside_of_it(name: str) -> None:
+    objects = render(name)
+
+    assert of_kind(objects, *CLUSTER_WIDE) == []
+    assert {each["metadata"]["namespace"] for each in objects} == {name}
+    for deployment in of_kind(objects, "Deployment"):
+        assert f"--vpa-object-namespace={name}" in arguments_of(deployment)
+
+
+def test_each_component_can_be_installed_alone() -> None:
+    for only in ("recommender", "updater", "roles"):
+        objects = render(f"only-{only}")
+        components = {
+            each["metadata"]["labels"].get("app.kubernetes.io/component", only) for each in objects
+        }
+
+        assert components == {only}
+        assert of_kind(objects, "MutatingWebhookConfiguration") == []
+
+
+def test_extra_flags_come_last_as_a_list_and_as_a_map() -> None:
+    listed = arguments_of(deployments("as-original")["recommender"])
+    mapped = arguments_of(deployments("as-another")["recommender"])
+    large = arguments_of(deployments("as-another")["updater"])
+
+    assert listed[-2:] == ["--memory-saver=true", "--pod-recommendation-min-memory-mb=32"]
+    assert mapped[-2:] == ["--pod-recommendation-min-cpu-millicores=15", "--v=4"]
+    assert large[-1] == "--eviction-rate-burst=2000000"
+
+
+def test_copies_take_turns_where_there_are_several() -> None:
+    found = deployments("as-another")
+    objects = render("as-another")
+
+    assert found["recommender"]["spec"]["replicas"] == 1
+    assert "--leader-elect=true" not in arguments_of(found["recommender"])
+    assert "--leader-elect=true" in arguments_of(found["updater"])
+    budgets = {
+        each["metadata"]["name"]: each["spec"] for each in of_kind(objects, "PodDisruptionBudget")
+    }
+    assert {name: budget.get("maxUnavailable") for name, budget in budgets.items()} == {
+        "as-another-trimtab-recommender": 1,
+        "as-another-trimtab-updater": None,
+    }
+
+
+def test_a_lease_of_another_name_or_place_can_be_held() -> None:
+    objects = render("as-original")
+    roles = {identify(each)[1:]: each["rules"] for each in of_kind(objects, "Role")}
+
+    updater = roles["as-original", "as-original-trimtab-updater-own"]
+    assert ["vpa-updater-lease"] in [rule.get("resourceNames") for rule in updater]
+    assert ("kube-system", "as-original-trimtab-recommender-own") in roles
+
+
+def test_constraints_without_a_selector_are_about_the_component_s_own_copies() -> None:
+    deployment = deployments("everything")["updater"]
+    constraints = deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]
+
+    assert [each["labelSelector"]["matchLabels"] for each in constraints] == [
+        deployment["spec"]["selector"]["matchLabels"],
+        {"mine": "yes"},
+    ]
+
+
+def test_services_and_budgets_select_the_pods_of_their_component() -> None:
+    objects = render("everything")
+    labels = {
+        component: deployment["spec"]["template"]["metadata"]["labels"]
+        for component, deployment in deployments("everything").items()
+    }
+
+    for each in of_kind(objects, "Service", "PodDisruptionBudget", "NetworkPolicy"):
+        spec = each["spec"]
+        selector = spec.get("podSelector") or spec["selector"]
+        wanted = selector.get("matchLabels", selector)
+        chosen = [name for name, its in labels.items() if wanted.items() <= its.items()]
+        assert chosen == [each["metadata"]["labels"]["app.kubernetes.io/component"]]
+
+
+def test_a_monitor_finds_the_service_of_every_component() -> None:
+    objects = render("everything")
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    found = [
+        each for each in of_kind(objects, "Service") if wanted <= each["metadata"]["labels"].items()
+    ]
+
+    assert len(found) == 4
+    assert {port["name"] for each in found for port in each["spec"]["ports"]} == {"metrics"}
+
+
+def test_the_chart_s_crds_are_the_ones_that_we_print() -> None:
+    printed = told_by("crds")
+    rendered = of_kind(render("everything"), "CustomResourceDefinition")
+    ours = {each["metadata"]["name"]: each["spec"] for each in yaml.safe_load_all(printed)}
+
+    assert (chart.CHART / "files/crds.yaml").read_text(encoding="utf-8") == printed
+    assert {each["metadata"]["name"]: each["spec"] for each in rendered} == ours
+    for each in rendered:
+        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert each["metadata"]["annotations"]["k"] == "l"
+        assert each["metadata"]["labels"]["team"] == "platform"
+
+
+def nested(path: str, value: object) -> Json:
+    first, _, rest = path.partition(".")
+    return {first: nested(rest, value) if rest else value}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        pytest.param("recommender.replicas", "two", "/recommender/replicas", id="a wrong type"),
+        pytest.param("updater.enabeld", True, "'enabeld'", id="a key that is misspelt"),
+        pytest.param("recomender", {}, "'recomender'", id="a component that is misspelt"),
+        pytest.param("rbac.scope", "galaxy", "'cluster', 'namespace'", id="no such choice"),
+        pytest.param(
+            "admissionController.mutatingWebhookConfiguration.timeoutSeconds",
+            31,
+            "want 30",
+            id="longer than any API server waits",
+        ),
+        pytest.param(
+            "updater.leaderElection.leaseDuration", "15", "leaseDuration", id="a time without unit"
+        ),
+        pytest.param("roles.extraArgs", "--v=5", "/roles/extraArgs", id="flags as one text"),
+        pytest.param(
+            "rbac.scope", "namespace", "admissionController.enabled=false", id="no cluster rights"
+        ),
+        pytest.param(
+            "admissionController.certManager.enabled", True, "issuerRef.name", id="no issuer"
+        ),
+        pytest.param(
+            "admissionController.mutatingWebhookConfiguration.objectSelector",
+            {"matchLabels": {"a": "b"}},
+            "registerWebhook=false",
+            id="selectors that would be written over",
+        ),
+        pytest.param(
+            "metrics",
+            {"serviceMonitor": {"enabled": True}, "service": {"enabled": False}},
+            "metrics.service.enabled=true",
+            id="a monitor of no service",
+        ),
+        pytest.param(
+            "metrics",
+            {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+            "scraped twice",
+            id="two monitors of the same",
+        ),
+    ],
+)
+def test_bad_values_are_refused_with_a_word_about_what_is_wrong(
+    path: str, value: Any, told: str
+) -> None:
+    with pytest.raises(chart.ChartError, match=re.escape(told)):
+        chart.render(namespace="shop", values=json.dumps(nested(path, value)))
+
+
+def test_the_table_has_every_value_that_is_set_anywhere_here() -> None:
+    readme = (chart.CHART / "README.md").read_text(encoding="utf-8")
+
+    assert [key for key in EVERYTHING if not re.search(rf"`{key}[.`]", readme)] == []
+
+
+def test_files_that_are_made_of_the_chart_are_current() -> None:
+    stale = [path.name for path, text in chart.list_written() if path.read_text("utf-8") != text]
+
+    assert stale == [], "run `make manifests`"

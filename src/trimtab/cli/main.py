@@ -165,6 +165,46 @@ app.command(
     that nobody could look at), 1 if there is no cluster, and 2 if the flags make no sense.
     """,
 )
+_checkpoint = cyclopts.App(
+    name="checkpoint",
+    help="Look into what recommenders remember across restarts, take it out, and put it back.",
+)
+_checkpoint.command(
+    "trimtab.cli.checkpoint:inspect",
+    name="inspect",
+    usage="Usage: trimtab checkpoint inspect [NAME...] [OPTIONS]",
+    help="""Show what checkpoints hold.
+
+    For each container its samples, their age and percentiles; with --buckets every bucket, too.
+    The state is ok, empty, orphaned (its autoscaler is gone) or damaged, with the reason. The exit
+    code is 0, 1 if there is no cluster or no checkpoint of what was named, and 2 if the flags make
+    no sense.
+    """,
+)
+_checkpoint.command(
+    "trimtab.cli.checkpoint:export",
+    name="export",
+    usage="Usage: trimtab checkpoint export [NAME...] [OPTIONS]",
+    help="""Write checkpoints to a file.
+
+    The file has all that they hold, and says where and when that was. It is a list that kubectl
+    can read, too. The exit code is 0, 1 if there is no cluster or
+    no checkpoint, and 2 if the flags make no sense.
+    """,
+)
+_checkpoint.command(
+    "trimtab.cli.checkpoint_import:import_files",
+    name="import",
+    usage="Usage: trimtab checkpoint import FILE... [OPTIONS]",
+    help="""Store checkpoints from files: all of them, or none.
+
+    Files are what export has written, or what kubectl get -o yaml has written of the original's.
+    What is there already is not replaced without --overwrite. Stop the recommender first: one that
+    runs overwrites what is imported. The exit code is 0, 1 if anything is damaged, in the way or
+    refused, and 2 if the flags make no sense or a file cannot be read.
+    """,
+)
+app.command(_checkpoint)
 app.command(
     "trimtab.cli.demo:demo",
     name="demo",

@@ -1,6 +1,7 @@
 """Manifest files: the autoscalers in YAML or JSON that somebody has written."""
 
 import json
+import sys
 from pathlib import Path
 
 import yaml
@@ -22,8 +23,14 @@ _Loader.yaml_implicit_resolvers = {
 
 def read_autoscalers(name: str) -> list[dict[str, JSON]]:
     """The autoscalers that a file holds; objects of other kinds are skipped."""
+    documents = read_documents(name)
+    return [manifest for document in documents for manifest in autoscaler_manifests(document)]
+
+
+def read_documents(name: str) -> list[JSON]:
+    """All documents of a file of YAML or JSON, of `-` those of the standard input."""
     try:
-        text = Path(name).read_text(encoding="utf-8")
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error
@@ -32,7 +39,7 @@ def read_autoscalers(name: str) -> list[dict[str, JSON]]:
         raise UsageError(f"{name} is not valid YAML or JSON: {flaw}") from error
     if not all(isinstance(document, dict | None) for document in documents):
         raise UsageError(f"{name} holds something that is not a Kubernetes object")
-    return [manifest for document in documents for manifest in autoscaler_manifests(document)]
+    return documents
 
 
 def _plain(document: object) -> JSON:

@@ -1,0 +1,163 @@
+"""`trimtab checkpoint inspect` and `export`: look into what recommenders remember, take it out."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, assert_never
+
+import msgspec
+from cyclopts import Parameter
+
+from trimtab import __version__
+from trimtab.api.checkpoint_files import make_file
+from trimtab.api.checkpoints import decode_checkpoint
+from trimtab.api.crd_schema import JSON
+from trimtab.api.decoding import DecodeError
+from trimtab.cli import checkpoint_words as words
+from trimtab.cli.checkpoint_words import Inspected
+from trimtab.cli.failures import FailedError
+from trimtab.cli.usage import UsageError
+from trimtab.cli.viewing import ViewFlags, say
+from trimtab.cli.visiting import Visit, visit
+from trimtab.cluster import paths
+from trimtab.cluster.checkpoint_transfer import decode_document, list_checkpoints
+from trimtab.cluster.examining import list_all
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.checkpoint import CheckpointError
+from trimtab.core.checkpoint_summary import summarize
+
+_VIEW: Final = ViewFlags()
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class FileFormat(StrEnum):
+    """How a file is written."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+def inspect(
+    *names: str,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
+    buckets: Annotated[bool, Parameter(negative="")] = False,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """What checkpoints hold: 0; 1 if one that was named is not there.
+
+    Args:
+        names: The autoscalers, or the checkpoints, to show; all of them if none is named.
+        output: How it is written.
+        buckets: Show every bucket of the histograms below the table, too.
+        view: Which cluster is looked at.
+    """
+    found, now = visit(view, _inspect_all)
+    chosen = [one for one in found if not names or {one.name, one.autoscaler} & set(names)]
+    missing = sorted(set(names) - {name for one in chosen for name in (one.name, one.autoscaler)})
+    if chosen:
+        sys.stdout.write(_format(chosen, output, now))
+    if buckets and output is Format.TABLE:
+        sys.stdout.write(words.to_buckets(chosen))
+    for name in missing:
+        say(f"trimtab: there is no checkpoint of {name}")
+    if not found:
+        say("trimtab: there are no checkpoints; -A looks into all namespaces")
+    return int(bool(missing))
+
+
+def export(
+    *names: str,
+    output: Annotated[FileFormat, Parameter(name=["--output", "-o"])] = FileFormat.YAML,
+    file: Annotated[Path | None, Parameter(name=["--file", "-f"])] = None,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """The checkpoints as a file that import and kubectl can read: 0; 1 if there are none.
+
+    Args:
+        names: The autoscalers whose checkpoints are wanted; those of all if none is named.
+        output: How it is written.
+        file: Where to write it; to the standard output if not given.
+        view: Which cluster is looked at.
+    """
+    found, server, now = visit(view, _fetch_all)
+    chosen = [one for one in found if not names or _owner(one) in names]
+    missing = sorted(set(names) - {_owner(one) for one in chosen})
+    if missing:
+        raise FailedError(f"there is no checkpoint of {', '.join(missing)}; nothing was written")
+    if not chosen:
+        raise FailedError("there are no checkpoints; -A looks into all namespaces")
+    document = make_file(chosen, server=server, at=now, version=__version__)
+    _write(words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file)
+    say(f"trimtab: {words.count(len(chosen))} exported")
+    return 0
+
+
+async def _fetch_all(visited: Visit) -> tuple[list[dict[str, JSON]], str, datetime]:
+    """All checkpoints as they are, where, and when."""
+    found = await list_checkpoints(visited.client, visited.namespace)
+    return found, visited.connection.server, visited.clock.now()
+
+
+async def _inspect_all(visited: Visit) -> tuple[list[Inspected], datetime]:
+    client, namespace = visited.client, visited.namespace
+    documents = await list_checkpoints(client, namespace)
+    autoscalers = await list_all(client, paths.autoscalers(namespace), decode_document)
+    names = {AutoscalerName(*_names(one)) for one in autoscalers}
+    return [_inspect(one, names) for one in documents], visited.clock.now()
+
+
+def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Inspected:
+    namespace, name = _names(document)
+    try:
+        found = decode_checkpoint(msgspec.json.encode(document))
+    except DecodeError as error:
+        return Inspected(namespace, name, _owner(document), "", str(error))
+    owner = AutoscalerName(namespace, found.autoscaler_name)
+    is_orphaned = owner not in autoscalers
+    place = (namespace, name, found.autoscaler_name, found.container_name)
+    try:
+        return Inspected(*place, summarize(found.aggregate), is_orphaned)
+    except CheckpointError as error:
+        return Inspected(*place, str(error), is_orphaned)
+
+
+def _format(found: Sequence[Inspected], output: Format, now: datetime) -> str:
+    match output:
+        case Format.TABLE:
+            return words.to_table(found, now)
+        case Format.JSON:
+            return words.to_json(words.to_records(found))
+        case Format.YAML:
+            return words.to_yaml(words.to_records(found))
+        case _:
+            assert_never(output)
+
+
+def _write(text: str, file: Path | None) -> None:
+    if file is None:
+        sys.stdout.write(text)
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {file}: {error.strerror}") from error
+
+
+def _names(document: dict[str, JSON]) -> tuple[str, str]:
+    metadata = document.get("metadata")
+    known = metadata if isinstance(metadata, dict) else {}
+    return str(known.get("namespace", "")), str(known.get("name", ""))
+
+
+def _owner(document: dict[str, JSON]) -> str:
+    spec = document.get("spec")
+    return str(spec.get("vpaObjectName", "")) if isinstance(spec, dict) else ""

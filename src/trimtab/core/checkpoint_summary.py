@@ -1,0 +1,91 @@
+"""What a checkpoint holds, as people ask for it: how much, since when, and what percentiles say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.checkpoint import AggregateCheckpoint, HistogramContent, decode_aggregate
+from trimtab.core.resources import Resource
+
+PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """One bucket that holds something: from `start` on and below `end`, in cores or bytes."""
+
+    start: float
+    end: float
+    share: float
+    """Its part of the whole weight."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramSummary:
+    """One histogram."""
+
+    total_weight: float
+    reference_time: datetime | None
+    """When a sample has the weight 1."""
+    percentiles: Mapping[float, float]
+    """In cores or bytes; none if it is empty."""
+    buckets: tuple[Bucket, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One checkpoint."""
+
+    samples: int
+    first_sample: datetime | None
+    last_sample: datetime | None
+    written_at: datetime | None
+    version: str
+    histograms: Mapping[Resource, HistogramSummary]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was learned."""
+        return not any(one.buckets for one in self.histograms.values())
+
+
+def summarize(checkpoint: AggregateCheckpoint) -> Summary:
+    """What the checkpoint holds; a CheckpointError if it cannot be loaded."""
+    content = decode_aggregate(checkpoint)
+    cpu, memory = checkpoint.cpu_histogram, checkpoint.memory_histogram
+    return Summary(
+        samples=checkpoint.total_samples_count,
+        first_sample=checkpoint.first_sample_start,
+        last_sample=checkpoint.last_sample_start,
+        written_at=checkpoint.last_update_time,
+        version=checkpoint.version,
+        histograms={
+            Resource.CPU: _summarize(content.cpu, CPU_BUCKETS, cpu.reference_time),
+            Resource.MEMORY: _summarize(content.memory, MEMORY_BUCKETS, memory.reference_time),
+        },
+    )
+
+
+def _summarize(
+    content: HistogramContent, scheme: BucketScheme, reference_time: datetime | None
+) -> HistogramSummary:
+    buckets = tuple(_buckets(content, scheme))
+    percentiles = {one: _percentile(content, scheme, one) for one in PERCENTILES if buckets}
+    return HistogramSummary(content.total_weight, reference_time, percentiles, buckets)
+
+
+def _buckets(content: HistogramContent, scheme: BucketScheme) -> Iterator[Bucket]:
+    for index in np.flatnonzero(content.weights).tolist():
+        share = float(content.weights[index]) / content.total_weight
+        yield Bucket(float(scheme.starts[index]), float(scheme.ends[index]), share)
+
+
+def _percentile(content: HistogramContent, scheme: BucketScheme, fraction: float) -> float:
+    """The end of the first bucket where the weights so far reach the fraction."""
+    reached = np.cumsum(content.weights)
+    bucket = int(reached.searchsorted(fraction * reached[-1]))
+    return float(scheme.ends[bucket])

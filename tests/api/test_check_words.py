@@ -1,12 +1,10 @@
 """What is said about checks: a sentence for each answer, with figures where these help."""
 
-from datetime import timedelta
-
 import pytest
-from makers import NOW, a_pod, an_autoscaler, hours
+from makers import NOW, a_pod, an_autoscaler
 from plan_makers import UP, several, snapshot_of
 
-from trimtab.api.check_words import brief, tell_check
+from trimtab.api.check_words import tell_check
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
@@ -54,19 +52,3 @@ def test_figures_are_told_where_they_help() -> None:
     )
     assert sentences[CheckKind.REPLICAS] == "its owner has 3 live pods, at least 1"
     assert sentences[CheckKind.BUDGET] == "3 of 3 pods run, and 1 may be down"
-
-
-@pytest.mark.parametrize(
-    ("span", "expected"),
-    [
-        pytest.param(timedelta(), "0s", id="nothing"),
-        pytest.param(timedelta(seconds=59.9), "59s", id="seconds"),
-        pytest.param(hours(12), "12h", id="whole hours"),
-        pytest.param(hours(8.8), "8h48m", id="hours and minutes"),
-        pytest.param(hours(49), "2d1h", id="days and hours"),
-        pytest.param(timedelta(days=3, minutes=5), "3d", id="the two largest units alone"),
-        pytest.param(timedelta(seconds=-5), "0s", id="what is past is over"),
-    ],
-)
-def test_spans_are_told_by_their_two_largest_units(span: timedelta, expected: str) -> None:
-    assert brief(span) == expected

@@ -73,13 +73,13 @@ def test_rules_are_told_with_their_figures() -> None:
     cpu, memory = (rules(each) for each in shown.containers[0].resources)
 
     assert cpu["margin"] == "15 % more, to be safe"
-    assert cpu["podMinimum"] == "at least 25m: the pod's minimum of 25m for one container"
+    assert cpu["podMinimum"] == "at least 25m: a pod's minimum is 25m"
     assert cpu["rounding"] == "up to a multiple of 50m"
     assert cpu["minAllowed"] == "at least minAllowed of the policy, 200m"
     assert cpu["maxAllowed"] == "at most maxAllowed of the policy, 300m"
     assert memory["maxAllowed"].endswith("--container-recommendation-max-allowed-memory says")
     assert "0.9 (target), 0.5 (lower), 0.95 (upper)" in cpu["percentile"]
-    assert "1441 samples are a confidence of 1 " in cpu["confidence"]
+    assert cpu["confidence"].startswith("confidence 1 by 1441 samples (1 with one a minute for 1d)")
     assert not {"oomKills", "integerCpu"} & cpu.keys()
 
 

@@ -1,10 +1,9 @@
 """What is found about a pod, in words: one sentence for each check."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from typing import Final
 
-from trimtab.api.times import format_duration
+from trimtab.api.spans import brief
 from trimtab.core import annotations
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.checks import Check, CheckKind, Verdict
@@ -88,18 +87,6 @@ def tell_check(check: Check, explanation: PodExplanation, settings: PlanSettings
             return _PASSES[check.kind]
 
 
-def brief(span: timedelta) -> str:
-    """A span as people say it: its two largest units."""
-    seconds = max(int(span.total_seconds()), 0)
-    units = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
-    parts: list[str] = []
-    for name, size in units:
-        count, seconds = divmod(seconds, size)
-        if count or parts:
-            parts.append(f"{count}{name}" if count else "")
-    return "".join(parts[:2]) or "0s"
-
-
 def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
     if kind is CheckKind.BOOST:
         return "the pod is not boosted"
@@ -166,7 +153,7 @@ def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) ->
     if check.reason is None:
         return ""
     span = settings.cool_down if check.kind is CheckKind.COOL_DOWN else settings.role_dwell
-    return f"{_REASONS[check.reason]} (for {format_duration(span)})"
+    return f"{_REASONS[check.reason]} (for {brief(span)})"
 
 
 def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from trimtab.api.times import format_duration
+from trimtab.api.spans import brief
 from trimtab.core.autoscalers import Autoscaler, policy_for
 from trimtab.core.explanation import ContainerWorking, Number, ResourceWorking
 from trimtab.core.quantities import format_amount
@@ -54,10 +54,8 @@ def tell_rules(
 
 def _percentile(subject: _Subject) -> Rule:
     parts = [f"{each.percentile:.3g} ({_SHORT[each.number]})" for each in subject.resource.numbers]
-    unit = "samples" if subject.resource.resource is Resource.CPU else "peaks of each day"
-    return Rule(
-        f"the bucket's end below which these parts of the weighed {unit} lie: {', '.join(parts)}"
-    )
+    unit = "samples" if subject.resource.resource is Resource.CPU else "peaks"
+    return Rule(f"what these parts of the weighed {unit} stay below: {', '.join(parts)}")
 
 
 def _margin(subject: _Subject) -> Rule:
@@ -71,9 +69,8 @@ def _confidence(subject: _Subject) -> Rule:
     interval = subject.settings.of(resource.resource).confidence_interval
     shown = f"{upper:.4g}" if upper < _MUCH else "without end"
     return Rule(
-        f"bounds are as wide as the history is short: {container.sample_count} samples are a "
-        f"confidence of {resource.confidence:.3g} (1 is one a minute for "
-        f"{format_duration(interval)}), so lower times {lower:.4g}, upper times {shown}"
+        f"confidence {resource.confidence:.3g} by {container.sample_count} samples (1 with one a "
+        f"minute for {brief(interval)}): lower times {lower:.4g}, upper times {shown}"
     )
 
 
@@ -83,10 +80,9 @@ def _pod_minimum(subject: _Subject) -> Rule:
     if resource.least is not None and resource.floor == resource.least:
         return Rule(f"at least {subject.show(resource.floor)}: minAllowed allows so little")
     count = subject.container.live_containers
-    among = "one container" if count <= 1 else f"{count} containers"
+    among = "" if count <= 1 else f" for {count} containers"
     return Rule(
-        f"at least {subject.show(resource.floor)}: "
-        f"the pod's minimum of {subject.show(whole)} for {among}"
+        f"at least {subject.show(resource.floor)}: a pod's minimum is {subject.show(whole)}{among}"
     )
 
 

@@ -10,15 +10,11 @@ from typing import Final, cast
 
 from trimtab.admission.self_testing import Outcome, SelfTest
 from trimtab.cli.doctor_rights import ask_component_rights, ask_own_rights
-from trimtab.cli.doctor_sight import (
-    Sight,
-    list_measurable,
-    looking,
-    see_autoscalers,
-    see_bounds,
-)
+from trimtab.cli.doctor_sight import list_measurable, see_autoscalers, see_bounds
 from trimtab.cli.history import PastOrder
+from trimtab.cli.viewing import Sight, looking
 from trimtab.cluster import examining
+from trimtab.cluster.adapter import Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
@@ -98,7 +94,8 @@ class Examination:
 
     async def _see(self) -> dict[str, object]:
         order, now = self._order, self._clock.now()
-        async with looking(self._client, order.namespace, self._clock, order.patience) as sight:
+        scope = Scope(order.namespace, checkpoints=False, quotas=True)
+        async with looking(self._client, scope, self._clock, order.patience) as sight:
             return {
                 Topic.AUTOSCALERS: await self._attempt(
                     Topic.AUTOSCALERS, see_autoscalers(sight, now)

@@ -1,17 +1,12 @@
 """What a diagnosis sees of autoscalers and pods: stores that are filled once, as far as allowed."""
 
-import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from random import SystemRandom
 from typing import Final
 
 from trimtab.api.workloads import WELL_KNOWN_KINDS
-from trimtab.cluster.adapter import LiveCluster, Scope
-from trimtab.cluster.client import Client
-from trimtab.cluster.clock import RealClock
+from trimtab.cli.viewing import Sight
+from trimtab.cluster.adapter import LiveCluster
 from trimtab.cluster.examining import explain_failure
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.diagnosis import Unseen
@@ -28,46 +23,21 @@ _READ_AFTER: Final = timedelta(minutes=2)
 _BOUNDS: Final = frozenset({"limitranges", "resourcequotas"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
-    """What was seen, and what was not."""
-
-    cluster: LiveCluster
-    unseen: Mapping[str, Exception | None]
-    """By path."""
-
-    def lacks(self, resources: Collection[str]) -> Unseen | None:
-        """Why some of these could not be seen; None if all were."""
-        for path, error in self.unseen.items():
-            resource = path.rpartition("/")[2]
-            if resource in resources:
-                problem = error or TimeoutError("no answer in time")
-                return explain_failure(problem, resource)
-        return None
-
-
-@asynccontextmanager
-async def looking(
-    client: Client, namespace: str, clock: RealClock, patience: timedelta
-) -> AsyncIterator[Sight]:
-    """A sight of everything that could be listed in time."""
-    scope = Scope(namespace, checkpoints=False, quotas=True)
-    cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
-    feeding = asyncio.create_task(cluster.run())
-    try:
-        ends_at = clock.elapsed() + patience
-        while clock.elapsed() < ends_at and None in cluster.unseen().values():
-            await clock.sleep(_POLL)
-        yield Sight(cluster, cluster.unseen())
-    finally:
-        feeding.cancel()
-        await asyncio.gather(feeding, return_exceptions=True)
+def lacks(sight: Sight, resources: Collection[str]) -> Unseen | None:
+    """Why some of these could not be seen; None if all were."""
+    for path, error in sight.unseen.items():
+        resource = path.rpartition("/")[2]
+        if resource in resources:
+            problem = error or TimeoutError("no answer in time")
+            return explain_failure(problem, resource)
+    return None
 
 
 async def see_autoscalers(sight: Sight, now: datetime) -> AutoscalerFacts | Unseen:
     """All autoscalers with their pods."""
-    lacking = sight.lacks(
-        {"pods", "verticalpodautoscalers"} | {f"{kind.lower()}s" for kind in WELL_KNOWN_KINDS}
+    lacking = lacks(
+        sight,
+        {"pods", "verticalpodautoscalers"} | {f"{kind.lower()}s" for kind in WELL_KNOWN_KINDS},
     )
     if lacking is not None:
         return lacking
@@ -103,7 +73,7 @@ async def _find_workloads(
 
 def see_bounds(sight: Sight) -> Bounds | Unseen:
     """What limit ranges and quotas allow where there are autoscalers."""
-    lacking = sight.lacks(_BOUNDS)
+    lacking = lacks(sight, _BOUNDS)
     if lacking is not None:
         return lacking
     cluster = sight.cluster
@@ -116,7 +86,7 @@ def see_bounds(sight: Sight) -> Bounds | Unseen:
 
 def list_measurable(sight: Sight, now: datetime) -> list[PodName] | Unseen:
     """The pods whose usage should be known by now."""
-    lacking = sight.lacks({"pods"})
+    lacking = lacks(sight, {"pods"})
     if lacking is not None:
         return lacking
     return [

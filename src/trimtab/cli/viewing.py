@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -87,6 +87,32 @@ async def seen(client: Client, scope: Scope, connection: Connection) -> AsyncIte
     try:
         await _wait(cluster, connection, clock)
         yield cluster
+    finally:
+        feeding.cancel()
+        await asyncio.gather(feeding, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen, and what was not."""
+
+    cluster: LiveCluster
+    unseen: Mapping[str, Exception | None]
+    """By path."""
+
+
+@asynccontextmanager
+async def looking(
+    client: Client, scope: Scope, clock: RealClock, patience: timedelta
+) -> AsyncIterator[Sight]:
+    """A sight of everything in the scope that could be listed in time."""
+    cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
+    feeding = asyncio.create_task(cluster.run())
+    try:
+        ends_at = clock.elapsed() + patience
+        while clock.elapsed() < ends_at and None in cluster.unseen().values():
+            await clock.sleep(_POLL)
+        yield Sight(cluster, cluster.unseen())
     finally:
         feeding.cancel()
         await asyncio.gather(feeding, return_exceptions=True)

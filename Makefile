@@ -38,7 +38,7 @@ crds: .venv/ready ## write the CRDs from their one source
 manifests: .venv/ready ## render the chart into deploy, and its table of values
 	$(BIN)/python -m rig.chart
 
-docs: .venv/ready ## write docs/flags.md and docs/metrics.md from the code
+docs: .venv/ready ## write docs/flags.md, docs/metrics.md and the dashboard from the code
 	$(BIN)/python -m reference
 
 sim: .venv/ready ## bad days in a simulated cluster: SEED=7 replays one, SEEDS=1000 runs many

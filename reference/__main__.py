@@ -1,10 +1,14 @@
-"""Write all pages of reference."""
+"""Write all pages of reference, and the dashboard."""
 
 from pathlib import Path
 
-from reference import flags_page, metrics_page
+from reference import dashboard, flags_page, metrics_page
 
-_DOCS = Path(__file__).parent.parent / "docs"
+_ROOT = Path(__file__).parent.parent
 
-(_DOCS / "flags.md").write_text(flags_page.write_page(), encoding="utf-8")
-(_DOCS / "metrics.md").write_text(metrics_page.write_page(), encoding="utf-8")
+for place, text in (
+    ("docs/flags.md", flags_page.write_page()),
+    ("docs/metrics.md", metrics_page.write_page()),
+    ("charts/trimtab/files/dashboards/trimtab.json", dashboard.write_dashboard()),
+):
+    (_ROOT / place).write_text(text, encoding="utf-8")

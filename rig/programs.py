@@ -64,7 +64,7 @@ PROGRAMS: Final[Mapping[str, Program]] = {
         f"{_ORIGINAL}/pkg/admission-controller", _ORIGINAL, folder="original"
     ),
 }
-PACKAGES: Final[Mapping[str, str]] = {"prometheus": "prometheus"}
+PACKAGES: Final[Mapping[str, str]] = {"prometheus": "prometheus", "promtool": "prometheus"}
 """Packages of Debian with programs that we do not build."""
 
 

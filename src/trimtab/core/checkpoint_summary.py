@@ -2,16 +2,24 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import numpy as np
 
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
-from trimtab.core.checkpoint import AggregateCheckpoint, HistogramContent, decode_aggregate
+from trimtab.core.checkpoint import (
+    AggregateCheckpoint,
+    HistogramCheckpoint,
+    HistogramContent,
+    decode_aggregate,
+)
+from trimtab.core.histogram import HistogramBank
 from trimtab.core.resources import Resource
 
 PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99)
+_HALF_LIFE: Final = timedelta(days=1)
+"""Percentiles do not depend on it: all weights decay alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +72,29 @@ def summarize(checkpoint: AggregateCheckpoint) -> Summary:
         written_at=checkpoint.last_update_time,
         version=checkpoint.version,
         histograms={
-            Resource.CPU: _summarize(content.cpu, CPU_BUCKETS, cpu.reference_time),
-            Resource.MEMORY: _summarize(content.memory, MEMORY_BUCKETS, memory.reference_time),
+            Resource.CPU: _summarize(cpu, content.cpu, CPU_BUCKETS),
+            Resource.MEMORY: _summarize(memory, content.memory, MEMORY_BUCKETS),
         },
     )
 
 
 def _summarize(
-    content: HistogramContent, scheme: BucketScheme, reference_time: datetime | None
+    stored: HistogramCheckpoint, content: HistogramContent, scheme: BucketScheme
 ) -> HistogramSummary:
-    buckets = tuple(_buckets(content, scheme))
-    percentiles = {one: _percentile(content, scheme, one) for one in PERCENTILES if buckets}
-    return HistogramSummary(content.total_weight, reference_time, percentiles, buckets)
+    # What a recommender would read of it, by its own means.
+    bank = HistogramBank(scheme, _HALF_LIFE, PERCENTILES)
+    (row,) = bank.allocate(1).tolist()
+    bank.decode(row, stored)
+    is_empty = bool(bank.is_empty([row])[0])
+    return HistogramSummary(
+        content.total_weight,
+        stored.reference_time,
+        {} if is_empty else {one: bank.percentile(row, one) for one in PERCENTILES},
+        () if is_empty else tuple(_buckets(content, scheme)),
+    )
 
 
 def _buckets(content: HistogramContent, scheme: BucketScheme) -> Iterator[Bucket]:
     for index in np.flatnonzero(content.weights).tolist():
         share = float(content.weights[index]) / content.total_weight
         yield Bucket(float(scheme.starts[index]), float(scheme.ends[index]), share)
-
-
-def _percentile(content: HistogramContent, scheme: BucketScheme, fraction: float) -> float:
-    """The end of the first bucket where the weights so far reach the fraction."""
-    reached = np.cumsum(content.weights)
-    bucket = int(reached.searchsorted(fraction * reached[-1]))
-    return float(scheme.ends[bucket])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from trimtab.backtest.contenders import BUILT_IN
+from trimtab.backtest.crews import Crew
 from trimtab.backtest.demand import gather
 from trimtab.backtest.html_page import MOST_WORKLOADS, Findings, to_html
-from trimtab.backtest.runs import Crew, Run, run_all
+from trimtab.backtest.runs import Run, run_all
 from trimtab.backtest.scenarios import SCENARIOS
 from trimtab.backtest.scores import score
 from trimtab.backtest.tables import Row
@@ -34,9 +35,7 @@ def findings() -> Findings:
         recordings.append(Recording(f"<web & {number}>", START, trace))
     demand = gather(recordings)
     runs = [Run(BUILT_IN[name], SCENARIOS["over-strict"]) for name in ("today", "trimtab")]
-    outcomes = run_all(
-        runs, demand, crew=Crew(1), tell=lambda _done, _total: None, keeps_course=True
-    )
+    outcomes = run_all(runs, demand, crew=Crew(1), tell=lambda _: None, keeps_course=True)
     rows = [
         Row(run.scenario.name, run.contender.name, score(outcome.tally), {})
         for run, outcome in zip(runs, outcomes, strict=True)

@@ -64,7 +64,7 @@ def test_policies_are_compared_in_one_table(backtest: Backtest, trace: Path) -> 
     assert "starting over-strict" in told
     assert "CPU slack %" in told
     assert "50.0" in told
-    assert "2 of 2 parts replayed" in progress
+    assert "100% replayed\n" in progress
 
 
 def test_programs_get_every_score_and_people_the_same_ones(backtest: Backtest, trace: Path) -> None:

@@ -50,6 +50,11 @@ class Demand:
         """How many values a day has."""
         return 86400 // self.step_seconds
 
+    @property
+    def days(self) -> int:
+        """How many days the longest recording has, the last one begun included."""
+        return -(-int(self.lengths.max(initial=0)) // self.steps_per_day)
+
     def values(self, workload: int) -> Floats:
         """All values of one workload, by step and resource."""
         return self.amounts[: self.lengths[workload], :, workload]

@@ -10,6 +10,7 @@ Workloads do not know of each other, so each has a clock of its own: in one move
 minute and others by a step. Within a day all meet again, so that nobody's past is far away.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,18 +41,21 @@ class Replay:
     """Where it is noted how it went, if anybody wants to see that."""
     is_fine: bool = False
     """Whether everybody goes minute by minute."""
+    after_day: Callable[[], None] = lambda: None
+    """Is called whenever another day is over."""
 
     def run(self) -> Tally:
         """What became of it."""
         clock = np.zeros(len(self.demand), np.int64)
         suitability = Suitability(self.demand)
         ends = self.demand.lengths * self.demand.step_minutes
-        for evening in range(_DAY, int(ends.max(initial=0)) + _DAY, _DAY):
-            until = np.minimum(ends, evening)
+        for day in range(self.demand.days):
+            until = np.minimum(ends, (day + 1) * _DAY)
             while len(behind := np.flatnonzero(clock < until)):
                 clock[behind] += self._move(behind, clock[behind])
                 steps, begun = np.divmod(clock[behind], self.demand.step_minutes)
                 self._end_steps(behind[begun == 0], steps[begun == 0], suitability)
+            self.after_day()
         return self.tally
 
     def _move(self, rows: Ints, clock: Ints) -> Ints:

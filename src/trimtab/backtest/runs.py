@@ -5,15 +5,13 @@ same to the bit, however the work is divided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
-from typing import TypeAlias
+from functools import partial
 
 from trimtab.backtest import course
 from trimtab.backtest.contenders import Contender, make_policy, starting_requests
 from trimtab.backtest.course import Course
+from trimtab.backtest.crews import Crew, Part, Progress, finish
 from trimtab.backtest.demand import Demand
 from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.replay import Replay
@@ -29,10 +27,6 @@ class Run:
     scenario: Scenario
 
 
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how many parts of the work are done, and how many there are."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of some workloads in one run."""
@@ -42,32 +36,24 @@ class Outcome:
     """Empty unless somebody wants to see it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """Who does the work."""
-
-    jobs: int
-    """How many parts are replayed at once."""
-    pool: Executor | None = None
-    """Processes somewhere else; those of this machine if there are none."""
-
-
 def run_all(
     runs: Sequence[Run], demand: Demand, *, crew: Crew, tell: Progress, keeps_course: bool = False
 ) -> list[Outcome]:
     """What became of each run."""
     # Most of what a move costs does not depend on how many make it: no more shards than needed.
     shards = list(_shards(demand, -(-crew.jobs // max(len(runs), 1))))
-    parts = [(run, shard) for run in range(len(runs)) for shard in range(len(shards))]
     stretch = course.stretch(demand) if keeps_course else 0
-    outcomes: dict[tuple[int, int], Outcome] = {}
-    for part, outcome in _play(runs, shards, parts, stretch, crew):
-        outcomes[part] = outcome
-        tell(len(outcomes), len(parts))
-    return [_join([outcomes[run, each] for each in range(len(shards))]) for run in range(len(runs))]
+    parts = [
+        Part(partial(play, run, shard, stretch), shard.days) for run in runs for shard in shards
+    ]
+    outcomes = finish(parts, crew, tell)
+    count = len(shards)
+    return [_join(outcomes[begin : begin + count]) for begin in range(0, len(outcomes), count)]
 
 
-def play(run: Run, demand: Demand, stretch: int = 0) -> Outcome:
+def play(
+    run: Run, demand: Demand, stretch: int = 0, *, after_day: Callable[[], None] = lambda: None
+) -> Outcome:
     """What became of some workloads in one run, drawn in stretches of so many steps if any."""
     requests = starting_requests(run.contender, demand, run.scenario)
     fleet = Fleet(requests, limits_of(requests, demand, run.scenario))
@@ -75,7 +61,8 @@ def play(run: Run, demand: Demand, stretch: int = 0) -> Outcome:
     stretches = -(-len(demand.amounts) // stretch) if stretch else 0
     drawn = course.blank(stretches, stretch, len(demand))
     tally = Tally(len(demand))
-    Replay(demand, fleet, policy, tally, course=drawn if stretch else None).run()
+    noted = drawn if stretch else None
+    Replay(demand, fleet, policy, tally, course=noted, after_day=after_day).run()
     return Outcome(tally, drawn)
 
 
@@ -84,38 +71,6 @@ def _join(outcomes: Sequence[Outcome]) -> Outcome:
         join([outcome.tally for outcome in outcomes]),
         course.join_courses([outcome.course for outcome in outcomes]),
     )
-
-
-def _play(
-    runs: Sequence[Run],
-    shards: Sequence[Demand],
-    parts: Sequence[tuple[int, int]],
-    stretch: int,
-    crew: Crew,
-) -> Iterator[tuple[tuple[int, int], Outcome]]:
-    if crew.jobs == 1 and crew.pool is None:
-        for run, shard in parts:
-            yield (run, shard), play(runs[run], shards[shard], stretch)
-        return
-    with _pool(crew) as pool:
-        pending: dict[Future[Outcome], tuple[int, int]] = {
-            pool.submit(play, runs[run], shards[shard], stretch): (run, shard)
-            for run, shard in parts
-        }
-        while pending:
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield pending.pop(future), future.result()
-
-
-@contextmanager
-def _pool(crew: Crew) -> Iterator[Executor]:
-    if crew.pool is not None:
-        yield crew.pool
-        return
-    # Spawned, so that no lock of a thread of ours is copied.
-    with ProcessPoolExecutor(crew.jobs, mp_context=get_context("spawn")) as pool:
-        yield pool
 
 
 def _shards(demand: Demand, count: int) -> Iterator[Demand]:

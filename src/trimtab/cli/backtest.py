@@ -33,6 +33,8 @@ from trimtab.core.settings_errors import SettingsError
 _USUAL: Final = ("today", "original", "trimtab", "clairvoyant-daily")
 _SEED: Final = 1
 """Intervals of confidence are drawn, the same ones each time."""
+_BAR: Final = 40
+"""How wide the bar is that shows how far it is."""
 _FEW: Final = 5
 """With fewer workloads than this, drawing among them says nothing."""
 
@@ -71,7 +73,7 @@ def backtest(
             runs,
             demand,
             crew=crew,
-            tell=(lambda _done, _total: None) if answer.quiet else _tell,
+            tell=(lambda _: None) if answer.quiet else _tell,
             keeps_course=answer.format is Format.HTML,
         )
     rows = [
@@ -198,7 +200,8 @@ def _write(text: str, output: Path | None) -> None:
         raise UsageError(f"cannot write {output}: {error.strerror or error}") from error
 
 
-def _tell(done: int, total: int) -> None:
-    sys.stderr.write(f"\r{done} of {total} parts replayed")
-    sys.stderr.write("\n" if done == total else "")
+def _tell(share: float) -> None:
+    full = int(share * _BAR)
+    sys.stderr.write(f"\r[{'#' * full}{' ' * (_BAR - full)}] {share:4.0%} replayed")
+    sys.stderr.write("\n" if share >= 1 else "")
     sys.stderr.flush()

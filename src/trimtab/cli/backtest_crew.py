@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Final, Protocol, Self, cast
 
-from trimtab.backtest.runs import Crew
+from trimtab.backtest.crews import Crew
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
 

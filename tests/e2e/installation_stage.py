@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -36,9 +37,14 @@ from trimtab.cluster.event_log import EventLog
 from trimtab.cluster.rights import MissingRights
 from trimtab.core.pods import Pod
 
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 REGISTRATION = f"{REGISTRATIONS}/vpa-webhook-config"
 BY_HAND = [{"name": "by-hand"}]
 """For autoscalers whose recommendations a test writes itself."""
+_POLICIES = {
+    "ValidatingAdmissionPolicy": f"{_ADMISSION}/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": f"{_ADMISSION}/validatingadmissionpolicybindings",
+}
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _USED = {"kwok.x-k8s.io/usage-cpu": "150m", "kwok.x-k8s.io/usage-memory": "400Mi"}
 _BOOSTED = {"vpaCpuStartupBoost/c0": json.dumps({"requests": SMALL, "limits": {}})}
@@ -77,6 +83,19 @@ class Installation:
                 account.allow_in(self.own, rules_of(*own, f"{name}-keys"))
             else:
                 account.allow_in(self.own, rules_of(name, f"{name}-namespace", *own))
+
+    @contextmanager
+    def narrowed(self) -> Iterator[None]:
+        """The policy of the security page that takes more away than roles can."""
+        ours = {"trimtab-system:trimtab-": f"{self.own}:", "trimtab-changes-no-specs": self.own}
+        for kind, path in _POLICIES.items():
+            (manifest,) = _read_page(kind, ours)
+            self.plane.create(path, manifest)
+        try:
+            yield
+        finally:
+            for path in _POLICIES.values():
+                self.plane.request("DELETE", f"{path}/{self.own}")
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -126,16 +145,21 @@ class Installation:
 
     def _register(self, port: int, authority: str) -> None:
         """Register the webhook as an administrator does, by the word of the security page."""
-        text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-        page = text[text.index("kind: MutatingWebhookConfiguration") :].partition("```")[0]
-        manifest = yaml.safe_load(page.replace("shop", self.own))
+        (manifest,) = _read_page("MutatingWebhookConfiguration", {"shop": self.own})
         manifest["metadata"]["name"] = self.own
         (webhook,) = manifest["webhooks"]
         bundle = base64.b64encode(authority.encode()).decode()
         webhook["clientConfig"] = {"url": f"https://{LOOPBACK}:{port}", "caBundle": bundle}
-        self.plane.create(
-            REGISTRATIONS, {"apiVersion": "admissionregistration.k8s.io/v1", **manifest}
-        )
+        self.plane.create(REGISTRATIONS, manifest)
+
+
+def _read_page(kind: str, renamed: dict[str, str]) -> list[Json]:
+    """The manifests of a kind on the security page, with names of ours in the place of others."""
+    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    for name, ours in renamed.items():
+        text = text.replace(name, ours)
+    blocks = "\n---\n".join(re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    return [each for each in yaml.safe_load_all(blocks) if each["kind"] == kind]
 
 
 _FILES = {"tls-cert-file": "tls.crt", "tls-private-key": "tls.key", "client-ca-file": "ca.crt"}
@@ -305,12 +329,16 @@ def after_a_day(
         patch.setenv("NAMESPACE", own)
         it = Installation(plane, folder, reach, own, served)
         it.found_accounts()
+        for account in it.accounts.values():
+            stack.callback(account.leave)
+        if is_wide:
+            stack.enter_context(it.narrowed())
         day = Day(it)
         day.prepare()
         with it.running():
             day.play()
         for account in it.accounts.values():
-            stack.callback(account.leave)
+            account.note_requests()
         yield it
 
 

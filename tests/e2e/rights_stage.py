@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -60,6 +60,7 @@ class Account:
         self.namespace = namespace
         self.name = name
         self.grants: list[Grant] = []
+        self.requests: set[Request] = set()
         self._roles: list[str] = []
         manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         self._accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -75,30 +76,38 @@ class Account:
         """Let it do that in a namespace."""
         self._bind("", self.name, namespace, rules)
 
-    def write_kubeconfig(self, folder: Path) -> Path:
-        """A kubeconfig with a token of it."""
+    def fetch_token(self) -> str:
+        """A token of it."""
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         given = self.plane.create(f"{self._accounts}/{self.name}/token", asked)
+        return str(given["status"]["token"])
+
+    def write_kubeconfig(self, folder: Path) -> Path:
+        """A kubeconfig with a token of it."""
         document = json.loads(self.plane.kubeconfig.read_text(encoding="utf-8"))
-        document["users"][0]["user"] = {"token": given["status"]["token"]}
+        document["users"][0]["user"] = {"token": self.fetch_token()}
         path = folder / f"{self.name}.kubeconfig"
         path.write_text(json.dumps(document), encoding="utf-8")
         return path
 
-    def requests(self) -> list[Request]:
-        """All that it asked for so far, but for what everybody may: discovery, and about itself."""
+    def note_requests(self) -> None:
+        """Remember what it has asked for, but for what everybody may: discovery, and of itself."""
         user = f"system:serviceaccount:{self.namespace}:{self.name}"
         asked = self.plane.audited(user)
-        return [one for one in asked if one.resource and one.resource != _REVIEWS]
+        self.requests = {one for one in asked if one.resource and one.resource != _REVIEWS}
 
     def refused(self) -> list[Request]:
         """What it asked for and was not allowed to do."""
-        return [one for one in self.requests() if not one.is_allowed]
+        return [one for one in self.requests if not one.is_allowed]
 
     def unused(self) -> list[Grant]:
         """What it was granted and has not used."""
-        asked = set(self.requests())
-        return [grant for grant in self.grants if not any(map(grant.covers, asked))]
+        return [grant for grant in self.grants if not any(map(grant.covers, self.requests))]
+
+    def ask(self, method: str, path: str, body: bytes, content_type: str) -> int:
+        """The status of the answer to a request of its own."""
+        mine = replace(self.plane, token=self.fetch_token())
+        return mine.request(method, path, body, content_type)[0]
 
     def leave(self) -> None:
         """Take away what does not go with its namespace."""

@@ -58,6 +58,8 @@ def _remarks(subject: Subject, settings: RecommenderSettings) -> Iterator[str]:
     if not subject.is_ours:
         others = ", ".join(subject.autoscaler.recommenders) or "default"
         yield f"published by another recommender: {others}"
+    if subject.autoscaler.selector is not None:
+        yield "of the target's pods only those count that the autoscaler's selector matches"
     if subject.unsupported is not None:
         wrong = subject.unsupported
         yield f"what was published before stays: {wrong.reason} {wrong.detail}".rstrip()

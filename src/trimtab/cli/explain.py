@@ -1,0 +1,191 @@
+"""`trimtab explain`: why these numbers, and why nothing is done, or something."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Final, assert_never
+
+import msgspec
+import yaml
+from cyclopts import Parameter
+
+from trimtab.api.encoding import encode
+from trimtab.api.explanations import (
+    Explanation,
+    container_names,
+    only_container,
+    show_autoscaler,
+)
+from trimtab.cli import explain_sight, logs
+from trimtab.cli.explain_sight import Surroundings
+from trimtab.cli.explain_sources import (
+    Answers,
+    Question,
+    ask_addresses,
+    ask_through_server,
+    check_addresses,
+)
+from trimtab.cli.explain_text import write_text
+from trimtab.cli.failures import FailedError
+from trimtab.cli.flags import LogFlags
+from trimtab.cli.joining import find_way
+from trimtab.cli.usage import UsageError
+from trimtab.cli.viewing import ViewFlags, joined, looking, namespace_of
+from trimtab.cluster.client import Client
+from trimtab.cluster.clock import RealClock
+from trimtab.cluster.credentials import Connection
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+
+_VIEW: Final = ViewFlags()
+_PATIENCE: Final = timedelta(seconds=30)
+_KINDS: Final = {
+    "vpa": False,
+    "verticalpodautoscaler": False,
+    "verticalpodautoscalers": False,
+    "autoscaler": False,
+    "po": True,
+    "pod": True,
+    "pods": True,
+}
+"""How people name what is explained, and whether that is a pod."""
+
+
+class Format(StrEnum):
+    """How it is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is to be explained."""
+
+    name: str
+    is_pod: bool = False
+
+
+def explain(
+    name: str,
+    /,
+    *,
+    output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TEXT,
+    container: Annotated[str, Parameter(name=["--container", "-c"])] = "",
+    sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = (),
+    offline: Annotated[bool, Parameter(negative="")] = False,
+    view: ViewFlags = _VIEW,
+) -> int:
+    """What was asked for: 0.
+
+    Args:
+        name: The autoscaler, or a pod as pod/NAME.
+        output: How it is written.
+        container: The only container that is told of.
+        sources: Addresses of components to ask, such as http://localhost:8942; else those in the
+            cluster are asked through its API server.
+        offline: Ask no component: only what the cluster stores.
+        view: Which cluster is looked at.
+    """
+    subject = _parse(name)
+    check_addresses(sources)
+    if view.all_namespaces:
+        raise UsageError("--all-namespaces: one autoscaler or pod of one namespace is explained")
+    logs.set_up(LogFlags(v=0))
+    clock = RealClock()
+    connection = find_way(view.kubeconfig, clock, os.environ, view.context)
+    desk = _Desk(connection, clock, namespace_of(view, connection), tuple(sources), offline)
+    explanation = _narrow(asyncio.run(desk.explain(subject)), container)
+    _write(explanation, output, clock)
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Where to ask."""
+
+    connection: Connection
+    clock: RealClock
+    namespace: str
+    sources: tuple[str, ...]
+    is_offline: bool
+
+    async def explain(self, subject: _Subject) -> Explanation:
+        """Why it is as it is; a FailedError if there is no such thing."""
+        scope = explain_sight.scope_of(self.namespace)
+        async with (
+            joined(self.connection, self.clock) as client,
+            looking(client, scope, self.clock, _PATIENCE) as sight,
+        ):
+            around = await explain_sight.survey(sight, self.clock)
+            autoscaler = self._find(subject, around)
+            pod = subject.name if subject.is_pod else ""
+            question = Question(self.namespace, autoscaler.name, pod)
+            answers = await self._ask(client, question)
+            numbers = answers.numbers
+            if numbers is None and not subject.is_pod:
+                numbers = await explain_sight.explain_numbers(around, autoscaler)
+        plan = answers.pods
+        if plan is None or not plan.pods:
+            # An updater does not know yet of a pod that is younger than its last plan.
+            plan = explain_sight.explain_pods(around, question)
+        plan = msgspec.structs.replace(plan, remarks=[*plan.remarks, *answers.remarks])
+        return Explanation(
+            autoscaler=show_autoscaler(autoscaler),
+            numbers=None if subject.is_pod else numbers,
+            plan=plan,
+        )
+
+    async def _ask(self, client: Client, question: Question) -> Answers:
+        if self.sources:
+            return await ask_addresses(self.sources, question)
+        return Answers() if self.is_offline else await ask_through_server(client, question)
+
+    def _find(self, subject: _Subject, around: Surroundings) -> Autoscaler:
+        if not subject.is_pod:
+            found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
+            if found is None:
+                raise FailedError(f"there is no autoscaler {subject.name} in {self.namespace}")
+            return found
+        if not around.has_pod(self.namespace, subject.name):
+            raise FailedError(f"there is no pod {subject.name} in {self.namespace}")
+        governor = around.governor(self.namespace, subject.name)
+        if governor is None:
+            raise FailedError(f"no autoscaler is for pod {subject.name}")
+        return governor
+
+
+def _parse(text: str) -> _Subject:
+    kind, slash, name = text.partition("/")
+    if not slash:
+        return _Subject(text)
+    if kind.lower() not in _KINDS or not name:
+        raise UsageError(f"{text!r} is neither the name of an autoscaler nor pod/NAME")
+    return _Subject(name, is_pod=_KINDS[kind.lower()])
+
+
+def _narrow(explanation: Explanation, container: str) -> Explanation:
+    if not container:
+        return explanation
+    known = container_names(explanation)
+    if container not in known:
+        others = ", ".join(sorted(known)) or "none"
+        raise FailedError(f"there is no container {container}; there are: {others}")
+    return only_container(explanation, container)
+
+
+def _write(explanation: Explanation, output: Format, clock: RealClock) -> None:
+    match output:
+        case Format.TEXT:
+            write_text(explanation, clock.now())
+        case Format.JSON:
+            sys.stdout.write(msgspec.json.format(encode(explanation), indent=2).decode() + "\n")
+        case Format.YAML:
+            plain = msgspec.json.decode(encode(explanation))
+            sys.stdout.write(yaml.safe_dump(plain, sort_keys=False))
+        case _:
+            assert_never(output)

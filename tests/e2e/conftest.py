@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from e2e.admission_stage import Webhook, admission_controller
 from e2e.components import install
+from e2e.install_stage import Ground
 from e2e.node_stage import NodeStage
 
 from rig import controlplane, node, node_settings, programs, prometheus
@@ -66,6 +67,14 @@ def node_cluster(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iter
     logs = tmp_path_factory.mktemp("node-cluster")
     with controlplane.running(*parts, logs=logs) as plane, node.running(plane) as ready:
         yield ready
+
+
+@pytest.fixture(scope="session")
+def ground(bring: Bring, node_cluster: Node) -> Iterator[Ground]:
+    """The cluster with the real node, whose pods reach its API server: fit for an installation."""
+    bring("helm", "kubectl")
+    with node_cluster.api_for_pods() as api:
+        yield Ground(node_cluster, api)
 
 
 @pytest.fixture

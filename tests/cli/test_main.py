@@ -34,7 +34,7 @@ def test_help_names_every_command_that_works(arguments: list[str]) -> None:
 
     assert run.returncode == 0
     assert all(
-        f"\n  {command}: " in run.stdout
+        f"\n  {command} " in run.stdout
         for command in ("crds", "demo", "recommender", "simulate", "validate", "version")
     )
     assert not BOX.search(run.stdout)

@@ -31,9 +31,10 @@ def test_a_number_that_makes_no_sense_is_one_clear_line(
     capsys: pytest.CaptureFixture[str], flag: str
 ) -> None:
     code = main(["simulate", f"--{flag}", "0"])
+    problem = f"trimtab: --{flag} must be at least 1, not 0; see trimtab simulate --help\n"
 
     assert code == 2
-    assert capsys.readouterr().err == f"trimtab: --{flag} must be at least 1, not 0\n"
+    assert capsys.readouterr().err == problem
 
 
 def test_of_many_seeds_those_that_failed_are_told_with_what_they_did(

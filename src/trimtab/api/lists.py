@@ -73,6 +73,11 @@ def decode_list(data: bytes, decode_item: Callable[[bytes], _T]) -> Listing[_T]:
     )
 
 
+def decode_name(data: bytes) -> str:
+    """The name in the JSON of any object; empty if it has none."""
+    return (decode(_NAMED, data).metadata or NO_METADATA).name or ""
+
+
 def _describe(raw: bytes, index: int, error: DecodeError) -> Unreadable:
     path = f"items[{index}].{error.path}".rstrip(".")
     try:

@@ -9,16 +9,21 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import cyclopts
 
 from trimtab import __version__
 from trimtab.cli.failures import FailedError
+from trimtab.cli.help_pages import HelpPage
 from trimtab.cli.usage import UsageError
 
 _FAILED: Final = 1
 _MISUSED: Final = 2
+_INTERRUPTED: Final = 130
+"""As shells have it."""
+_COMPLETE: Final = "__complete"
+"""The word by which a shell asks what may come next."""
 
 _FOR_LIBRARIES: Final = {
     # Our arrays are too small for threads to be worth their memory.
@@ -36,21 +41,37 @@ _FLAGS: Final = cyclopts.Parameter(
     show_env_var=False,
 )
 
+
+class _Completion(Protocol):
+    """What is needed of `trimtab.cli.completion`."""
+
+    def tell(self, words: Sequence[str]) -> int: ...
+
+
 app = cyclopts.App(
     name="trimtab",
-    help="A Vertical Pod Autoscaler for Kubernetes. What works today: the CRDs, checking manifests"
-    " without a cluster, the recommender, the updater, the admission controller, the role"
-    " keeper, and simulated clusters.",
+    help="""A Vertical Pod Autoscaler for Kubernetes.
+
+    For example:
+      trimtab demo          what it does, without a cluster
+      trimtab report -A     what all workloads request, and what they should
+      trimtab run           all components in one process, for a trial
+    """,
     version=__version__,
     version_flags=["--version"],
     help_flags=["--help", "-h"],
-    help_formatter="plain",
+    help_format="plaintext",
+    help_formatter=HelpPage(),
     result_action="return_value",
 )
 app.command(
     "trimtab.cli.crds:print_crds",
     name="crds",
-    help="Print the CustomResourceDefinitions, ready for kubectl apply.",
+    help="""Print the CustomResourceDefinitions, ready for kubectl apply.
+
+    For example:
+      trimtab crds | kubectl apply --server-side -f -
+    """,
 )
 app.command(
     "trimtab.cli.validate:validate_files",
@@ -61,6 +82,10 @@ app.command(
     Prints every error and warning with its path. Several autoscalers, in one file or in many, are
     also checked against each other. The exit code is 0 without errors, 1 with any, and 2 if a file
     cannot be read.
+
+    For example:
+      trimtab validate autoscaler.yaml
+      trimtab validate manifests/*.yaml
     """,
 )
 app.command(
@@ -72,6 +97,10 @@ app.command(
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
     --recommender-interval is TRIMTAB_RECOMMENDER_INTERVAL. The exit code is 0 if it was told to
     end, 1 if there is no cluster, and 2 if the flags make no sense.
+
+    For example:
+      trimtab recommender --kubeconfig ~/.kube/config
+      trimtab recommender --storage=prometheus --leader-elect
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,
@@ -86,6 +115,10 @@ app.command(
     of the original's. Each can be set by the environment, too: --updater-interval is
     TRIMTAB_UPDATER_INTERVAL. The exit code is 0 if it was told to end, 1 if there is no cluster,
     and 2 if the flags make no sense.
+
+    For example:
+      trimtab updater --updater-interval=30s
+      trimtab updater --leader-elect --min-replicas=1
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,
@@ -99,6 +132,9 @@ app.command(
     Flags have the names and defaults of the original's. Each can be set by the environment, too:
     --webhook-service is TRIMTAB_WEBHOOK_SERVICE. The exit code is 0 if it was told to end, 1 if
     there is no cluster or no certificate, and 2 if the flags make no sense.
+
+    For example:
+      trimtab admission-controller --register-webhook=true
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,
@@ -113,6 +149,10 @@ app.command(
     /roles. Every flag can be set by the environment, too: --role-label is TRIMTAB_ROLE_LABEL. The
     exit code is 0 if it was told to end, 1 if there is no cluster, and 2 if the flags make no
     sense.
+
+    For example:
+      trimtab roles --leader-elect
+      trimtab roles --vpa-object-namespace=shop
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,
@@ -127,6 +167,10 @@ app.command(
     role keeper too, share one log, one address and one view of the cluster. Each flag of a
     component is one here, by the same name. The exit code is 0 if it was told to end, 1 if there is
     no cluster or a component broke, and 2 if the flags make no sense.
+
+    For example:
+      trimtab run
+      trimtab run --context kind-trial --no-admission
     """,
     config=_ENVIRONMENT,
     default_parameter=_FLAGS,
@@ -140,6 +184,10 @@ app.command(
     Each container of each autoscaler: the request of a pod in the middle, the target, its bounds,
     and by how much the target is above the request. Nothing but reading is needed; the exit code is
     0, 1 if there is no cluster or no such autoscaler, and 2 if the flags make no sense.
+
+    For example:
+      trimtab get -A
+      trimtab get web -n shop -o yaml
     """,
 )
 app.command(
@@ -151,6 +199,12 @@ app.command(
     Workloads without an autoscaler, too: what the recommender would say of each, after a look at
     the metrics API or from what Prometheus remembers. Nothing is written to the cluster. The exit
     code is 0, 1 if there is no cluster or no usage, and 2 if the flags make no sense.
+
+    For example:
+      trimtab report -A
+      trimtab report -n shop --prometheus-address http://localhost:9090
+      trimtab report -A -o html > report.html
+      trimtab report -n shop --patch kustomize --out patches
     """,
 )
 app.command(
@@ -163,11 +217,19 @@ app.command(
     metrics API, Prometheus, and at all autoscalers. Nothing is changed. The exit code is 0 if
     nothing is worse than a note, 3 if there are problems (with --strict: or warnings, or something
     that nobody could look at), 1 if there is no cluster, and 2 if the flags make no sense.
+
+    For example:
+      trimtab doctor
+      trimtab doctor --strict -o json
     """,
 )
 _checkpoint = cyclopts.App(
     name="checkpoint",
-    help="Look into what recommenders remember across restarts, take it out, and put it back.",
+    help="""Look into what recommenders remember across restarts, take it out, and put it back.
+
+    For example:
+      trimtab checkpoint inspect -A
+    """,
 )
 _checkpoint.command(
     "trimtab.cli.checkpoint:inspect",
@@ -179,6 +241,9 @@ _checkpoint.command(
     The state is ok, empty, orphaned (its autoscaler is gone) or damaged, with the reason. The exit
     code is 0, 1 if there is no cluster or no checkpoint of what was named, and 2 if the flags make
     no sense.
+
+    For example:
+      trimtab checkpoint inspect web -n shop
     """,
 )
 _checkpoint.command(
@@ -190,6 +255,9 @@ _checkpoint.command(
     The file has all that they hold, and says where and when that was. It is a list that kubectl
     can read, too. The exit code is 0, 1 if there is no cluster or
     no checkpoint, and 2 if the flags make no sense.
+
+    For example:
+      trimtab checkpoint export -n shop > checkpoints.yaml
     """,
 )
 _checkpoint.command(
@@ -202,9 +270,31 @@ _checkpoint.command(
     What is there already is not replaced without --overwrite. Stop the recommender first: one that
     runs overwrites what is imported. The exit code is 0, 1 if anything is damaged, in the way or
     refused, and 2 if the flags make no sense or a file cannot be read.
+
+    For example:
+      trimtab checkpoint import checkpoints.yaml
     """,
 )
 app.command(_checkpoint)
+app.command(
+    "trimtab.cli.explain:explain",
+    name="explain",
+    usage="Usage: trimtab explain (NAME | vpa/NAME | pod/NAME) [OPTIONS]",
+    help="""Tell why an autoscaler recommends these numbers, and why nothing is done, or something.
+
+    Each number step by step: samples, percentile, margin, confidence, minimum, caps. Of each pod
+    all that is asked before it is changed, with when it passes, and what the next pod would get.
+    Components that run are asked, if they can be reached; else it is worked out from what the
+    cluster stores, for which reading is enough. The exit code is 0, 1 if there is no cluster or no
+    such thing, and 2 if the flags make no sense.
+
+    For example:
+      trimtab explain web -n shop
+      trimtab explain pod/web-7d9f-x2x4p -n shop
+      trimtab explain web -n shop --container app -o json
+      trimtab explain web --from http://localhost:8942 --from http://localhost:8943
+    """,
+)
 app.command(
     "trimtab.cli.demo:demo",
     name="demo",
@@ -212,6 +302,9 @@ app.command(
 
     Neither a cluster nor any configuration is needed. Without a terminal it is a log. Ctrl-C ends
     it early, with the same summary.
+
+    For example:
+      trimtab demo
     """,
 )
 app.command(
@@ -223,6 +316,10 @@ app.command(
     The real decisions of the recommender and the updater, beside what is requested today, what the
     original would do, and what somebody could do who knows what comes. All figures are told for
     one workload.
+
+    For example:
+      trimtab backtest --trace usage.csv.gz
+      trimtab backtest --namespace shop --prometheus-address http://localhost:9090
     """,
 )
 app.command(
@@ -233,13 +330,38 @@ app.command(
     Everything is drawn from a seed: the cluster, its workloads, and what goes wrong. The first line
     says what was drawn; the same seed is the same run on any machine. The exit code is 0 if no rule
     was broken, and 1 if any was.
+
+    For example:
+      trimtab simulate --seed 7
+      trimtab simulate --seeds 10 --hours 6
+    """,
+)
+
+
+app.command(
+    "trimtab.cli.completion:print_script",
+    name="completion",
+    usage="Usage: trimtab completion bash|zsh|fish",
+    help="""Print the script by which a shell completes commands, flags and names.
+
+    Sourced in the start file of a shell, it is always there. As a plugin of kubectl it needs none:
+    kubectl asks by itself.
+
+    For example:
+      source <(trimtab completion bash)
+      trimtab completion zsh > "${fpath[1]}/_trimtab"
+      trimtab completion fish > ~/.config/fish/completions/trimtab.fish
     """,
 )
 
 
 @app.command
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    For example:
+      trimtab version
+    """
     sys.stdout.write(f"{__version__}\n")
 
 
@@ -247,23 +369,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the arguments ask for."""
     for name, value in _FOR_LIBRARIES.items():
         os.environ.setdefault(name, value)
-    given = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == [_COMPLETE]:
+        return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
     if given and given[0] in _COMPONENTS:
         _import_logs_alone()
     try:
         code = app(arguments, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except (cyclopts.CycloptsError, UsageError) as error:
-        sys.stderr.write(f"trimtab: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"trimtab: {_flatten(error).rstrip('.')}; see {_help_for(given)}\n")
         return _MISUSED
     except FailedError as error:
-        sys.stderr.write(f"trimtab: {' '.join(str(error).split())}\n")
+        sys.stderr.write(f"trimtab: {_flatten(error)}\n")
         return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has seen enough; nothing must be flushed to it at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
+
+
+def _flatten(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _help_for(arguments: Sequence[str]) -> str:
+    """Where the command that was meant explains itself."""
+    found, names = app, ["trimtab"]
+    for word in arguments:
+        if word.startswith("-") or word not in found:
+            break
+        found = found[word]
+        names.append(word)
+    return f"{' '.join(names)} --help"
 
 
 def _import_logs_alone() -> None:

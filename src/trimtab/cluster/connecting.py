@@ -44,7 +44,7 @@ def find_connection(
     # A pod has no use for it, nor for the YAML that comes with it.
     kubeconfigs = cast("_Kubeconfigs", import_module("trimtab.cluster.kubeconfig"))
     return kubeconfigs.load_kubeconfig(
-        [Path(named)] if named else _usual_files(environment),
+        [Path(named)] if named else usual_files(environment),
         environment=environment,
         clock=clock,
         context=context,
@@ -52,6 +52,7 @@ def find_connection(
     )
 
 
-def _usual_files(environment: Mapping[str, str]) -> Sequence[Path]:
+def usual_files(environment: Mapping[str, str]) -> Sequence[Path]:
+    """The kubeconfigs of whoever has this environment: `$KUBECONFIG`, else `~/.kube/config`."""
     listed = [Path(part) for part in environment.get(_VARIABLE, "").split(":") if part]
     return listed or [Path(environment.get("HOME", "/")) / ".kube" / "config"]

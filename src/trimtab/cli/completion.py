@@ -1,0 +1,202 @@
+"""Shell completion: what may come next on a command line, and the scripts that ask.
+
+Scripts for all shells ask the same question, `trimtab __complete WORD...`, of which the last word
+is the one that is being typed. The answer is that of kubectl's own commands: a candidate a line,
+then a line that says whether files are candidates too. So kubectl's plugins are served as well.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from pathlib import Path
+from typing import Final, Protocol
+
+import cyclopts
+
+from trimtab.cli.completion_names import Named, Place, list_names
+from trimtab.cli.main import app
+
+_FILES: Final = ":0"
+_NO_FILES: Final = ":4"
+_NAMES_OF_FLAGS: Final = {
+    "--namespace": Named.NAMESPACE,
+    "-n": Named.NAMESPACE,
+    "--context": Named.CONTEXT,
+}
+_NAMES_OF_ARGUMENTS: Final = {
+    ("get",): Named.AUTOSCALER,
+    ("explain",): Named.AUTOSCALER,
+    ("checkpoint", "inspect"): Named.AUTOSCALER,
+    ("checkpoint", "export"): Named.AUTOSCALER,
+}
+_FILE_FLAGS: Final = ("file", "kubeconfig", "trace", "policy", "key", "out", "output")
+"""With what the names of flags end whose values are files."""
+
+
+class Shell(StrEnum):
+    """A shell that can be taught."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What may come next."""
+
+    candidates: tuple[str, ...] = ()
+    are_files: bool = False
+    """Whether any file may come, too."""
+
+
+class Argument(Protocol):
+    """What is needed of a flag or an argument."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of its names; one without dashes for an argument."""
+
+    @property
+    def show(self) -> bool:
+        """Whether anybody is to know of it."""
+
+    @property
+    def hint(self) -> object:
+        """Its type."""
+
+    def get_choices(self) -> tuple[str, ...] | None:
+        """What may be given, if that is not much."""
+
+    def token_count(self) -> tuple[int, bool]:
+        """How many words it takes, and whether it takes all that are left."""
+
+
+def print_script(shell: Shell, /) -> None:
+    """Print the script for a shell.
+
+    Args:
+        shell: The shell.
+    """
+    folder = resources.files("trimtab.cli").joinpath("completion_scripts")
+    sys.stdout.write(folder.joinpath(f"trimtab.{shell.value}").read_text(encoding="utf-8"))
+
+
+def complete_for_kubectl() -> int:
+    """Answer kubectl, which asks for the plugin's arguments."""
+    return tell(sys.argv[1:])
+
+
+def tell(words: Sequence[str]) -> int:
+    """Write what may come next: 0."""
+    answer = complete(words)
+    lines = [*answer.candidates, _FILES if answer.are_files else _NO_FILES]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 0
+
+
+def complete(words: Sequence[str]) -> Answer:
+    """What may stand in place of the last word, which begins with it."""
+    *before, typed = words or [""]
+    commands, rest = _split(before)
+    command = _find(commands)
+    if not rest and not typed.startswith("-") and (names := _commands(command)):
+        return _only(names, typed)
+    flags = _flags(command)
+    if typed.startswith("--") and "=" in typed:
+        name, _, value = typed.partition("=")
+        found = _values(flags.get(name), name, value, before)
+        return Answer(tuple(f"{name}={each}" for each in found.candidates), found.are_files)
+    if rest and (flag := flags.get(rest[-1])) is not None and flag.token_count()[0]:
+        return _values(flag, rest[-1], typed, before)
+    if typed.startswith("-"):
+        return _only([*flags, "--help"], typed)
+    return _arguments(command, commands, typed, before)
+
+
+def _split(words: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The commands at the beginning, and what follows them."""
+    commands: list[str] = []
+    for word in words:
+        if word not in _commands(_find(commands)):
+            break
+        commands.append(word)
+    return tuple(commands), list(words[len(commands) :])
+
+
+def _find(commands: Sequence[str]) -> cyclopts.App:
+    found = app
+    for name in commands:
+        found = found[name]
+    return found
+
+
+def _commands(command: cyclopts.App) -> list[str]:
+    return [name for name in command if not name.startswith(("-", "_"))]
+
+
+def _flags(command: cyclopts.App) -> dict[str, Argument]:
+    return {
+        name: argument
+        for argument in _list_arguments(command)
+        if argument.show
+        for name in argument.names
+        if name.startswith("-")
+    }
+
+
+def _list_arguments(command: cyclopts.App) -> Iterator[Argument]:
+    if command.default_command is not None:
+        yield from command.assemble_argument_collection()
+
+
+def _values(flag: Argument | None, name: str, typed: str, words: Sequence[str]) -> Answer:
+    """What a flag may be given."""
+    if flag is None:
+        return Answer()
+    if choices := flag.get_choices():
+        return _only(choices, typed)
+    if name in _NAMES_OF_FLAGS:
+        return _only(list_names(_NAMES_OF_FLAGS[name], _place(words)), typed)
+    if flag.hint is bool:
+        return _only(["true", "false"], typed)
+    return Answer(are_files=name.endswith(_FILE_FLAGS) or flag.hint is Path)
+
+
+def _arguments(
+    command: cyclopts.App, commands: tuple[str, ...], typed: str, words: Sequence[str]
+) -> Answer:
+    """What may be given beside flags."""
+    if commands in _NAMES_OF_ARGUMENTS:
+        return _only(list_names(_NAMES_OF_ARGUMENTS[commands], _place(words)), typed)
+    arguments = [
+        each for each in _list_arguments(command) if each.show and not each.names[0].startswith("-")
+    ]
+    choices = [choice for each in arguments for choice in each.get_choices() or ()]
+    return _only(choices, typed) if choices else Answer(are_files=bool(arguments))
+
+
+def _only(names: Sequence[str], typed: str) -> Answer:
+    return Answer(tuple(name for name in names if name.startswith(typed)))
+
+
+def _place(words: Sequence[str]) -> Place:
+    """The cluster that the rest of the command line names."""
+    return Place(
+        _value(words, "--kubeconfig"),
+        _value(words, "--context"),
+        _value(words, "--namespace", "-n"),
+        is_everywhere=bool({"-A", "--all-namespaces"} & set(words)),
+    )
+
+
+def _value(words: Sequence[str], *flags: str) -> str:
+    """What a flag is given on the line; the last time counts."""
+    found = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        name, equals, value = word.partition("=")
+        if name in flags:
+            found = value if equals else following
+    return found

@@ -1,0 +1,183 @@
+"""Help as it is read in a terminal: flags with what they take, what they mean below them.
+
+Words wrap at the width of the screen, 80 columns where nobody knows it. Indented lines of a
+description, as examples are, stay as they are.
+"""
+
+from collections.abc import Iterable, Iterator
+from textwrap import wrap
+from typing import Final, Protocol
+
+_NARROWEST: Final = 40
+_INDENT: Final = "  "
+_BELOW: Final = "      "
+_WORDS: Final = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER"}
+"""For people who do not know the types of Python."""
+_NOTHING: Final = ("", '""', "False", "None", "()", "[]")
+"""Defaults that say nothing."""
+_MOST_CHOICES: Final = 40
+"""Choices are named in place of a word for them if they are not longer than this."""
+
+
+class Output(Protocol):
+    """Where help is written."""
+
+    def out(self, *objects: str, highlight: bool) -> None:
+        """Write a line as it is."""
+
+
+class Screen(Protocol):
+    """Where it is read."""
+
+    max_width: int
+    """How much fits on a line."""
+
+
+class Entry(Protocol):
+    """A flag, an argument or a command."""
+
+    @property
+    def display_labels(self) -> tuple[str, ...]:
+        """Its names."""
+
+    @property
+    def metavar(self) -> str | None:
+        """What it takes."""
+
+    @property
+    def description(self) -> object:
+        """What it means."""
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """What may be taken, if that is not much."""
+
+    @property
+    def default(self) -> str | None:
+        """What holds without it."""
+
+    @property
+    def required(self) -> bool:
+        """Whether it has to be given."""
+
+
+class Panel(Protocol):
+    """Entries that belong together."""
+
+    @property
+    def title(self) -> object:
+        """What they have in common."""
+
+    @property
+    def format(self) -> str:
+        """Whether they are commands or parameters."""
+
+    @property
+    def entries(self) -> Iterable[Entry]:
+        """All of them, in their order."""
+
+
+class HelpPage:
+    """What the parser of command lines asks to write its help."""
+
+    def __call__(self, console: Output, options: Screen, panel: Panel) -> None:
+        """Write entries that belong together."""
+        entries = list(panel.entries)
+        if not entries:
+            return
+        is_commands = panel.format == "command"
+        lines = _list_commands if is_commands else _list_parameters
+        _write(console, [f"{_plain(panel.title)}:", *lines(entries, _width(options)), ""])
+
+    def render_usage(self, console: Output, options: Screen, usage: object) -> None:
+        """Write how it is called."""
+        text = " ".join(_plain(usage).split())
+        if text:
+            lead = "" if text.startswith("Usage:") else "Usage: "
+            _write(console, [*wrap(lead + text, _width(options), subsequent_indent=_BELOW), ""])
+
+    def render_description(self, console: Output, options: Screen, description: object) -> None:
+        """Write what it does."""
+        text = _plain(description)
+        if text:
+            _write(console, [*_reflow(text, _width(options)), ""])
+
+
+def _width(options: Screen) -> int:
+    return max(options.max_width, _NARROWEST)
+
+
+def _write(console: Output, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.out(line.rstrip(), highlight=False)
+
+
+def _plain(text: object) -> str:
+    """The text of whatever holds some; what is left out says nothing."""
+    if text is None:
+        return ""
+    inner = getattr(text, "primary_renderable", text)
+    return str(getattr(inner, "plain", inner)).strip()
+
+
+def _reflow(text: str, width: int) -> Iterator[str]:
+    """Paragraphs that fill their lines, and lines that are indented as they are."""
+    paragraph: list[str] = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith(_INDENT) and not line.endswith(":"):
+            paragraph.append(line.strip())
+            continue
+        yield from wrap(" ".join(paragraph), width)
+        paragraph = []
+        yield line.rstrip()
+    yield from wrap(" ".join(paragraph), width)
+
+
+def _list_commands(entries: Iterable[Entry], width: int) -> Iterator[str]:
+    named = [(", ".join(each.display_labels), _plain(each.description)) for each in entries]
+    most = max(len(name) for name, _ in named)
+    for name, meaning in named:
+        lead = f"{_INDENT}{name.ljust(most)}{_INDENT}"
+        lines = wrap(meaning, width - len(lead))
+        yield lead + (lines[0] if lines else "")
+        yield from (" " * len(lead) + line for line in lines[1:])
+
+
+def _list_parameters(entries: Iterable[Entry], width: int) -> Iterator[str]:
+    for entry in entries:
+        # As everywhere, the short name comes first.
+        labels = sorted(entry.display_labels, key=lambda label: label.startswith("--"))
+        yield from wrap(
+            f"{', '.join(labels)} {_taken(entry)}".rstrip().replace(" ...", "..."),
+            width,
+            initial_indent=_INDENT,
+            subsequent_indent=_BELOW,
+            break_on_hyphens=False,
+        )
+        meaning = " ".join([_plain(entry.description), *_remarks(entry)])
+        yield from wrap(
+            " ".join(meaning.split()),
+            width,
+            initial_indent=_BELOW,
+            subsequent_indent=_BELOW,
+            break_on_hyphens=False,
+        )
+
+
+def _taken(entry: Entry) -> str:
+    """What it takes; of an argument its name says that."""
+    if not entry.display_labels[0].startswith("-"):
+        return "..." if (entry.metavar or "").endswith("...") else ""
+    if entry.choices and len("|".join(entry.choices)) <= _MOST_CHOICES:
+        return "|".join(entry.choices)
+    word = (entry.metavar or "").removesuffix("...")
+    return _WORDS.get(word, word)
+
+
+def _remarks(entry: Entry) -> Iterator[str]:
+    if entry.choices and len("|".join(entry.choices)) > _MOST_CHOICES:
+        yield f"One of {', '.join(entry.choices)}."
+    if entry.default not in (None, *_NOTHING):
+        yield f"[default: {entry.default}]"
+    if entry.required:
+        yield "[required]"

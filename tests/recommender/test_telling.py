@@ -73,6 +73,18 @@ async def test_what_went_wrong_is_told_with_the_step_and_what_it_was_about(
     assert "publish_status" in problem["error"]
 
 
+async def test_where_much_goes_wrong_some_is_told_and_the_rest_counted(world: SmallWorld) -> None:
+    for number in range(telling.MOST_PROBLEMS + 3):
+        world.deploy(f"more-{number}")
+        world.autoscale(f"more-{number}")
+    world.failing.add("publish_status")
+    told = await tell_of_tick(world, world.recommender())
+
+    problems = [one for one in told if one["event"] == "step incomplete"]
+    assert len(problems) == telling.MOST_PROBLEMS + 1
+    assert (problems[-1]["step"], problems[-1]["left_out"]) == ("UpdateVPAs", 4)
+
+
 async def test_a_tick_that_saw_nothing_is_no_news(world: SmallWorld) -> None:
     world.is_listed = False
     told = await tell_of_tick(world, world.recommender())

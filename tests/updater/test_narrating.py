@@ -50,7 +50,7 @@ def test_an_eviction_is_told_when_it_is_planned_and_when_it_is_done() -> None:
         subject = {"act": "Evict", "pod": "default/web-0", "autoscaler": "default/web"}
 
         assert named(told, "act planned") == [
-            {"event": "act planned", "log_level": "debug", **subject}
+            {"event": "act planned", "log_level": "info", **subject}
         ]
         assert named(told, "act done") == [
             {

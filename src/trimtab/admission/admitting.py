@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Final
 
 from trimtab.admission.index import TargetIndex, target_name
+from trimtab.admission.narrating import tell_of_size
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
@@ -134,7 +135,10 @@ class Admission:
         if self._marking is not None:
             autoscaler = self._marking.mark(autoscaler)
         sizing = self._sizings.size(new, autoscaler, bounds)
-        return Admitted.PATCHED if sizing.patch else Admitted.COMPLETE, sizing
+        if not sizing.patch:
+            return Admitted.COMPLETE, sizing
+        tell_of_size(self._teller, head, autoscaler, sizing.patch)
+        return Admitted.PATCHED, sizing
 
     def _look_at_nodes(self) -> None:
         nodes = tuple(self._cluster.nodes) if self._settings.caps_to_nodes else ()

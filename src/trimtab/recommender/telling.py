@@ -1,6 +1,7 @@
 """What the recommender tells of its ticks: an event for each decision, and one for the tick."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -8,7 +9,10 @@ import structlog
 from trimtab.api.amounts import encode_amounts
 from trimtab.core.publishing import Status, stored_status
 from trimtab.recommender.knowledge import Knowledge, Written
-from trimtab.recommender.reports import TickReport, Turnout
+from trimtab.recommender.reports import Problem, Step, TickReport, Turnout
+
+MOST_PROBLEMS: Final = 20
+"""So much of what went wrong is told of each step of a tick; the rest is alike, and is counted."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -24,10 +28,7 @@ def tell(turnout: Turnout, knowledge: Knowledge) -> None:
     for subject in knowledge.subjects.values():
         if subject.written is not None and subject.written.at >= turnout.at:
             _tell_of_status(subject.written)
-    for problem in turnout.report.problems:
-        _logger.warning(
-            "step incomplete", step=problem.step, about=problem.about, error=str(problem.error)
-        )
+    _tell_of_problems(turnout.report.problems)
     _tell_of_tick(turnout.report)
 
 
@@ -44,6 +45,19 @@ def tell_of_saving(report: TickReport) -> None:
 def tell_of_history(namespaces: int, conventions: Mapping[str, str]) -> None:
     """Log that history was read, and how containers and pods are told there."""
     _logger.info("history read", namespaces=namespaces, **conventions)
+
+
+def _tell_of_problems(problems: Sequence[Problem]) -> None:
+    seen: Counter[Step] = Counter()
+    for problem in problems:
+        seen[problem.step] += 1
+        if seen[problem.step] <= MOST_PROBLEMS:
+            _logger.warning(
+                "step incomplete", step=problem.step, about=problem.about, error=str(problem.error)
+            )
+    for step, count in seen.items():
+        if count > MOST_PROBLEMS:
+            _logger.warning("step incomplete", step=step, left_out=count - MOST_PROBLEMS)
 
 
 def _tell_of_status(written: Written) -> None:

@@ -7,7 +7,7 @@ import structlog
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.holds import WANTS_CHANGE
-from trimtab.core.outcomes import Hold, Outcome
+from trimtab.core.outcomes import Act, Hold, Outcome, Unboost
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned
 from trimtab.updater.reports import count_kinds
@@ -39,7 +39,7 @@ def narrate(news: News, changed: Iterable[Outcome]) -> None:
 
 def _tell_of_decision(outcome: Outcome) -> None:
     if not isinstance(outcome, Hold):
-        _logger.debug("act planned", act=type(outcome).__name__, **_subject(outcome))
+        _logger.info("act planned", **_deed(outcome))
         return
     told = {**_subject(outcome), "reason": outcome.reason.value}
     if outcome.withheld is not None:
@@ -51,7 +51,7 @@ def _tell_of_decision(outcome: Outcome) -> None:
 
 def _tell_of_act(acted: Acted) -> None:
     act, result = acted.task.act, acted.result
-    told = {"act": type(act).__name__, **_subject(act)}
+    told = _deed(act)
     if result is ActResult.DONE:
         _logger.info("act done", **told, wanted=encode_wanted(act.wanted))
     elif result in _DROPPED:
@@ -72,6 +72,12 @@ def _tell_of_tick(planned: Planned) -> None:
         holds=kinds["Hold"],
         seconds=round(sum(span.total_seconds() for _, span in planned.spans), 3),
     )
+
+
+def _deed(act: Act) -> dict[str, str | None]:
+    """What is done to which pod, and why if that is not for its size."""
+    told = {"act": type(act).__name__, **_subject(act)}
+    return {**told, "cause": act.cause.value} if isinstance(act, Unboost) else told
 
 
 def _subject(outcome: Outcome) -> dict[str, str | None]:

@@ -1,0 +1,53 @@
+"""What the log says of new pods: what each of them got, and from which autoscaler."""
+
+import logging
+from typing import Final
+
+from trimtab.admission.telling import Teller
+from trimtab.core.annotations import BOOST_PREFIX
+from trimtab.core.autoscalers import Autoscaler
+from trimtab.core.operations import Add, Patch, pointer
+from trimtab.core.pods import Pod
+
+_SIZED: Final = "pod sized"
+_RESOURCES: Final = "/resources/"
+_BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def tell_of_size(teller: Teller, pod: Pod, autoscaler: Autoscaler, patch: Patch) -> None:
+    """Tell what a new pod gets, unless enough of its autoscaler's pods were told of this minute."""
+    name = f"{autoscaler.namespace}/{autoscaler.name}"
+    if teller.may_tell(_SIZED, name, logging.INFO):
+        about = {
+            # Most new pods have no name yet.
+            "owner": _owner(pod),
+            "autoscaler": name,
+            "changes": _changes(patch),
+            "boosted": _boosted(patch),
+        }
+        _logger.info(_SIZED, extra=about)
+
+
+def _owner(pod: Pod) -> str:
+    parts = () if pod.owner is None else (pod.owner.kind, pod.owner.name)
+    return "/".join((pod.namespace, *parts))
+
+
+def _changes(patch: Patch) -> dict[str, object]:
+    """By container, kind and resource the amounts that are set."""
+    return {
+        each.path.removeprefix("/spec/").replace(_RESOURCES, "/"): each.value
+        for each in patch
+        if isinstance(each, Add) and _RESOURCES in each.path and each.value
+    }
+
+
+def _boosted(patch: Patch) -> list[str]:
+    """The containers that get more CPU while they start."""
+    return [
+        each.path.removeprefix(_BOOST)
+        for each in patch
+        if isinstance(each, Add) and each.path.startswith(_BOOST)
+    ]

@@ -69,6 +69,7 @@ EVERYTHING: Json = {
     "rbac": {"extraRules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["get"]}]},
     "metrics": {
         "serviceMonitor": {**_MONITORING, "relabelings": [{"action": "labeldrop", "regex": "pod"}]},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Trimtab"}},
     },
     "networkPolicy": {

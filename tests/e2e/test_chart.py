@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 import yaml
 from e2e.chart_stage import CASES, EVERYTHING, Json, of_kind, render
-from e2e.components import TRIMTAB
 from e2e.conftest import Bring
 
+from reference import flags_page
 from rig import chart, programs
 from trimtab import __version__
+from trimtab.cli import crds
+from trimtab.cli.main import app
 
 pytestmark = pytest.mark.e2e
 
@@ -24,6 +26,8 @@ CLUSTER_WIDE = {
     "ClusterRoleBinding",
     "CustomResourceDefinition",
     "MutatingWebhookConfiguration",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
 }
 
 
@@ -33,9 +37,10 @@ def _helm(bring: Bring) -> None:
 
 
 @cache
-def told_by(*words: str) -> str:
-    run = subprocess.run([str(TRIMTAB), *words], capture_output=True, text=True, check=True)
-    return run.stdout
+def defaults_of(component: str) -> dict[str, object]:
+    """All flags of a component with their defaults."""
+    command = dict(flags_page.list_commands(app))[component]
+    return {name: row.default for row in flags_page.list_rows(command) for name in row.names}
 
 
 def arguments_of(deployment: Json) -> list[str]:
@@ -83,19 +88,16 @@ def test_flags_that_are_rendered_are_flags_of_the_component(name: str) -> None:
         component, *flags = arguments_of(deployment)
         given = {flag.partition("=")[0] for flag in flags}
 
-        assert given <= set(
-            re.findall(r"^  (--[a-z-]+)", told_by(component, "--help"), re.MULTILINE)
-        )
+        assert given <= defaults_of(component).keys()
 
 
 def test_ports_are_those_at_which_components_listen_by_themselves() -> None:
     for component, deployment in deployments("everything").items():
-        told = told_by(component, "--help")
-        defaults = re.findall(r"--(?:address|port) \w+:[^\[]*\[default:\s+:?(\d+)\]", told)
+        defaults = defaults_of(component)
+        listening = [defaults["--address"], defaults.get("--port")]
 
-        assert defaults
-        ports = [each["containerPort"] for each in container_of(deployment)["ports"]]
-        assert ports == [int(each) for each in defaults]
+        ports = [f"{each['containerPort']}" for each in container_of(deployment)["ports"]]
+        assert ports == [str(each).removeprefix(":") for each in listening if each]
 
 
 def test_the_chart_and_what_it_installs_have_the_version_of_the_package() -> None:
@@ -203,8 +205,25 @@ def test_a_monitor_finds_the_service_of_every_component() -> None:
     assert {port["name"] for each in found for port in each["spec"]["ports"]} == {"metrics"}
 
 
+def test_alerts_and_dashboards_are_those_of_the_files() -> None:
+    objects = render("everything")
+    (rules,) = of_kind(objects, "PrometheusRule")
+    files = chart.CHART / "files"
+    shown = {
+        name: text
+        for each in of_kind(objects, "ConfigMap")
+        for name, text in each.get("data", {}).items()
+    }
+
+    assert rules["spec"] == yaml.safe_load((files / "alerts.yaml").read_text(encoding="utf-8"))
+    assert {name: text.strip() for name, text in shown.items()} == {
+        path.name: path.read_text(encoding="utf-8").strip()
+        for path in (files / "dashboards").glob("*.json")
+    }
+
+
 def test_the_chart_s_crds_are_the_ones_that_we_print() -> None:
-    printed = told_by("crds")
+    printed = crds.render()
     rendered = of_kind(render("everything"), "CustomResourceDefinition")
     ours = {each["metadata"]["name"]: each["spec"] for each in yaml.safe_load_all(printed)}
 

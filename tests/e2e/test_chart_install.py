@@ -11,7 +11,7 @@ from e2e.chart_stage import CASES, FOREIGN, Json, Tools, foreign_definitions, of
 from e2e.components import an_account
 from e2e.conftest import Bring
 
-from rig import chart, controlplane
+from rig import chart, controlplane, waiting
 
 pytestmark = pytest.mark.e2e
 
@@ -51,13 +51,23 @@ def make_namespace(tools: Tools, name: str) -> None:
     tools.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 
 
-def try_pod(tools: Tools, deployment: Json) -> tuple[int, bytes]:
-    """What the API server says to a pod as the Deployment would make it."""
+def pod_of(deployment: Json) -> Json:
+    """A pod as the Deployment would make it."""
     metadata, template = deployment["metadata"], deployment["spec"]["template"]
-    pod = {"apiVersion": "v1", "kind": "Pod", **template}
-    pod["metadata"] = {**template["metadata"], "name": metadata["name"]}
-    path = f"{NAMESPACES}/{metadata['namespace']}/pods?dryRun=All&fieldValidation=Strict"
-    return tools.plane.request("POST", path, json.dumps(pod).encode())
+    place = {"name": metadata["name"], "namespace": metadata["namespace"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        **template,
+        "metadata": {**template["metadata"], **place},
+    }
+
+
+def try_pod(tools: Tools, deployment: Json) -> tuple[int, bytes]:
+    """What the API server says to a pod of the Deployment."""
+    place = deployment["metadata"]["namespace"]
+    path = f"{NAMESPACES}/{place}/pods?dryRun=All&fieldValidation=Strict"
+    return tools.plane.request("POST", path, json.dumps(pod_of(deployment)).encode())
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in CASES])
@@ -166,3 +176,22 @@ def test_one_namespace_needs_no_right_outside_of_it(tools: Tools, tmp_path: Path
 
     assert "forbidden" in whole.stderr
     assert tools.read("/apis/apps/v1/namespaces/tenant/deployments/tenant-trimtab-updater")
+
+
+def test_the_admission_controller_may_try_pods_and_make_none(tools: Tools) -> None:
+    make_namespace(tools, "careful")
+    flags = ["upgrade", "--install", "careful", str(chart.CHART), "--namespace=careful"]
+    tools.helm(*flags, "--take-ownership")
+    account = "system:serviceaccount:careful:careful-trimtab-admission-controller"
+    (deployment,) = of_kind(render("only-admissioncontroller"), "Deployment")
+    pod = pod_of(deployment)
+    pod["metadata"] = {"generateName": "tried-", "namespace": "careful"}
+    pod["spec"] = {**pod["spec"], "serviceAccountName": "default"}
+
+    def create(*further: str) -> str:
+        command = ["create", f"--as={account}", "-f", "-", *further]
+        return tools.run("kubectl", *command, given=json.dumps(pod)).stderr
+
+    # Policies are in force a moment after they were made.
+    waiting.wait_for(lambda: create("--dry-run=none"), lambda said: "makes none" in said)
+    assert create("--dry-run=server") == ""

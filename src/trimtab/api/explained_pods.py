@@ -33,7 +33,7 @@ class PlansFrom(StrEnum):
     UPDATER = "updater"
     """The one that runs: its last plan, and what it remembers."""
     CLUSTER = "cluster"
-    """Whoever asks, from what the cluster shows: as an updater would that started now."""
+    """Whoever asks, from what the cluster shows: as an updater would that remembers nothing."""
 
 
 class ShownCheck(Written, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ def scope_of(namespace: str) -> Scope:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The cluster as it was seen, and a plan as an updater would make it that started now."""
+    """The cluster as it was seen, and a plan as an updater would make it that remembers nothing."""
 
     cluster: LiveCluster
     view: PlanView
@@ -80,7 +80,9 @@ async def survey(sight: Sight, clock: RealClock) -> Surroundings:
     observer = Observer(cluster, settings, Memory())
     seen = await observer.observe(now, admission_alive=alive is not False)
     unknown = REMEMBERED | ({CheckKind.ADMISSION} if alive is None else frozenset())
-    view = view_plan(seen.snapshot, settings.plan, now, unknown=unknown)
+    # One that has just started counts on no pod that is not ready; one that runs does.
+    snapshot = replace(seen.snapshot, settling=frozenset())
+    view = view_plan(snapshot, settings.plan, now, unknown=unknown)
     return Surroundings(cluster, view, now, tuple(_list_remarks(sight)))
 
 
@@ -107,7 +109,7 @@ async def explain_numbers(around: Surroundings, autoscaler: Autoscaler) -> Numbe
 
 
 def explain_pods(around: Surroundings, question: Question) -> PodsPage:
-    """All checks of pods, as an updater would answer them that started now."""
+    """All checks of pods, as an updater would answer them that remembers nothing."""
     origin = PlanOrigin(
         PlansFrom.CLUSTER,
         around.now,

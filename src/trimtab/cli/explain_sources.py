@@ -1,5 +1,6 @@
 """Where explanations come from: components that run, asked by address or through the API server."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ _COMPONENTS: Final = {
 }
 _COMPONENT: Final = "app.kubernetes.io/component"
 _NOTHING: Final = b"null"
+_PATIENCE_SECONDS: Final = 5
+"""A component that does not answer by then is done without."""
 
 _PageT = TypeVar("_PageT", NumbersPage, PodsPage)
 
@@ -78,13 +81,13 @@ async def ask_through_server(client: Client, question: Question) -> Answers:
     for pod in found:
         try:
             if pod.labels.get(_COMPONENT) == "updater":
-                path, query = _proxied(pod, PODS), question.parameters()
-                pods = pods or _decode(await client.fetch(path, query), decode_pods)
+                pods = pods or await _ask(client, _proxied(pod, PODS), question, decode_pods)
             else:
-                path, query = _proxied(pod, NUMBERS), question.parameters()
-                numbers = numbers or _decode(await client.fetch(path, query), decode_numbers)
-        except (ClusterError, DecodeError) as error:
-            remarks.append(f"{pod.namespace}/{pod.name} could not be asked: {error}")
+                path = _proxied(pod, NUMBERS)
+                numbers = numbers or await _ask(client, path, question, decode_numbers)
+        except (ClusterError, DecodeError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            remarks.append(f"{pod.namespace}/{pod.name} could not be asked: {why}")
     return Answers(numbers, pods, tuple(remarks))
 
 
@@ -112,15 +115,20 @@ async def _visit(
     decode: Callable[[bytes], _PageT],
 ) -> _PageT | None:
     try:
-        return _decode(await client.fetch(path, question.parameters()), decode)
+        return await _ask(client, path, question, decode)
     except NotFoundError:
         # Another component, which has no such page.
         return None
-    except (ClusterError, DecodeError) as error:
-        raise FailedError(f"no explanation at {address}: {error}") from error
+    except (ClusterError, DecodeError, TimeoutError) as error:
+        why = str(error) or "no answer in time"
+        raise FailedError(f"no explanation at {address}: {why}") from error
 
 
-def _decode(data: bytes, decode: Callable[[bytes], _PageT]) -> _PageT | None:
+async def _ask(
+    client: Client, path: str, question: Question, decode: Callable[[bytes], _PageT]
+) -> _PageT | None:
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        data = await client.fetch(path, question.parameters())
     return None if data.strip() == _NOTHING else decode(data)
 
 

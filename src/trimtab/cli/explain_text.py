@@ -191,7 +191,7 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
 def _tell_plan_from(page: PodsPage, now: datetime) -> str:
     if page.source == PlansFrom.UPDATER.value:
         return f"of the updater that runs, {_ago(page.at, now)}"
-    return "as an updater would make it that started now, with its default flags"
+    return "as an updater with default flags would make it that remembers nothing"
 
 
 def _alike(pods: Iterable[ShownPod]) -> list[list[ShownPod]]:

@@ -1,0 +1,343 @@
+"""`trimtab explain` beside a small cluster that only shows, and beside components that answer."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from api_server import Asked, Response, ok, refused, serving
+from small_cluster import Json, SmallCluster, served
+from terminal import in_terminal
+
+from trimtab.cli.main import main
+
+TRIMTAB = Path(sys.executable).parent / "trimtab"
+STARTED = "2026-08-22T11:00:00Z"
+COMPONENT = {"app.kubernetes.io/part-of": "trimtab", "app.kubernetes.io/component": "updater"}
+
+
+def histogram(bucket: int) -> Json:
+    return {
+        "referenceTimestamp": "2026-08-22T00:00:00Z",
+        "bucketWeights": {str(bucket): 10000},
+        "totalWeight": 144.0,
+    }
+
+
+def a_checkpoint(name: str = "web") -> Json:
+    return {
+        "metadata": {"name": f"{name}-app", "namespace": "shop"},
+        "spec": {"vpaObjectName": name, "containerName": "app"},
+        "status": {
+            "cpuHistogram": histogram(8),
+            "memoryHistogram": histogram(30),
+            "firstSampleStart": "2026-08-21T00:00:00Z",
+            "lastSampleStart": "2026-08-22T00:00:00Z",
+            "totalSamplesCount": 1440,
+            "lastUpdateTime": "2026-08-22T00:01:00Z",
+            "version": "v3",
+        },
+    }
+
+
+def an_autoscaler(name: str = "web", mode: str = "Recreate", **spec: object) -> Json:
+    amounts = {"cpu": "126m", "memory": "800Mi"}
+    return {
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-vpa-{name}"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+            "updatePolicy": {"updateMode": mode},
+            **spec,
+        },
+        "status": {
+            "recommendation": {
+                "containerRecommendations": [
+                    {"containerName": "app", "target": amounts, "lowerBound": amounts}
+                ]
+            },
+            "conditions": [
+                {"type": "RecommendationProvided", "status": "True"},
+                {"type": "LowConfidence", "status": "True", "message": "little is known"},
+            ],
+        },
+    }
+
+
+@dataclass(slots=True)
+class ReadableCluster(SmallCluster):
+    """One with everything that an explanation reads, and components behind its proxy."""
+
+    pages: dict[str, Callable[[], Response]] = field(default_factory=dict)
+    reviewed: list[Json] = field(default_factory=list)
+
+    def answer(self, asked: Asked) -> Response:
+        if asked.path.endswith("/selfsubjectaccessreviews"):
+            self.reviewed.append(asked.json)
+            return ok({"status": {"allowed": True}})
+        if "/proxy/" in asked.path:
+            return self.pages[asked.path.partition("/proxy")[2]]()
+        if asked.path == "/api/v1/namespaces/shop":
+            return ok({"metadata": {"name": "shop", "resourceVersion": "1"}})
+        if "labelSelector" in asked.query:
+            return ok({"metadata": {}, "items": self.objects["components"]})
+        return SmallCluster.answer(self, asked)
+
+
+@pytest.fixture
+def cluster() -> ReadableCluster:
+    """Web asks for too little; its autoscaler has a checkpoint."""
+    made = ReadableCluster()
+    made.objects |= {"resourcequotas": [], "horizontalpodautoscalers": [], "components": []}
+    made.add_node()
+    made.deploy("web", resources={"requests": {"cpu": "100m", "memory": "100Mi"}})
+    made.add_object("verticalpodautoscalers", an_autoscaler())
+    made.add_object("verticalpodautoscalercheckpoints", a_checkpoint())
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Explain = Callable[..., Awaitable[Done]]
+
+
+@pytest.fixture
+def explain(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    told: StringIO,
+) -> Explain:
+    """The command beside a cluster, without the time that a process of its own takes."""
+    assert told is not None
+    monkeypatch.setenv("COLUMNS", "80")
+
+    async def run(cluster: SmallCluster, *arguments: str) -> Done:
+        async with served(cluster, tmp_path) as kubeconfig:
+            given = ["explain", *arguments, "--kubeconfig", str(kubeconfig)]
+            code = await asyncio.to_thread(main, given)
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return run
+
+
+async def records(explain: Explain, cluster: SmallCluster, *arguments: str) -> Any:
+    done = await explain(cluster, *arguments, "-o", "json")
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def checks(pod: Json) -> dict[str, str]:
+    return {each["check"]: each["verdict"] for each in pod["checks"]}
+
+
+async def test_numbers_are_worked_out_from_checkpoints_alone(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    found = await records(explain, cluster, "web")
+    numbers = found["numbers"]
+    cpu, memory = numbers["containers"][0]["resources"]
+    steps = {each["step"]: each["target"] for each in cpu["steps"]}
+
+    assert (numbers["source"], numbers["savedAt"]) == ("checkpoints", "2026-08-22T00:01:00Z")
+    assert numbers["containers"][0]["samples"] == 1440
+    assert cpu["target"]["bucket"] == {"index": 8, "start": "95m", "end": "110m"}
+    assert steps["margin"] == {"before": "110m", "after": "126m"}
+    assert (cpu["target"]["value"], cpu["target"]["published"]) == ("126m", "126m")
+    assert memory["target"]["value"] != memory["target"]["published"]
+
+
+async def test_every_check_of_every_pod_is_told(cluster: ReadableCluster, explain: Explain) -> None:
+    found = await records(explain, cluster, "vpa/web", "--offline")
+    evicted, held = found["plan"]["pods"]
+
+    assert (evicted["action"], held["action"], held["reason"]) == ("Evict", "Hold", "BudgetSpent")
+    assert checks(held)["disruptionBudget"] == "fail"
+    assert checks(held)["coolDown"] == "unknown"
+    assert checks(held)["admissionController"] == "unknown"
+    assert held["containers"][0]["next"]["requests"] == {"cpu": "126m", "memory": "800Mi"}
+    assert found["autoscaler"]["conditions"][1]["message"] == "little is known"
+
+
+async def test_a_single_pod_is_told_without_the_numbers(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    found = await records(explain, cluster, "pod/web-1-1")
+
+    assert "numbers" not in found
+    assert [each["pod"] for each in found["plan"]["pods"]] == ["web-1-1"]
+    assert found["autoscaler"]["name"] == "web"
+
+
+async def test_yaml_says_the_same_as_json(cluster: ReadableCluster, explain: Explain) -> None:
+    found = await records(explain, cluster, "web", "--offline")
+    done = await explain(cluster, "web", "--offline", "-o", "yaml")
+    same = yaml.safe_load(done.out)
+    for each in (found, same):
+        del each["numbers"]["at"], each["plan"]["at"]
+        for pod in each["plan"]["pods"]:
+            del pod["age"], pod["checks"]
+
+    assert same == found
+
+
+async def test_people_read_it_in_eighty_columns(cluster: ReadableCluster, tmp_path: Path) -> None:
+    async with served(cluster, tmp_path) as kubeconfig:
+        command = [str(TRIMTAB), "explain", "web", "--kubeconfig", str(kubeconfig)]
+        seen = await asyncio.to_thread(in_terminal, command)
+    text = "\n".join(seen.lines)
+
+    assert seen.code == 0
+    assert max(map(len, seen.lines)) <= 80
+    assert "LOWER    TARGET     UPPER" in text
+    assert "comes to" in text
+    assert "LowConfidence True : little is known" in text
+    assert "NO! disruption budget" in text
+    assert "the next pod would have requests cpu 126m memory 800Mi" in text
+
+
+async def test_of_a_container_alone_nothing_else_is_told(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    found = await records(explain, cluster, "web", "-c", "app")
+    wrong = await explain(cluster, "web", "--container", "nope")
+
+    assert [each["name"] for each in found["numbers"]["containers"]] == ["app"]
+    assert (wrong.code, wrong.out) == (1, "")
+    assert wrong.err == "trimtab: there is no container nope; there are: app\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told_of"),
+    [
+        pytest.param(["nobody"], 1, "there is no autoscaler nobody in shop", id="no autoscaler"),
+        pytest.param(["pod/nobody"], 1, "there is no pod nobody in shop", id="no pod"),
+        pytest.param(["pod/alone"], 1, "no autoscaler is for pod alone", id="ungoverned"),
+        pytest.param(["deployment/web"], 2, "neither the name of an autoscaler", id="other kind"),
+        pytest.param(["web", "-A"], 2, "one autoscaler or pod of one namespace", id="everywhere"),
+        pytest.param(["web", "--from", "there"], 2, "not an address such as", id="no address"),
+        pytest.param(["web", "-o", "xml"], 2, "xml", id="an unknown format"),
+        pytest.param([], 2, "", id="nothing to explain"),
+    ],
+)
+async def test_what_makes_no_sense_is_told_in_one_line(
+    cluster: ReadableCluster, explain: Explain, arguments: list[str], code: int, told_of: str
+) -> None:
+    cluster.add_pod("alone")
+    done = await explain(cluster, *arguments)
+
+    assert (done.code, done.out) == (code, "")
+    assert done.err.startswith("trimtab: ")
+    assert told_of in done.err
+    assert done.err.count("\n") == 1
+
+
+async def test_what_may_not_be_read_is_done_without_and_told(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    cluster.forbidden = {"verticalpodautoscalercheckpoints", "resourcequotas", "limitranges"}
+    found = await records(explain, cluster, "web", "--offline")
+    text = await explain(cluster, "web", "--offline")
+    (container,) = found["numbers"]["containers"]
+
+    assert [each["absence"] for each in container["resources"]] == ["NoSamples"] * 2
+    assert "checkpoints cannot be read: no history is known" in found["numbers"]["remarks"]
+    assert "resource quotas cannot be read: as if there were none" in found["plan"]["remarks"]
+    assert "no checkpoint is there yet" in text.out
+    assert "CPU: no number: nothing is known of its usage yet" in text.out
+
+
+async def test_without_pods_or_autoscalers_there_is_nothing_to_explain(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    cluster.forbidden = {"pods"}
+    done = await explain(cluster, "web")
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("trimtab: no view of /api/v1/namespaces/shop/pods: ")
+
+
+async def test_a_component_that_runs_is_asked_through_the_server(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    mine = await records(explain, cluster, "web", "--offline")
+    theirs = {**mine["plan"], "source": "updater", "waiting": 2}
+    cluster.add_object(
+        "components", {"metadata": {"name": "updater-0", "namespace": "sys", "labels": COMPONENT}}
+    )
+    cluster.pages = {"/explain/pods": lambda: ok(theirs)}
+    found = await records(explain, cluster, "web")
+    text = await explain(cluster, "web")
+
+    assert (found["plan"]["source"], found["plan"]["waiting"]) == ("updater", 2)
+    assert found["numbers"]["source"] == "checkpoints"
+    assert "Plan of the updater that runs" in text.out
+    assert "2 acts wait for their turn" in text.out
+
+
+async def test_a_component_that_does_not_answer_is_remarked(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    labels = {**COMPONENT, "app.kubernetes.io/component": "recommender"}
+    cluster.add_object(
+        "components", {"metadata": {"name": "recommender-0", "namespace": "sys", "labels": labels}}
+    )
+    cluster.pages = {"/explain/numbers": lambda: refused(403, reason="Forbidden")}
+    found = await records(explain, cluster, "web")
+
+    assert found["numbers"]["source"] == "checkpoints"
+    assert any("sys/recommender-0 could not be asked" in one for one in found["plan"]["remarks"])
+
+
+async def test_components_are_asked_at_their_addresses(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    mine = await records(explain, cluster, "web", "--offline")
+    numbers = {**mine["numbers"], "source": "recommender", "remarks": ["so"]}
+    asked: list[Asked] = []
+
+    def answer(each: Asked) -> web.Response:
+        asked.append(each)
+        return ok(numbers) if each.path == "/explain/numbers" else refused(404)
+
+    async with serving(answer) as recommender:
+        found = await records(explain, cluster, "web", "--from", recommender.url)
+    silent = await explain(cluster, "web", "--from", recommender.url)
+
+    assert found["numbers"]["source"] == "recommender"
+    assert found["plan"]["source"] == "cluster"
+    assert asked[0].query == {"namespace": "shop", "autoscaler": "web"}
+    assert (silent.code, silent.out) == (1, "")
+    assert silent.err.startswith(f"trimtab: no explanation at {recommender.url}: ")
+
+
+async def test_a_component_that_knows_nothing_yet_leaves_it_to_the_cluster(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    async with serving(lambda _: web.Response(body=b"null")) as starting:
+        found = await records(explain, cluster, "web", "--from", starting.url)
+
+    assert (found["numbers"]["source"], found["plan"]["source"]) == ("checkpoints", "cluster")
+
+
+async def test_without_a_cluster_one_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], told: StringIO
+) -> None:
+    assert told is not None
+    code = await asyncio.to_thread(main, ["explain", "web", "--kubeconfig", str(tmp_path / "no")])
+    captured = capsys.readouterr()
+
+    assert (code, captured.out) == (1, "")
+    assert captured.err.startswith("trimtab: no way to a cluster: ")

@@ -52,14 +52,14 @@ def an_authority() -> Pair:
     return Pair(built.sign(key, hashes.SHA256()), key)
 
 
-def a_pair(authority: Pair, name: str) -> Pair:
+def a_pair(authority: Pair, name: str, ends_in: timedelta = timedelta(hours=1)) -> Pair:
     """A certificate for 127.0.0.1, or to show as a client of that name."""
     key = ec.generate_private_key(ec.SECP256R1())
     address = x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))
     purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.private.public_key())
     built = (
-        _begin(_name(name), authority.signed.subject, key)
+        _begin(_name(name), authority.signed.subject, key, ends_in)
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         .add_extension(identifier, critical=False)
@@ -72,7 +72,10 @@ def _name(text: str) -> x509.Name:
 
 
 def _begin(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    ends_in: timedelta = timedelta(hours=1),
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -82,6 +85,6 @@ def _begin(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_after(now + ends_in)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )

@@ -343,7 +343,7 @@ async def test_in_a_narrow_terminal_no_line_is_too_long(
     assert max(map(len, seen.lines)) <= 80
     assert seen.lines[-1].startswith(f"{len(CHECKS)} checks: ")
     assert any(line.startswith("warning  hpa") for line in seen.lines)
-    assert any(line.lstrip().startswith("-> set controlledResources") for line in seen.lines)
+    assert any(line.lstrip().startswith("-> run the components") for line in seen.lines)
 
 
 @pytest.mark.parametrize(

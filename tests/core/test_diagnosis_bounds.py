@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, UpdateMode
+from trimtab.core.autoscalers import Condition, ContainerMode, ContainerPolicy, UpdateMode
 from trimtab.core.diagnosis import Severity
 from trimtab.core.diagnosis_autoscalers import Governed
 from trimtab.core.diagnosis_bounds import Bounds, check_bounds, check_horizontal
@@ -19,6 +19,7 @@ NOTE, WARNING, PROBLEM = Severity.NOTE, Severity.WARNING, Severity.PROBLEM
 
 CPU = frozenset({Resource.CPU})
 ON_CPU = Horizontal("default", "web", "Deployment", "web", CPU)
+HELD = Condition("HorizontallyScaled", "True", "ResourceHeld")
 ONLY_MEMORY = ContainerPolicy("*", controlled_resources=(Resource.MEMORY,))
 
 
@@ -26,6 +27,7 @@ ONLY_MEMORY = ContainerPolicy("*", controlled_resources=(Resource.MEMORY,))
     ("fields", "horizontal", "expected"),
     [
         pytest.param({}, ON_CPU, [WARNING], id="the same resource"),
+        pytest.param({"conditions": (HELD,)}, ON_CPU, [NOTE], id="what is shared is held"),
         pytest.param({"mode": UpdateMode.OFF}, ON_CPU, [NOTE], id="it only recommends"),
         pytest.param({"policies": (ONLY_MEMORY,)}, ON_CPU, [], id="another resource"),
         pytest.param(

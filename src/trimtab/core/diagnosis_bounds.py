@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerMode, UpdateMode, policy_for
+from trimtab.core.conditions import ConditionReason
 from trimtab.core.diagnosis import Finding, Severity
 from trimtab.core.diagnosis_autoscalers import Governed
 from trimtab.core.horizontal import Horizontal
@@ -59,17 +60,22 @@ def _tell_shared(one: Governed, other: Horizontal, shared: list[Resource]) -> Fi
     names = " and ".join(shared)
     text = (
         f"the HorizontalPodAutoscaler {other.name} scales {other.target_kind} {other.target_name} "
-        f"on its use of {names}, which this autoscaler is for as well: with --hpa-conflict=hold "
-        "it is recommended and not applied, else each undoes what the other does"
+        f"on its use of {names}"
     )
     if one.autoscaler.mode is UpdateMode.OFF:
-        text = f"{text.partition(', which')[0]}; this autoscaler only recommends"
-        return Finding(Severity.NOTE, text, subject=one.place)
-    remedy = (
-        "set controlledResources of the autoscaler to the other resource, or scale "
-        "horizontally on another metric"
+        return Finding(Severity.NOTE, f"{text}; this autoscaler only recommends", "", one.place)
+    if any(each.reason == ConditionReason.RESOURCE_HELD for each in one.autoscaler.conditions):
+        return Finding(
+            Severity.NOTE, f"{text}, so {names} is recommended and not applied", "", one.place
+        )
+    return Finding(
+        Severity.WARNING,
+        f"{text}, which this autoscaler is for as well, and nobody says that it is held: each may "
+        "undo what the other does",
+        "run the components with --hpa-conflict=hold, set controlledResources to the other "
+        "resource, or scale horizontally on another metric",
+        one.place,
     )
-    return Finding(Severity.WARNING, text, remedy, one.place)
 
 
 def check_bounds(governed: Sequence[Governed], bounds: Bounds) -> Iterator[Finding]:

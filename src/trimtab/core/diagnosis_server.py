@@ -11,7 +11,7 @@ _CLOSE: Final = timedelta(seconds=5)
 """What the network and the whole seconds of a Date header may make of equal clocks."""
 _FAR: Final = timedelta(minutes=5)
 """Clocks that differ by more spoil certificates and the age of samples."""
-_APPLY_CRDS: Final = "trimtab crds | kubectl apply --server-side -f -"
+_APPLY_CRDS: Final = "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def test_rules_are_told_with_their_figures() -> None:
     assert cpu["minAllowed"] == "at least minAllowed of the policy, 200m"
     assert cpu["maxAllowed"] == "at most maxAllowed of the policy, 300m"
     assert memory["maxAllowed"].endswith("--container-recommendation-max-allowed-memory says")
-    assert "0.9 (target), 0.5 (lower), 0.95 (upper)" in cpu["percentile"]
+    assert "0.5 (lower), 0.9 (target), 0.95 (upper)" in cpu["percentile"]
     assert cpu["confidence"].startswith("confidence 1 by 1441 samples (1 with one a minute for 1d)")
     assert not {"oomKills", "integerCpu"} & cpu.keys()
 

@@ -203,7 +203,7 @@ async def test_people_read_it_in_eighty_columns(cluster: ReadableCluster, tmp_pa
     assert max(map(len, seen.lines)) <= 80
     assert "LOWER    TARGET     UPPER" in text
     assert "comes to" in text
-    assert "LowConfidence True : little is known" in text
+    assert "LowConfidence True: little is known" in text
     assert "NO! disruption budget" in text
     assert "the next pod would have requests cpu 126m memory 800Mi" in text
 

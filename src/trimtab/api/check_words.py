@@ -146,7 +146,11 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
         return ""
     most = int(group.configured * settings.disruption.tolerance)
     figures = f"{group.running} of {group.configured} pods run, and {most} may be down"
-    return f"{figures}: it has to wait" if check.reason is not None else figures
+    if check.reason is None:
+        return figures
+    first = explanation.siblings_changed
+    others = f" and {len(first) - 1} more" if len(first) > 1 else ""
+    return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few run"
 
 
 def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) -> str:

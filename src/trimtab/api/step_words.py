@@ -13,10 +13,11 @@ from trimtab.core.resources import Resource
 from trimtab.core.working import StepKind
 
 _SHORT: Final = {
-    Number.TARGET: "target",
     Number.LOWER_BOUND: "lower",
+    Number.TARGET: "target",
     Number.UPPER_BOUND: "upper",
 }
+"""In the order in which people are shown them."""
 _MUCH: Final = 1e6
 
 
@@ -53,7 +54,8 @@ def tell_rules(
 
 
 def _percentile(subject: _Subject) -> Rule:
-    parts = [f"{each.percentile:.3g} ({_SHORT[each.number]})" for each in subject.resource.numbers]
+    percentiles = {each.number: each.percentile for each in subject.resource.numbers}
+    parts = [f"{percentiles[number]:.3g} ({short})" for number, short in _SHORT.items()]
     unit = "samples" if subject.resource.resource is Resource.CPU else "peaks"
     return Rule(f"what these parts of the weighed {unit} stay below: {', '.join(parts)}")
 

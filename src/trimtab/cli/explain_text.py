@@ -42,6 +42,10 @@ _MARKS: Final = {
     Verdict.UNKNOWN.value: "?",
     Verdict.NOT_ASKED.value: "-",
 }
+_TOLD_TOGETHER: Final = {
+    Verdict.UNKNOWN.value: "only an updater knows",
+    Verdict.NOT_ASKED.value: "not asked",
+}
 _STEPS: Final = {
     "podMinimum": "pod minimum",
     "oomKills": "OOM kills",
@@ -64,9 +68,9 @@ _ABSENCES: Final = {
     "NoSamples": "no number: nothing is known of its usage yet",
 }
 _ACTIONS: Final = {
-    "Evict": "it is evicted, so that its successor gets the new size",
-    "Resize": "it is resized in place",
-    "Unboost": "its startup boost ends",
+    "Evict": "evicted, so that its successor gets the new size",
+    "Resize": "resized in place",
+    "Unboost": "taken out of its startup boost",
 }
 
 
@@ -85,7 +89,8 @@ def lay_out(explanation: Explanation, now: datetime, width: int) -> Iterator[str
     for each in autoscaler.conditions:
         if (each.status == "True") == (each.type == "RecommendationProvided"):
             continue
-        yield from _wrap(f"{each.type} {each.status} {each.reason}: {each.message}", width, "  ")
+        said = " ".join(filter(None, (each.type, each.status, each.reason)))
+        yield from _wrap(f"{said}: {each.message}".rstrip(": "), width, "  ")
     if numbers is not None:
         yield from _lay_out_numbers(numbers, now, width)
     yield from _lay_out_plan(plan, now, width)
@@ -185,7 +190,8 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
         yield "  Nothing is planned: there is no pod that runs."
     for pods in _alike(page.pods):
         yield ""
-        yield from _lay_out_pods(pods, now, width)
+        is_done = page.source == PlansFrom.UPDATER.value
+        yield from _lay_out_pods(pods, _tell_action(pods[0], is_done=is_done), now, width)
 
 
 def _tell_plan_from(page: PodsPage, now: datetime) -> str:
@@ -203,30 +209,32 @@ def _alike(pods: Iterable[ShownPod]) -> list[list[ShownPod]]:
     return list(groups.values())
 
 
-def _lay_out_pods(pods: Sequence[ShownPod], now: datetime, width: int) -> Iterator[str]:
+def _lay_out_pods(
+    pods: Sequence[ShownPod], action: str, now: datetime, width: int
+) -> Iterator[str]:
     pod, *others = pods
     yield f"Pod {pod.pod}"
     if others:
         names = ", ".join(each.pod for each in others)
         yield from _wrap(f"and alike: {names}", width, "  ")
-    yield from _wrap(_tell_action(pod), width, "  ")
+    yield from _wrap(action, width, "  ")
     for container in pod.containers:
         yield from _lay_out_sizes(container, width)
     for check in pod.checks:
-        if check.verdict != Verdict.NOT_ASKED.value:
+        if check.verdict not in _TOLD_TOGETHER:
             yield from _lay_out_check(check, now, width)
-    unasked = [_name(each) for each in pod.checks if each.verdict == Verdict.NOT_ASKED.value]
-    if unasked:
-        yield from _wrap(f"{_MARKS['notAsked']:<3} not asked: {', '.join(unasked)}", width, "  ")
+    for verdict, told in _TOLD_TOGETHER.items():
+        names = ", ".join(_name(each) for each in pod.checks if each.verdict == verdict)
+        if names:
+            yield from _beside(f"  {_MARKS[verdict]:<3} {told:<{_CHECK}}", names, width)
 
 
-def _tell_action(pod: ShownPod) -> str:
+def _tell_action(pod: ShownPod, *, is_done: bool) -> str:
     if pod.action in _ACTIONS:
-        return _ACTIONS[pod.action] + (f" ({pod.reason})" if pod.reason else "")
-    way = {"Evict": "it would be evicted", "Resize": "it would be resized in place"}.get(
-        pod.way or ""
-    )
-    return f"left as it is: {pod.reason}" + (f"; {way} else" if way else "")
+        because = f" ({pod.reason})" if pod.reason else ""
+        return f"{'is' if is_done else 'would be'} {_ACTIONS[pod.action]}{because}"
+    way = _ACTIONS.get(pod.way or "")
+    return f"left as it is: {pod.reason}" + (f"; else it would be {way}" if way else "")
 
 
 def _lay_out_sizes(container: ShownPodContainer, width: int) -> Iterator[str]:

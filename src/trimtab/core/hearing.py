@@ -85,6 +85,8 @@ class PodExplanation:
     """Capped for this very pod."""
     notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
     """By container what was done to targets."""
+    siblings_changed: tuple[str, ...] = ()
+    """The pods of its owner about which something is done, but for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,15 @@ def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
         tuple(_checks(case, hearing, view)),
         hearing.way,
         group=view.context.group_of(observed.pod),
+        siblings_changed=_changed_beside(observed.pod, view),
     )
     return explanation if hearing.facts is None else _with_facts(explanation, hearing.facts, view)
+
+
+def _changed_beside(pod: Pod, view: PlanView) -> tuple[str, ...]:
+    owner = disruption.owner_of(pod)
+    acts = () if owner is None else view.acts.get(owner, ())
+    return tuple(sorted(act.pod.name for act in acts if act.pod.uid != pod.uid))
 
 
 def act_of(outcome: Outcome) -> Act | None:

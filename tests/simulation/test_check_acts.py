@@ -29,7 +29,14 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.boost import annotation_name
 from trimtab.core.operations import Add
-from trimtab.core.pods import Allocation, Container, PodPhase, ResizeState, Termination
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    PodPhase,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
 from trimtab.core.resources import Resource
 from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.simulation.check_admission import AdmissionAlive
@@ -40,18 +47,20 @@ from trimtab.simulation.check_cool_down import CoolDown
 from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
 from trimtab.simulation.check_futility import Futility
+from trimtab.simulation.check_horizontal import HorizontalHolds
 from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
 from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, PodResized, ProcessStarted
-from trimtab.simulation.objects import DisruptionBudget, Quota
+from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Quota
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.virtual_time import START
 
 POLICY = ContainerPolicy("*", min_allowed=amounts(50, 64 * MIB), max_allowed=amounts(400))
 LARGER = a_recommendation(target=amounts(200, 200 * MIB))
 SMALLER = a_recommendation(target=amounts(50, 50 * MIB))
+WORKLOAD = WorkloadName("default", "Deployment", "web")
 BOOSTED = {annotation_name("app"): "{}"}
 BUDGET = DisruptionBudget("default", "web", SELECTOR, min_available=2)
 AT_MOST_ONE = DisruptionBudget("default", "web", SELECTOR, max_unavailable=1)
@@ -98,6 +107,16 @@ def resized_after_an_edit(minutes_later: int) -> Scene:
         stage.world.change_autoscaler(replace(before, policies=(stricter,)))
         await stage.wait(timedelta(minutes=minutes_later))
         await stage.play(ResizeEverything((amounts(200),)))
+
+    return scene
+
+
+def scaled_on(resource: str, then: Scene) -> Scene:
+    """The same of a Deployment that is scaled horizontally."""
+
+    async def scene(stage: Stage) -> None:
+        stage.world.scalers.put(HorizontalScaler("default", "hpa", WORKLOAD, (resource,)))
+        await then(stage)
 
     return scene
 
@@ -344,6 +363,30 @@ WITHOUT_EFFECT = Condition(UpdateConditionType.WITHOUT_EFFECT, "True")
 ONLY_CPU = EvictionRequirement((Resource.CPU,), ChangeDirection.TARGET_LOWER)
 
 SINS = [
+    pytest.param(
+        HorizontalHolds,
+        scaled_on("cpu", resized((300, None))),
+        scaled_on("memory", resized((300, None))),
+        id="CPU although it is scaled on",
+    ),
+    pytest.param(
+        HorizontalHolds,
+        scaled_on("cpu", resized((300, None))),
+        scaled_on("cpu", resized((300, None), annotations=BOOSTED)),
+        id="CPU that is scaled on, and is no boost",
+    ),
+    pytest.param(
+        HorizontalHolds,
+        scaled_on("memory", resized((None, 300 * MIB))),
+        scaled_on("memory", resized((None, 100 * MIB))),
+        id="memory although it is scaled on",
+    ),
+    pytest.param(
+        HorizontalHolds,
+        scaled_on("cpu", admitted(300)),
+        scaled_on("cpu", admitted(100)),
+        id="admission changes CPU although it is scaled on",
+    ),
     pytest.param(
         RequestBounds, resized((None, 10 * MIB)), resized((None, 64 * MIB)), id="below minAllowed"
     ),

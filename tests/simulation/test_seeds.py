@@ -1,13 +1,18 @@
 """The whole stack under faults: seeds that are always run, seeds that once failed, fresh ones."""
 
+from dataclasses import replace
+
 import pytest
 
 from trimtab.simulation.runs import Report, run_seed
 from trimtab.simulation.scenarios import Size
 
 BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))
-TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0)
-"""The usual runs up to the moment at which all faults have ended."""
+AS_THEN = replace(BRIEF, horizontal_share=0)
+"""The same as when the seeds below failed: nothing was scaled horizontally."""
+TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0, horizontal_share=0)
+"""The usual runs of then up to the moment at which all faults have ended."""
+THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0)
 
 
 def told(report: Report) -> str:
@@ -46,19 +51,19 @@ def test_seed_69_pods_that_restart_wait_for_each_other_though_answers_are_lost()
 
 
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
-    report = run_seed(110, Size(disturbed_hours=(3, 3)))
+    report = run_seed(110, THREE_HOURS)
 
     assert report.violations == (), told(report)
 
 
 def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
-    report = run_seed(503, Size(disturbed_hours=(3, 3)))
+    report = run_seed(503, THREE_HOURS)
 
     assert report.violations == (), told(report)
 
 
 def test_seed_596883236_admission_that_restarts_knows_the_owners_of_the_first_pods() -> None:
-    report = run_seed(596883236, BRIEF)
+    report = run_seed(596883236, AS_THEN)
 
     assert report.violations == (), told(report)
 
@@ -71,6 +76,13 @@ def test_seed_700010_an_updater_that_was_cut_off_asks_how_old_a_new_lease_is() -
 
 def test_seed_720000_an_updater_with_a_stale_view_ends_no_boost_twice() -> None:
     report = run_seed(720000, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(seed: int) -> None:
+    report = run_seed(seed, replace(BRIEF, horizontal_share=0.8))
 
     assert report.violations == (), told(report)
 

@@ -82,6 +82,8 @@ class Simulation:
             world.quotas.put(quota)
         for budget in scenario.budgets:
             world.budgets.put(budget)
+        for scaler in scenario.scalers:
+            world.scalers.put(scaler)
         for workload in scenario.workloads:
             world.add_workload(workload)
         for autoscaler in scenario.autoscalers:

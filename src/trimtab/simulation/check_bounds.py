@@ -20,7 +20,7 @@ class RequestBounds(Checker):
         """What was set outside the bounds."""
         match fact:
             case PodCreated(wanted=wanted, patch=patch) if patch:
-                yield from self._judge(wanted, _asked_for(fact), acts_on_new_pods)
+                yield from self._judge(wanted, asked_for(fact), acts_on_new_pods)
             case PodResized(before=before, after=after):
                 yield from self._judge(before, after, acts_on_running_pods)
             case _:
@@ -33,7 +33,7 @@ class RequestBounds(Checker):
             yield from verdicts[-1]
 
 
-def _asked_for(fact: PodCreated) -> Pod:
+def asked_for(fact: PodCreated) -> Pod:
     """What our webhook made of the pod, whatever another one made of that."""
     try:
         return apply_patch(fact.wanted, fact.patch)

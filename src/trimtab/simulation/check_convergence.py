@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import owner_of
 from trimtab.core.limits import amount_of
@@ -26,8 +26,8 @@ class Converged(Checker):
     """Once it has to be quiet no pod is outside its bounds for long, if nothing is in its way.
 
     In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
-    ready, a PodDisruptionBudget, a quota, a limit range, and what the autoscaler itself tells of
-    changes that have no effect.
+    ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, and what the
+    autoscaler itself tells of changes that have no effect.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -62,11 +62,16 @@ class Converged(Checker):
         return (
             governor.mode in _CHANGING
             and not governor.requirements
-            and _is_outside(pod, governor)
+            and _is_outside(pod, governor, self._held(pod))
             and not _is_in_vain(governor)
             and not self._is_protected(pod)
             and self._has_siblings_enough(pod, governor)
         )
+
+    def _held(self, pod: Pod) -> frozenset[Held]:
+        workload = self.past.topmost(pod)
+        found = [each.known for each in self.world.scalers if each.target == workload]
+        return frozenset[Held]().union(*(each.claims for each in found))
 
     def _is_protected(self, pod: Pod) -> bool:
         world = self.world
@@ -89,7 +94,7 @@ class Converged(Checker):
         return ready == workload.replicas and ready >= required
 
 
-def _is_outside(pod: Pod, governor: Autoscaler) -> bool:
+def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
     entries = {entry.container_name: entry for entry in governor.recommendation or ()}
     pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
     return any(
@@ -98,6 +103,7 @@ def _is_outside(pod: Pod, governor: Autoscaler) -> bool:
         <= amount_of(entry.upper_bound, resource)
         for container, entry in pairs
         for resource in entry.target
+        if Held(resource) not in held and Held(resource, container.name) not in held
     )
 
 

@@ -14,6 +14,7 @@ from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
 from trimtab.simulation.check_futility import Futility
 from trimtab.simulation.check_histories import Histories, KeptCheckpoints
+from trimtab.simulation.check_horizontal import HorizontalHolds
 from trimtab.simulation.check_kills import KillsCountedOnce
 from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
@@ -36,6 +37,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     CoolDown,
     Modes,
     RequestBounds,
+    HorizontalHolds,
     Boosts,
     Leaders,
     Roles,

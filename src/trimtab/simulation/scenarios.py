@@ -28,6 +28,7 @@ from trimtab.simulation.loads import OFFICE_DAY, Load, Wave
 from trimtab.simulation.objects import (
     ContainerTemplate,
     DisruptionBudget,
+    HorizontalScaler,
     LimitRange,
     Node,
     PodTemplate,
@@ -51,6 +52,7 @@ _KINDS: Final = {
 }
 """How often each kind of workload is drawn; nobody knows Rollouts, but they can be scaled."""
 _API_VERSIONS: Final = {"Job": "batch/v1", "CronJob": "batch/v1", "Rollout": "example.com/v1"}
+_SCALABLE: Final = ("Deployment", "StatefulSet", "Rollout")
 _MODES: Final = {
     UpdateMode.RECREATE: 4,
     UpdateMode.IN_PLACE_OR_RECREATE: 4,
@@ -75,6 +77,8 @@ class Size:
     """How long the cluster may take to come to rest when all faults have ended."""
     quiet_hours: int = 2
     """For how long nothing may happen any more."""
+    horizontal_share: float = 0.15
+    """How many of the workloads that can be scaled are scaled horizontally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,7 @@ class Scenario:
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: tuple[Quota, ...] = ()
     limit_ranges: tuple[LimitRange, ...] = ()
+    scalers: tuple[HorizontalScaler, ...] = ()
 
 
 def draw_scenario(seed: int, size: Size) -> Scenario:
@@ -116,6 +121,8 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
         ),
         quotas=_draw_quotas(chance, workloads),
         limit_ranges=_draw_limit_ranges(chance),
+        # From numbers of their own, so that seeds mean otherwise what they meant before these came.
+        scalers=_draw_scalers(Random(f"scalers of {seed}"), workloads, size.horizontal_share),
     )
 
 
@@ -284,6 +291,23 @@ def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple
         if workload.namespace == namespace
     )
     return (Quota(namespace, "room", {Resource.CPU: int(needed * chance.uniform(1.1, 3.0)) + 100}),)
+
+
+def _draw_scalers(
+    chance: Random, workloads: tuple[WorkloadObject, ...], share: float
+) -> tuple[HorizontalScaler, ...]:
+    """Horizontal autoscalers of some workloads that can be scaled; how many pods stays as it is."""
+    return tuple(
+        HorizontalScaler(
+            workload.namespace,
+            f"{workload.name}-hpa",
+            workload.identity,
+            resources=chance.choice((("cpu",), ("cpu",), ("memory",), ("cpu", "memory"))),
+            containers=chance.choice(((), (), ("app",))),
+        )
+        for workload in workloads
+        if workload.kind in _SCALABLE and _happens(chance, share)
+    )
 
 
 def _requested_millicores(workload: WorkloadObject) -> int:

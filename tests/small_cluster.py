@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -35,6 +35,19 @@ def _metadata(name: str, namespace: str, owner: tuple[str, str] | None = None) -
             }
         ]
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Beside = Callable[..., Awaitable[Done]]
+"""Runs a command beside a cluster."""
 
 
 @dataclass(slots=True)

@@ -1,54 +1,31 @@
 """`trimtab checkpoint` beside a small cluster that keeps what is written."""
 
-import asyncio
 import copy
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from io import StringIO
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from small_cluster import served
+from small_cluster import Beside, Done
 from wire_examples import CHECKPOINT
 from writable_cluster import WritableCluster
 
-from trimtab.cli.main import main
-
 CHECKPOINTS = "verticalpodautoscalercheckpoints"
 AUTOSCALERS = "verticalpodautoscalers"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
 
 Run = Callable[..., Awaitable[Done]]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    told: StringIO,
-) -> Run:
-    assert told is not None
-    monkeypatch.setenv("COLUMNS", "100")
+def run(beside: Beside) -> Run:
+    return partial(_run, beside)
 
-    async def command(cluster: WritableCluster, *arguments: str) -> Done:
-        async with served(cluster, tmp_path) as kubeconfig:
-            given = ["checkpoint", *arguments, "--kubeconfig", str(kubeconfig)]
-            code = await asyncio.to_thread(main, given)
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
 
-    return command
+async def _run(beside: Beside, cluster: WritableCluster, *words: str) -> Done:
+    return await beside(cluster, "checkpoint", *words)
 
 
 def a_checkpoint(container: str = "app", namespace: str = "shop", **status: object) -> Any:
@@ -76,18 +53,21 @@ def a_cluster(*checkpoints: Any, has_autoscaler: bool = True) -> WritableCluster
 async def test_what_a_checkpoint_holds_is_shown_for_each_container(run: Run) -> None:
     cluster = a_cluster(a_checkpoint(), a_checkpoint("side", version="v2"))
     shown = await run(cluster, "inspect")
+    everywhere = await run(cluster, "inspect", "-A")
     records = json.loads((await run(cluster, "inspect", "-o", "json")).out)
     same = yaml.safe_load((await run(cluster, "inspect", "-o", "yaml")).out)
 
     lines = [line.split() for line in shown.out.splitlines()]
     assert shown.code == 0
-    assert lines[0][:4] == ["NAMESPACE", "AUTOSCALER", "CONTAINER", "STATE"]
-    assert lines[1][:4] == ["shop", "web", "app", "ok"]
+    assert lines[0][:3] == ["AUTOSCALER", "CONTAINER", "STATE"]
+    assert lines[1][:3] == ["web", "app", "ok"]
     # Almost all weight is in bucket 8, which ends at 0.01 * (1.05^9 - 1) / 0.05 cores.
-    assert lines[1][-5:] == ["CPU", "110m", "110m", "110m", "110m"]
-    assert lines[2] == ["MEMORY", "-", "-", "-", "-"]
-    assert lines[3][:4] == ["shop", "web", "side", "damaged"]
+    assert lines[1][-4:] == ["CPU", "110m", "110m", "110m"]
+    assert lines[2] == ["MEMORY", "-", "-", "-"]
+    assert lines[3][:3] == ["web", "side", "damaged"]
     assert shown.out.splitlines()[-1] == "shop/web-side: unsupported checkpoint version v2"
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert everywhere.out.splitlines()[1].startswith("shop       web")
     assert records == same
     assert [one["state"] for one in records] == ["ok", "damaged"]
     assert records[0]["samples"] == 720
@@ -107,7 +87,7 @@ async def test_a_checkpoint_without_its_autoscaler_is_orphaned(run: Run) -> None
     shown = await run(a_cluster(a_checkpoint(), has_autoscaler=False), "inspect")
     empty = a_checkpoint(cpuHistogram={"referenceTimestamp": None})
 
-    assert shown.out.splitlines()[1].split()[3] == "orphaned"
+    assert shown.out.splitlines()[1].split()[2] == "orphaned"
     assert " empty " in (await run(a_cluster(empty), "inspect")).out
 
 
@@ -251,7 +231,8 @@ async def test_checkpoints_of_one_namespace_go_to_another(run: Run, tmp_path: Pa
     assert "there is no namespace gone; --namespace-map gone=NEW" in lost.err
     assert done.code == 0
     assert [one["metadata"]["namespace"] for one in target.stored()] == ["other"]
-    assert (odd.code, odd.err) == (2, "trimtab: --namespace-map: 'gone' is not old=new\n")
+    assert odd.code == 2
+    assert "--namespace-map: 'gone' is not old=new" in odd.err
     assert misused.code == 2
 
 

@@ -4,8 +4,8 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from prometheus_server import FakePrometheus
 from prometheus_server import serving as serving_prometheus
-from small_cluster import served
+from small_cluster import Beside, Done, served
 from terminal import in_terminal
 from writable_cluster import WritableCluster
 
@@ -33,39 +33,21 @@ ADVICE = {
 NOW = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def found(self) -> dict[str, Any]:
-        """What was found, by the name of the check."""
-        return {one["name"]: one for one in json.loads(self.out)["checks"]}
-
-
 Run = Callable[..., Awaitable[Done]]
 
 
+def found_by(done: Done) -> dict[str, Any]:
+    """What was found, by the name of the check."""
+    return {one["name"]: one for one in json.loads(done.out)["checks"]}
+
+
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    told: StringIO,
-) -> Run:
-    assert told is not None
-    monkeypatch.setenv("COLUMNS", "80")
+def run(beside: Beside) -> Run:
+    return partial(_run, beside)
 
-    async def command(cluster: WritableCluster, *arguments: str) -> Done:
-        async with served(cluster, tmp_path) as kubeconfig:
-            given = ["doctor", "--kubeconfig", str(kubeconfig), "--timeout", "5s", *arguments]
-            code = await asyncio.to_thread(main, given)
-        captured = capsys.readouterr()
-        return Done(code, captured.out, captured.err)
 
-    return command
+async def _run(beside: Beside, cluster: WritableCluster, *words: str) -> Done:
+    return await beside(cluster, "doctor", "--timeout", "5s", *words)
 
 
 def an_autoscaler(name: str = "web", target: str = "web", **status: object) -> Any:
@@ -130,7 +112,7 @@ _SOUND = [check.name for check in CHECKS if check.name not in (*_WEBHOOK, "histo
 async def test_where_all_is_well_every_check_says_so(run: Run, cluster: WritableCluster) -> None:
     done = await run(cluster, "-o", "json", "--check", *_SOUND)
 
-    assert {name: one["severity"] for name, one in done.found.items()} == dict.fromkeys(
+    assert {name: one["severity"] for name, one in found_by(done).items()} == dict.fromkeys(
         _SOUND, "ok"
     )
     assert (done.code, done.err) == (0, "")
@@ -282,7 +264,7 @@ async def test_what_is_broken_is_found_with_its_remedy(
 ) -> None:
     breaks(cluster)
     done = await run(cluster, "-o", "json", "--check", check)
-    (found,) = done.found.values()
+    (found,) = found_by(done).values()
     first = found["findings"][0]
 
     assert (found["severity"], done.code) == (severity, 3 if severity == "problem" else 0)
@@ -297,7 +279,7 @@ async def test_what_may_not_be_seen_is_unknown_and_strict_minds_that(
     done = await run(cluster, "-o", "json", "--check", "targets", "metrics", "limits")
     strict = await run(cluster, "--check", "targets", "--strict")
 
-    assert [one["severity"] for one in done.found.values()] == ["unknown"] * 3
+    assert [one["severity"] for one in found_by(done).values()] == ["unknown"] * 3
     assert (done.code, strict.code) == (0, 3)
 
 
@@ -311,7 +293,7 @@ async def test_rights_are_asked_for_people_and_for_components(
     cluster.may = may
     own = await run(cluster, "--check", "rights")
     done = await run(cluster, "-o", "json", "--check", "rights", "--as-components")
-    worst, *rest = done.found["rights"]["findings"]
+    worst, *rest = found_by(done)["rights"]["findings"]
 
     assert own.code == 0
     assert "you: has every right" in own.out
@@ -328,7 +310,7 @@ async def test_a_prometheus_without_usage_is_a_problem(run: Run, cluster: Writab
         )
 
     assert done.code == 3
-    assert "there are no series" in done.found["history"]["findings"][0]["text"]
+    assert "there are no series" in found_by(done)["history"]["findings"][0]["text"]
 
 
 async def test_in_a_narrow_terminal_no_line_is_too_long(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.components import an_account, install
-from e2e.worlds import World, a_template
+from e2e.components import an_account
+from e2e.worlds import World, a_small_world
 
 from rig.controlplane import ControlPlane
 
@@ -61,17 +61,7 @@ def _get(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def world(cluster: ControlPlane, namespace: str) -> World:
-    install(cluster)
-    made = World(cluster, namespace)
-    template = a_template()
-    requests = {"cpu": "100m", "memory": "100Mi"}
-    template["spec"]["containers"][0]["resources"] = {"requests": requests}
-    made.deploy(template)
-    made.autoscale()
-    cluster.wait_for(f"/api/v1/namespaces/{namespace}/pods", lambda told: told["items"])
-    body = json.dumps({"status": _STATUS}).encode()
-    cluster.request("PATCH", f"{made.autoscaler}/status", body, "application/merge-patch+json")
-    return made
+    return a_small_world(cluster, namespace, _STATUS)
 
 
 def test_a_reader_sees_requests_beside_what_is_recommended(world: World, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 
-from e2e.components import SLOW_SECONDS, Json
+from e2e.components import SLOW_SECONDS, Json, install
 
 from rig import waiting
 from rig.controlplane import ControlPlane
@@ -91,6 +91,21 @@ class World:
     def _create(self, path: str, version: str, kind: str, spec: Json) -> None:
         manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
         self.plane.create(path, manifest)
+
+
+def a_small_world(plane: ControlPlane, namespace: str, status: Json) -> World:
+    """A world whose pods request 100m and 100Mi, and whose autoscaler has a status."""
+    install(plane)
+    made = World(plane, namespace)
+    template = a_template()
+    requests = {"cpu": "100m", "memory": "100Mi"}
+    template["spec"]["containers"][0]["resources"] = {"requests": requests}
+    made.deploy(template)
+    made.autoscale()
+    plane.wait_for(f"/api/v1/namespaces/{namespace}/pods", lambda told: told["items"])
+    body = json.dumps({"status": status}).encode()
+    plane.request("PATCH", f"{made.autoscaler}/status", body, "application/merge-patch+json")
+    return made
 
 
 def a_template(cpu: str = "150m", memory: str = "400Mi") -> Json:

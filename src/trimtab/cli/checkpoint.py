@@ -64,7 +64,7 @@ def inspect(
     chosen = [one for one in found if not names or {one.name, one.autoscaler} & set(names)]
     missing = sorted(set(names) - {name for one in chosen for name in (one.name, one.autoscaler)})
     if chosen:
-        sys.stdout.write(_format(chosen, output, now))
+        sys.stdout.write(_format(chosen, output, now, shows_namespace=view.all_namespaces))
     if buckets and output is Format.TABLE:
         sys.stdout.write(words.to_buckets(chosen))
     for name in missing:
@@ -130,10 +130,12 @@ def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Ins
         return Inspected(*place, str(error), is_orphaned)
 
 
-def _format(found: Sequence[Inspected], output: Format, now: datetime) -> str:
+def _format(
+    found: Sequence[Inspected], output: Format, now: datetime, *, shows_namespace: bool
+) -> str:
     match output:
         case Format.TABLE:
-            return words.to_table(found, now)
+            return words.to_table(found, now, shows_namespace=shows_namespace)
         case Format.JSON:
             return words.to_json(words.to_records(found))
         case Format.YAML:

@@ -11,13 +11,15 @@ import yaml
 from trimtab.api.crd_schema import JSON
 from trimtab.api.times import format_time
 from trimtab.cli.columns import lay_out, screen_width
-from trimtab.core.checkpoint_summary import PERCENTILES, HistogramSummary, Summary
+from trimtab.core.checkpoint_summary import HistogramSummary, Summary
 from trimtab.core.diagnosis import format_span
 from trimtab.core.resources import BOTH, Resource
 
 _MIB: Final = 1024**2
 _TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
 _BAR: Final = 30
+_SHOWN: Final = (0.5, 0.9, 0.99)
+"""The percentiles of a table; programs are told more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +45,37 @@ class Inspected:
         return "empty" if self.content.is_empty else "ok"
 
 
-def to_table(found: Sequence[Inspected], now: datetime) -> str:
-    """A line for each checkpoint and resource."""
+def to_table(found: Sequence[Inspected], now: datetime, *, shows_namespace: bool) -> str:
+    """A line for each checkpoint and resource, then what is wrong with those that are damaged."""
+    first = 0 if shows_namespace else 1
     header = ("NAMESPACE", "AUTOSCALER", "CONTAINER", "STATE", "AGE", "SAMPLES", "SPAN", "")
-    rows: list[Sequence[str]] = [(*header, *(f"P{one * 100:g}" for one in PERCENTILES))]
-    for one in found:
-        rows += _rows(one, now)
-    lines = lay_out(rows, names=(0, 1, 2), width=screen_width())
-    flaws = [f"{one.namespace}/{one.name}: {one.content}" for one in found if _is_damaged(one)]
+    rows = [[*header, *(f"P{one * 100:g}" for one in _SHOWN)]]
+    rows += [row for one in found for row in _rows(one, now)]
+    names = range(3 - first)
+    lines = lay_out([row[first:] for row in rows], names=names, width=screen_width())
+    flaws = [
+        f"{one.namespace}/{one.name}: {one.content}"
+        for one in found
+        if isinstance(one.content, str)
+    ]
     return "\n".join([*lines, *flaws]) + "\n"
 
 
-def _is_damaged(one: Inspected) -> bool:
-    return isinstance(one.content, str)
-
-
-def _rows(one: Inspected, now: datetime) -> Iterator[Sequence[str]]:
+def _rows(one: Inspected, now: datetime) -> Iterator[list[str]]:
     lead = [one.namespace, one.autoscaler, one.container, one.state]
     content = one.content
     if isinstance(content, str):
-        yield (*lead, *["-"] * (4 + len(PERCENTILES)))
+        yield [*lead, *["-"] * (4 + len(_SHOWN))]
         return
     lead += [_age(content.written_at, now), str(content.samples), _length(content)]
     for resource in BOTH:
-        yield (*lead, _TITLES[resource], *_percentiles(content.histograms[resource], resource))
+        yield [*lead, _TITLES[resource], *_percentiles(content.histograms[resource], resource)]
         lead = [""] * len(lead)
 
 
 def _percentiles(histogram: HistogramSummary, resource: Resource) -> list[str]:
     amounts = histogram.percentiles
-    return [show(resource, amounts[one]) if one in amounts else "-" for one in PERCENTILES]
+    return [show(resource, amounts[one]) if one in amounts else "-" for one in _SHOWN]
 
 
 def show(resource: Resource, amount: float) -> str:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Final, TypeVar
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 
 class Severity(StrEnum):
@@ -83,6 +84,18 @@ def seen(fact: _T | Unseen, find: Callable[[_T], Iterable[Finding]]) -> Iterator
         yield unknown(fact)
     else:
         yield from find(fact)
+
+
+def seen_both(
+    one: _T | Unseen, other: _U | Unseen, find: Callable[[_T, _U], Iterable[Finding]]
+) -> Iterator[Finding]:
+    """The same of two facts that are needed together."""
+    if isinstance(other, Unseen):
+        other_unseen = other
+        yield from seen(one, lambda _: [unknown(other_unseen)])
+    else:
+        known = other
+        yield from seen(one, lambda fact: find(fact, known))
 
 
 def conclude(check: str, findings: Iterable[Finding], well: str) -> Diagnosis:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.diagnosis import Diagnosis, Finding, Unseen, conclude, seen, unknown
+from trimtab.core.diagnosis import Diagnosis, Finding, Unseen, conclude, seen, seen_both, unknown
 from trimtab.core.diagnosis_admission import (
     CertificateFacts,
     WebhookFacts,
@@ -106,26 +106,6 @@ def _server(facts: Facts) -> Iterator[Finding]:
     governed = () if isinstance(known, Unseen) else known.governed
     names = [one.place for one in governed if one.autoscaler.mode in _IN_PLACE]
     yield from seen(facts.server, lambda server: check_server(server, names))
-
-
-def _horizontal(facts: Facts) -> Iterator[Finding]:
-    autoscalers, others = facts.autoscalers, facts.horizontals
-    if isinstance(autoscalers, Unseen):
-        yield unknown(autoscalers)
-    elif isinstance(others, Unseen):
-        yield unknown(others)
-    else:
-        yield from check_horizontal(autoscalers.governed, others)
-
-
-def _bounds(facts: Facts) -> Iterator[Finding]:
-    autoscalers, bounds = facts.autoscalers, facts.bounds
-    if isinstance(autoscalers, Unseen):
-        yield unknown(autoscalers)
-    elif isinstance(bounds, Unseen):
-        yield unknown(bounds)
-    else:
-        yield from check_bounds(autoscalers.governed, bounds)
 
 
 def _certificate(facts: Facts) -> Iterator[Finding]:
@@ -239,14 +219,22 @@ CHECKS: Final = (
         "Does a HorizontalPodAutoscaler scale the same workload on the same resource?",
         "no HorizontalPodAutoscaler scales on what an autoscaler changes",
         frozenset({Topic.AUTOSCALERS, Topic.HORIZONTALS}),
-        _horizontal,
+        lambda facts: seen_both(
+            facts.autoscalers,
+            facts.horizontals,
+            lambda known, others: check_horizontal(known.governed, others),
+        ),
     ),
     Check(
         "limits",
         "Do limit ranges and quotas let recommendations become true?",
         "no limit range and no quota is in the way",
         frozenset({Topic.AUTOSCALERS, Topic.BOUNDS}),
-        _bounds,
+        lambda facts: seen_both(
+            facts.autoscalers,
+            facts.bounds,
+            lambda known, bounds: check_bounds(known.governed, bounds),
+        ),
     ),
     Check(
         "recommendations",

@@ -122,9 +122,11 @@ def _plain(text: object) -> str:
 
 def _reflow(text: str, width: int) -> Iterator[str]:
     """Paragraphs that fill their lines, and lines that are indented as they are."""
+    lines = text.splitlines()
     paragraph: list[str] = []
-    for line in text.splitlines():
-        if line.strip() and not line.startswith(_INDENT) and not line.endswith(":"):
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        is_heading = following.startswith(_INDENT)
+        if line.strip() and not line.startswith(_INDENT) and not is_heading:
             paragraph.append(line.strip())
             continue
         yield from wrap(" ".join(paragraph), width)

@@ -1,0 +1,145 @@
+"""Whatever is mistyped, on any command: one clear line, a hint, code 2, and never a traceback."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import COMPONENTS, Words, flags_of, leaves
+from small_cluster import write_kubeconfig
+
+from trimtab.cli.main import main
+
+TRIMTAB = Path(sys.executable).parent / "trimtab"
+ONE_LINE = re.compile(r"trimtab: [^\n]+; see trimtab[a-z -]* --help\n")
+NONSENSE = "frobnicate"
+_FREE = (str, Path)
+_NEEDS = {
+    ("validate",): ["some.yaml"],
+    ("checkpoint", "import"): ["some.yaml"],
+    ("completion",): ["bash"],
+    ("explain",): ["web"],
+}
+"""What a command has to be given beside flags."""
+_ASKING = [
+    words
+    for words in leaves()
+    if any("--kubeconfig" in flag.names for flag in flags_of(words)) and words != ("backtest",)
+]
+
+
+def _is_free(hint: object) -> bool:
+    """Whether any text will do."""
+    return hint in _FREE or "str" in str(hint) or "Path" in str(hint)
+
+
+def _typed_flags() -> Iterator[object]:
+    """Each flag that not any text will do for, with the first command that has it."""
+    known = set()
+    for words in leaves():
+        for flag in flags_of(words):
+            name = flag.names[0]
+            if not _is_free(flag.hint) and (name, str(flag.hint)) not in known:
+                known.add((name, str(flag.hint)))
+                yield pytest.param(words, name, flag.hint is bool, id=f"{' '.join(words)} {name}")
+
+
+def _told(capsys: pytest.CaptureFixture[str]) -> str:
+    told = capsys.readouterr()
+    assert told.out == ""
+    return told.err
+
+
+@pytest.mark.parametrize(("words", "flag", "is_switch"), _typed_flags())
+def test_a_value_that_makes_no_sense_is_one_line_that_names_the_flag(
+    words: Words, flag: str, capsys: pytest.CaptureFixture[str], *, is_switch: bool
+) -> None:
+    given = [f"{flag}={NONSENSE}"] if is_switch else [flag, NONSENSE]
+    code = main([*words, *_NEEDS.get(words, []), *given])
+    told = _told(capsys)
+
+    assert code == 2
+    assert ONE_LINE.fullmatch(told), told
+    assert flag in told
+
+
+@pytest.mark.parametrize("words", leaves(), ids=" ".join)
+def test_a_flag_without_its_value_is_one_line(
+    words: Words, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # One that takes all words that follow may take none.
+    taking = [flag.names[0] for flag in flags_of(words) if flag.token_count() == (1, False)]
+    for flag in taking[:1]:
+        code = main([*words, *_NEEDS.get(words, []), flag])
+        told = _told(capsys)
+
+        assert code == 2
+        assert ONE_LINE.fullmatch(told), told
+        assert flag in told
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in leaves() if words[0] not in COMPONENTS], ids=" ".join
+)
+def test_a_flag_that_nobody_knows_is_one_line(
+    words: Words, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main([*words, *_NEEDS.get(words, []), f"--{NONSENSE}"])
+    told = _told(capsys)
+
+    assert code == 2
+    assert ONE_LINE.fullmatch(told), told
+    assert NONSENSE in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([NONSENSE], id="an unknown command"),
+        pytest.param(["checkpoint", NONSENSE], id="an unknown command of a group"),
+        pytest.param(["report", NONSENSE], id="a needless argument"),
+        pytest.param(["report", "--selector", "app=(web"], id="no selector"),
+        pytest.param(["report", "--watch-for", "-1m"], id="a span of less than no time"),
+        pytest.param(["report", "--min-samples", "0"], id="no samples at all"),
+        pytest.param(["report", "--prometheus-address", "nowhere"], id="no address"),
+        pytest.param(
+            ["report", "--prometheus-address", "http://x", "--history-length", "0d"], id="no past"
+        ),
+    ],
+)
+def test_other_nonsense_is_one_line_too(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(arguments)
+    told = _told(capsys)
+
+    assert code == 2
+    assert ONE_LINE.fullmatch(told), told
+
+
+@pytest.mark.parametrize("words", _ASKING, ids=" ".join)
+def test_without_a_cluster_the_code_is_1_and_nothing_is_a_traceback(
+    words: Words, tmp_path: Path
+) -> None:
+    file = tmp_path / "some.yaml"
+    file.write_text("{}\n", encoding="utf-8")
+    # Nobody listens there.
+    nowhere = write_kubeconfig(tmp_path, "http://127.0.0.1:9")
+    needs = [str(file) if each == file.name else each for each in _NEEDS.get(words, [])]
+    done = subprocess.run(
+        [TRIMTAB, *words, *needs, "--kubeconfig", nowhere],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )
+
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert done.stdout == ""
+    if words[0] not in COMPONENTS:
+        assert re.fullmatch(r"trimtab: [^\n]+\n", done.stderr), done.stderr

@@ -53,7 +53,7 @@ def _told(capsys: pytest.CaptureFixture[str]) -> str:
     return told.err
 
 
-@pytest.mark.parametrize(("words", "flag", "is_switch"), _typed_flags())
+@pytest.mark.parametrize(("words", "flag", "is_switch"), list(_typed_flags()))
 def test_a_value_that_makes_no_sense_is_one_line_that_names_the_flag(
     words: Words, flag: str, capsys: pytest.CaptureFixture[str], *, is_switch: bool
 ) -> None:

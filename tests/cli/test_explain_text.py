@@ -1,0 +1,160 @@
+"""An explanation as people read it: lines that fit, and times that they can wait for."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from makers import NOW
+
+from trimtab.api.explained_numbers import NumbersPage, ShownContainer, ShownResource
+from trimtab.api.explained_pods import (
+    PodsPage,
+    ShownAllocation,
+    ShownCheck,
+    ShownPod,
+    ShownPodContainer,
+)
+from trimtab.api.explanations import Explanation, ShownAutoscaler, ShownCondition
+from trimtab.api.times import format_time
+from trimtab.cli.explain_text import lay_out
+
+SMALL = ShownAllocation(requests={"cpu": "100m"})
+CHECK = ShownCheck(
+    check="lifetime",
+    verdict="fail",
+    reason="TooYoung",
+    until=format_time(NOW + timedelta(hours=11)),
+    decisive=True,
+    text="it runs for 1h",
+)
+POD = ShownPod(
+    namespace="shop",
+    pod="web-0",
+    action="Hold",
+    reason="TooYoung",
+    way="Evict",
+    checks=[CHECK, ShownCheck(check="coolDown", verdict="unknown", text="")],
+    containers=[
+        ShownPodContainer(
+            name="app",
+            current=SMALL,
+            target={"cpu": "200m", "memory": "1Gi"},
+            lower_bound={"cpu": "50m"},
+            upper_bound={"cpu": "1"},
+            notes=["cpu capped to maxAllowed"],
+            next=ShownAllocation(),
+            next_notes=["unchanged"],
+        )
+    ],
+)
+PLAN = PodsPage(source="updater", at=format_time(NOW - timedelta(seconds=20)), pods=[POD])
+WHOLE = Explanation(
+    autoscaler=ShownAutoscaler(namespace="shop", name="web", mode="Recreate"), plan=PLAN
+)
+
+
+def text(explanation: Explanation, width: int = 80) -> str:
+    lines = list(lay_out(explanation, NOW, width))
+    assert max(map(len, lines)) <= width
+    return "\n".join(lines)
+
+
+def with_pods(*pods: ShownPod) -> Explanation:
+    return msgspec.structs.replace(WHOLE, plan=msgspec.structs.replace(PLAN, pods=pods))
+
+
+def with_numbers(**fields: object) -> Explanation:
+    page = NumbersPage(
+        namespace="shop",
+        autoscaler="web",
+        source="recommender",
+        at=format_time(NOW),
+        **fields,  # type: ignore[arg-type]
+    )
+    return msgspec.structs.replace(WHOLE, numbers=page)
+
+
+def test_it_is_told_how_long_there_is_to_wait() -> None:
+    told = text(WHOLE)
+
+    assert "NO! lifetime                it runs for 1h; passes in 11h, at 2026-08-22" in told
+    assert "Plan of the updater that runs, 20s ago." in told
+    assert "?   only an updater knows   cool-down" in told
+
+
+def test_sizes_are_told_as_they_are_should_be_and_would_be() -> None:
+    told = text(WHOLE)
+
+    assert "app has requests cpu 100m" in told
+    assert "should have cpu 200m [50m to 1], memory 1024Mi (cpu capped to maxAllowed)" in told
+    assert "the next pod would have nothing (unchanged)" in told
+
+
+def test_pods_of_which_the_same_is_to_be_said_are_told_together() -> None:
+    others = [msgspec.structs.replace(POD, pod=f"web-{number}") for number in (1, 2)]
+    evicted = msgspec.structs.replace(POD, pod="web-3", action="Evict", reason=None)
+    told = text(with_pods(POD, *others, evicted))
+
+    assert told.count("Pod web-") == 2
+    assert "and alike: web-1, web-2" in told
+    assert "is evicted, so that its successor gets the new size" in told
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(
+            POD, "left as it is: TooYoung; else it would be evicted", id="what would be done"
+        ),
+        pytest.param(
+            msgspec.structs.replace(POD, way=None), "left as it is: TooYoung\n", id="no way is open"
+        ),
+        pytest.param(
+            msgspec.structs.replace(POD, action="Unboost", reason="BoostOver"),
+            "is taken out of its startup boost (BoostOver)",
+            id="a boost that ends",
+        ),
+        pytest.param(
+            msgspec.structs.replace(POD, action="Resize", reason=None),
+            "is resized in place\n",
+            id="a resize",
+        ),
+    ],
+)
+def test_what_is_done_is_told_first(pod: ShownPod, expected: str) -> None:
+    assert expected in text(with_pods(pod))
+
+
+def test_what_has_no_number_says_why_not() -> None:
+    container = ShownContainer(
+        name="app",
+        samples=0,
+        histories=1,
+        resources=[
+            ShownResource(resource="cpu", absence="NotControlled"),
+            ShownResource(resource="memory", absence="NoSamples"),
+        ],
+    )
+    told = text(with_numbers(containers=[container], switched_off=["side"], remarks=["so"]))
+    empty = text(with_numbers())
+
+    assert "CPU: no number: the policy does not control it" in told
+    assert "MEMORY: no number: nothing is known of its usage yet" in told
+    assert "Container side: left alone, as the policy says (mode Off)" in told
+    assert "  - so" in told
+    assert "No container is known." in empty
+
+
+def test_only_conditions_that_somebody_has_to_know_are_told() -> None:
+    said = [("RecommendationProvided", "True"), ("NoPodsMatched", "True"), ("UsageStale", "False")]
+    conditions = [ShownCondition(type=kind, status=status) for kind, status in said]
+    autoscaler = msgspec.structs.replace(WHOLE.autoscaler, conditions=conditions)
+    told = text(msgspec.structs.replace(WHOLE, autoscaler=autoscaler))
+
+    assert "NoPodsMatched True" in told
+    assert "RecommendationProvided" not in told
+    assert "UsageStale" not in told
+
+
+def test_without_pods_nothing_is_planned() -> None:
+    assert "Nothing is planned: there is no pod that runs." in text(with_pods())

@@ -1,0 +1,57 @@
+"""What somebody knows of numbers who only reads what a recommender has stored."""
+
+from makers import minutes
+from recommender.small_world import Load, SmallWorld
+
+from trimtab.api.explained_numbers import NumbersFrom, NumbersPage, Origin
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.quantities import format_amount
+from trimtab.core.resources import Resource
+from trimtab.recommender.explaining import explain
+from trimtab.recommender.recalling import recall
+from trimtab.recommender.settings import RecommenderSettings
+
+WEB = AutoscalerName("default", "web")
+
+
+def written(world: SmallWorld) -> list[int]:
+    return [world.acts[act] for act in ("publish_status", "save_checkpoint")]
+
+
+async def recalled(world: SmallWorld) -> NumbersPage:
+    settings, now = RecommenderSettings(), world.clock.now()
+    knowledge = await recall(world, settings, now)
+    page = explain(knowledge, WEB, settings, Origin(NumbersFrom.CHECKPOINTS, now))
+    assert page is not None
+    return page
+
+
+async def test_what_is_stored_explains_what_is_published() -> None:
+    world = SmallWorld()
+    world.deploy(replicas=3)
+    world.autoscale()
+    world.loads[""] = Load(cpu=500, memory=1e9)
+    recommender = world.recommender()
+    for _ in range(30):
+        await recommender.tick()
+        world.wait(minutes(1))
+    await recommender.save_all()
+    writes = written(world)
+    page = await recalled(world)
+    (container,) = page.containers
+
+    targets = {each.resource: each.target and each.target.value for each in container.resources}
+    assert targets == {kind: format_amount(kind, amount) for kind, amount in world.target().items()}
+    assert container.samples == 90
+    assert written(world) == writes
+
+
+async def test_without_anything_stored_nothing_is_known() -> None:
+    world = SmallWorld()
+    world.deploy()
+    world.autoscale()
+    page = await recalled(world)
+    (container,) = page.containers
+
+    assert [each.resource for each in container.resources] == [Resource.CPU, Resource.MEMORY]
+    assert [each.absence for each in container.resources] == ["NoSamples", "NoSamples"]

@@ -19,6 +19,7 @@ from trimtab.api.admission import (
     encode_review,
 )
 from trimtab.api.decoding import DecodeError
+from trimtab.cluster.ports import NO_TRACES, Tracer
 
 _JSON: Final = "application/json"
 
@@ -26,17 +27,28 @@ _JSON: Final = "application/json"
 class Answering:
     """Answers whatever a server receives, and keeps count."""
 
-    def __init__(self, reviewer: Reviewer, tally: Tally, timer: Timer, teller: Teller) -> None:
+    def __init__(
+        self,
+        reviewer: Reviewer,
+        tally: Tally,
+        timer: Timer,
+        teller: Teller,
+        tracer: Tracer = NO_TRACES,
+    ) -> None:
         self._reviewer = reviewer
         self._timer = timer
         self._teller = teller
+        self._tracer = tracer
         self.tally = tally
 
     def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
         """The review that answers the request, whatever that is."""
         began = self._timer()
         self._teller.turn_over(began)
-        uid, review = self._look_at(request)
+        with self._tracer.span("review") as span:
+            uid, review = self._look_at(request)
+            span.note("trimtab.resource", review.about.value)
+            span.note("trimtab.status", review.status.value)
         decided = self._timer()
         body = address_draft(review.draft, uid)
         built = self._timer()

@@ -41,11 +41,13 @@ from trimtab.cli.flags import CommonFlags, LeaderlessFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.joining import connected
 from trimtab.cli.process import GRACE, Duty
+from trimtab.cli.tracing import traced
 from trimtab.cli.usage import UsageError
 from trimtab.cli.workers import Crew
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.ports import Tracer
 from trimtab.core.horizontal import HpaConflict
 
 _COMMON: Final = LeaderlessFlags()
@@ -57,6 +59,8 @@ _LOOK_AGAIN: Final = timedelta(minutes=1)
 _REPORT_INTERVAL: Final = timedelta(seconds=1)
 
 _Order: TypeAlias = component.Order[AdmissionFlags, AdmissionSettings]
+
+_NAME: Final = "admission-controller"
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -118,7 +122,7 @@ def opened(order: AdmissionOrder) -> Iterator[Door]:
 def make_part(order: AdmissionOrder, door: Door, crew: Crew) -> component.Part:
     """The admission controller that is asked for, before there is a cluster."""
     build = partial(_build, order, door, crew)
-    return component.Part("admission-controller", _scope(order.order.settings), build)
+    return component.Part(_NAME, _scope(order.order.settings), build)
 
 
 def _count_workers(asked: int) -> int:
@@ -146,6 +150,7 @@ class _Process:
         cluster: LiveCluster,
         clock: RealClock,
         around: Surroundings,
+        tracer: Tracer,
     ) -> None:
         settings = order.settings
         self.cluster = cluster
@@ -161,6 +166,7 @@ class _Process:
             self.tally,
             time.perf_counter,
             teller,
+            tracer,
         )
         self.server = WebhookServer(self.answering, time.perf_counter)
 
@@ -239,7 +245,7 @@ def _make_process(
         client=client,
         clock=clock,
     )
-    return _Process(asked, cluster, clock, around)
+    return _Process(asked, cluster, clock, around, client.tracer)
 
 
 def _build(
@@ -278,7 +284,10 @@ async def _work(order: AdmissionOrder, door: Door, link: workers.Link, stop: asy
         await link.report(tally, _REPORT_INTERVAL)
         stop.set()
 
-    async with connected(order.order.common.cluster, clock, os.environ) as client:
+    async with (
+        traced(_NAME, os.environ) as tracer,
+        connected(order.order.common.cluster, clock, os.environ, tracer=tracer) as client,
+    ):
         scope = _scope(order.order.settings)
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         running = _make_process(order, cluster, client, clock)

@@ -29,6 +29,7 @@ from trimtab.cli.health import (
 )
 from trimtab.cli.http_server import Page, Probes, parse_address, serving
 from trimtab.cli.joining import connected, election_settings
+from trimtab.cli.tracing import traced
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
@@ -142,7 +143,11 @@ async def serve(
 ) -> None:
     """Build the components on the cluster, and let them do their duty until told to end."""
     clock = RealClock()
-    async with connected(flags, clock, os.environ, context) as client:
+    name = parts[0].name if len(parts) == 1 else "run"
+    async with (
+        traced(name, os.environ) as tracer,
+        connected(flags, clock, os.environ, context, tracer) as client,
+    ):
         scope = merge_scopes([part.scope for part in parts])
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         for part in parts:

@@ -19,6 +19,7 @@ from trimtab.cluster.connecting import find_connection
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.election import ElectionSettings
 from trimtab.cluster.errors import ClusterError, ForbiddenError
+from trimtab.cluster.ports import NO_TRACES, Tracer
 
 _LEASES: Final = "leases"
 
@@ -27,12 +28,18 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 @asynccontextmanager
 async def connected(
-    flags: ClusterFlags, clock: RealClock, environment: Mapping[str, str], context: str = ""
+    flags: ClusterFlags,
+    clock: RealClock,
+    environment: Mapping[str, str],
+    context: str = "",
+    tracer: Tracer = NO_TRACES,
 ) -> AsyncIterator[Client]:
     """A client of the cluster, which has answered it; a NoClusterError if there is none."""
     budget = RequestBudget(clock, rate=flags.kube_api_qps, burst=int(flags.kube_api_burst))
     connection = find_way(flags.kubeconfig, clock, environment, context)
-    async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
+    async with Client(
+        connection, clock=clock, random=SystemRandom(), budget=budget, tracer=tracer
+    ) as client:
         await _knock(client, connection)
         yield client
 

@@ -119,6 +119,7 @@ class _Process:
             clock=clock,
             history=self._history,
             tell=self._tell,
+            tracer=client.tracer,
         )
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
         self.heartbeat = Heartbeat(clock.elapsed, silence)

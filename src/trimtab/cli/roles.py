@@ -14,6 +14,7 @@ from trimtab.cli.roles_flags import RolesFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.ports import Tracer
 from trimtab.core.gates import FeatureGates
 from trimtab.roles import metrics
 from trimtab.roles.loop import RoleKeeper
@@ -67,7 +68,9 @@ def make_part(order: RolesOrder) -> component.Part:
 class _Process:
     """The role keeper and what it needs around it."""
 
-    def __init__(self, order: RolesOrder, cluster: LiveCluster, clock: RealClock) -> None:
+    def __init__(
+        self, order: RolesOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
+    ) -> None:
         self._settings = settings = order.settings
         self.cluster = cluster
         self.elector = elector = order.elector(self.cluster, clock)
@@ -78,6 +81,7 @@ class _Process:
             elapsed=clock.elapsed,
             may_act=lambda: elector is None or elector.leads(),
             tell=self._tell,
+            tracer=tracer,
         )
         self.heartbeat = Heartbeat(clock.elapsed, _LONGEST_SILENCE * settings.interval)
         self._narrator = Narrator()
@@ -100,9 +104,9 @@ class _Process:
 
 
 def _build(
-    order: RolesOrder, cluster: LiveCluster, _: Client, clock: RealClock
+    order: RolesOrder, cluster: LiveCluster, client: Client, clock: RealClock
 ) -> component.Component:
-    running = _Process(order, cluster, clock)
+    running = _Process(order, cluster, clock, client.tracer)
     return component.Component(
         running.cluster,
         Duty(running.act, running.finish),

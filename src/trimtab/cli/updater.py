@@ -15,6 +15,7 @@ from trimtab.cli.updater_flags import UpdaterFlags, to_settings
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.ports import Tracer
 from trimtab.core.horizontal import HpaConflict
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.explaining import show_page
@@ -63,12 +64,19 @@ def make_part(order: UpdaterOrder) -> component.Part:
 class _Process:
     """The updater and what it needs around it."""
 
-    def __init__(self, order: UpdaterOrder, cluster: LiveCluster, clock: RealClock) -> None:
+    def __init__(
+        self, order: UpdaterOrder, cluster: LiveCluster, clock: RealClock, tracer: Tracer
+    ) -> None:
         settings = self._settings = order.settings
         self.cluster = cluster
         self.elector = order.elector(self.cluster, clock)
         self.updater = Updater(
-            self.cluster, settings=settings, clock=clock, may_act=self._may_act, tell=self._tell
+            self.cluster,
+            settings=settings,
+            clock=clock,
+            may_act=self._may_act,
+            tell=self._tell,
+            tracer=tracer,
         )
         silence = component.INTERVALS_UNTIL_DEAD * settings.interval
         self.heartbeat = Heartbeat(clock.elapsed, silence)
@@ -107,9 +115,9 @@ class _Process:
 
 
 def _build(
-    order: UpdaterOrder, cluster: LiveCluster, _: Client, clock: RealClock
+    order: UpdaterOrder, cluster: LiveCluster, client: Client, clock: RealClock
 ) -> component.Component:
-    running = _Process(order, cluster, clock)
+    running = _Process(order, cluster, clock, client.tracer)
     return component.Component(
         running.cluster,
         Duty(running.act, running.finish, running.updater.drain),

@@ -6,7 +6,7 @@ where they are safe. What the bytes mean is for `api/` to say.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from trimtab.cluster.errors import ApiError, UnauthorizedError, UnreachableError
 from trimtab.cluster.http_connections import ConnectionPool, HttpConnection
 from trimtab.cluster.http_responses import Head
 from trimtab.cluster.lines import LineError, split_lines
-from trimtab.cluster.ports import Clock
+from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
 from trimtab.cluster.retries import RetrySettings
 
 JSON: Final = "application/json"
@@ -93,7 +93,10 @@ class Client:
         random: Random,
         budget: RequestBudget,
         settings: ClientSettings | None = None,
+        tracer: Tracer = NO_TRACES,
     ) -> None:
+        self.tracer = tracer
+        """Who watches our requests, and what they are made for."""
         self._connection = connection
         self._clock = clock
         self._random = random
@@ -207,9 +210,9 @@ class Client:
         """The body of an answer that is no refusal."""
         if not request.is_exempt:
             await self._budget.spend(is_urgent=request.is_urgent)
-        with _own_errors(request):
+        with self._watched(request) as span, _own_errors(request):
             async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
-                connection = await self._send(request, identity)
+                connection = await self._send(request, identity, span)
                 try:
                     return await connection.read_all()
                 finally:
@@ -228,13 +231,18 @@ class Client:
     async def _open(self, request: _Request, identity: Identity) -> HttpConnection:
         """A connection on which the body of an answer is still to come, as long as it may take."""
         await self._budget.spend()
-        with _own_errors(request):
+        with self._watched(request) as span, _own_errors(request):
             async with asyncio.timeout(self._settings.idle_timeout.total_seconds()):
-                return await self._send(request, identity)
+                return await self._send(request, identity, span)
 
-    async def _send(self, request: _Request, identity: Identity) -> HttpConnection:
+    def _watched(self, request: _Request) -> AbstractContextManager[Span]:
+        about = {"http.request.method": request.method, "url.path": request.path}
+        return self.tracer.span(request.method, about)
+
+    async def _send(self, request: _Request, identity: Identity, span: Span) -> HttpConnection:
         """The connection on which an answer has begun that is no refusal; to be given back."""
         connection, head = await self._exchange(request, identity)
+        span.note("http.response.status_code", head.status)
         if head.status < HTTPStatus.MULTIPLE_CHOICES:
             return connection
         try:

@@ -6,7 +6,8 @@ Kubernetes API server, and a simulated cluster in virtual time. Acts raise error
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     # Only types stand here, and some of them would bring numpy to who does not need it.
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from contextlib import AbstractContextManager
     from datetime import datetime, timedelta
 
     from trimtab.api.checkpoints import Checkpoint
@@ -54,6 +56,44 @@ class Clock(Protocol):
 
     async def sleep(self, span: timedelta) -> None:
         """Return when the span has passed."""
+
+
+class Span(Protocol):
+    """Something that takes a while, as others will see it."""
+
+    def note(self, name: str, value: str | int) -> None:
+        """Tell what has come to light about it."""
+
+
+class Tracer(Protocol):
+    """Who watches how long things take, and which are part of which."""
+
+    def span(
+        self, name: str, about: Mapping[str, str | int] | None = None, /
+    ) -> AbstractContextManager[Span]:
+        """A span that lasts as long as the block; those that begin within are parts of it."""
+
+
+class _Unseen:
+    """A span that nobody looks at."""
+
+    def note(self, name: str, value: str | int) -> None:
+        """Nobody wants to know."""
+
+
+class _NoTracer:
+    """Nobody watches."""
+
+    _unseen: Final = nullcontext(_Unseen())
+
+    def span(
+        self, _name: str, _about: Mapping[str, str | int] | None = None, /
+    ) -> AbstractContextManager[Span]:
+        """The same for everything: it costs nothing."""
+        return self._unseen
+
+
+NO_TRACES: Final[Tracer] = _NoTracer()
 
 
 class Store(Protocol[RecordT_co]):

@@ -12,7 +12,14 @@ from typing import Final, TypeVar
 
 from trimtab.api.evictions import MemoryEviction
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import Clock, Cluster, HistorySource, UsageSource
+from trimtab.cluster.ports import (
+    NO_TRACES,
+    Clock,
+    Cluster,
+    HistorySource,
+    Tracer,
+    UsageSource,
+)
 from trimtab.core.containers import PodName
 from trimtab.core.folding import fold_idle
 from trimtab.core.garbage import collect_garbage
@@ -61,6 +68,7 @@ class Recommender:
         clock: Clock,
         history: HistorySource | None = None,
         tell: Callable[[Turnout], None] | None = None,
+        tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._source = usage
@@ -77,6 +85,7 @@ class Recommender:
         self._garbage_collected_at: datetime | None = None
         self.last_turnout: Turnout | None = None
         """How the last tick of `run` went."""
+        self._tracer = tracer
         self._tell = tell
         """Who is told of each tick of `run`."""
 
@@ -159,7 +168,8 @@ class Recommender:
 
     async def _try_tick(self, begin: datetime) -> Turnout:
         try:
-            return Turnout(begin, await self.tick())
+            with self._tracer.span("tick"):
+                return Turnout(begin, await self.tick())
         except Exception as error:
             # Whatever it is, the next tick may do better.
             _logger.exception("tick failed")
@@ -168,7 +178,8 @@ class Recommender:
     async def _timed(self, step: Step, act: Callable[[], Awaitable[TickReport]]) -> TickReport:
         begin = self._clock.now()
         try:
-            report = await act()
+            with self._tracer.span(step):
+                report = await act()
         except ClusterError as error:
             report = TickReport(problems=(Problem(step, step, error),))
         return report + TickReport(spans=((step, self._clock.now() - begin),))

@@ -15,7 +15,7 @@ from typing import Final
 from trimtab.api.decoding import DecodeError
 from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError
-from trimtab.cluster.ports import Clock, RoleCluster
+from trimtab.cluster.ports import NO_TRACES, Clock, RoleCluster, Tracer
 from trimtab.core import roles
 from trimtab.core.pods import Pod
 from trimtab.core.roles import Post, RolePlan, Tenure
@@ -52,6 +52,7 @@ class RoleKeeper:
         elapsed: Callable[[], timedelta],
         may_act: Callable[[], bool] = _always,
         tell: Tell = tell_nobody,
+        tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -59,6 +60,7 @@ class RoleKeeper:
         self._elapsed = elapsed
         self._may_act = may_act
         self._tell = tell
+        self._tracer = tracer
         self._memory = Memory(settings.role, settings.pace)
         self._pods = cluster.pods.index(_owner_uid)
         self.plans: Sequence[RolePlan] = ()
@@ -84,7 +86,8 @@ class RoleKeeper:
 
     async def _guard(self) -> None:
         try:
-            await self.tick()
+            with self._tracer.span("tick"):
+                await self.tick()
         except Exception as error:
             # One odd object must not stop all the others for ever.
             _logger.exception("tick failed")

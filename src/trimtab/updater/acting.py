@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError
-from trimtab.cluster.ports import Clock, Cluster
+from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core import convergence, remembering
 from trimtab.core.autoscalers import is_paused
 from trimtab.core.disruption import owner_of
@@ -47,6 +47,7 @@ class Superior:
     look_again: Callable[[Pod], None]
     """The pod is not what the plan was made for."""
     tell: Tell = tell_nobody
+    tracer: Tracer = NO_TRACES
 
 
 class Actor:
@@ -148,7 +149,7 @@ class Actor:
 
     async def _carry_out(self, lane: Lane, task: Task) -> None:
         try:
-            result, error = await carry_out(self._cluster, task.act)
+            result, error = await self._send(task.act)
             now = self._clock.now()
             self._count(task, result, error)
             remember(self._memory, task, result, now)
@@ -161,6 +162,17 @@ class Actor:
         finally:
             self._under_way.discard(task.act.pod.uid)
             self._slots.release()
+
+    async def _send(self, act: Act) -> tuple[ActResult, ClusterError | None]:
+        about = {
+            "trimtab.act": type(act).__name__,
+            "k8s.namespace.name": act.pod.namespace,
+            "k8s.pod.name": act.pod.name,
+        }
+        with self._superior.tracer.span("act", about) as span:
+            result, error = await carry_out(self._cluster, act)
+            span.note("trimtab.result", result.value)
+            return result, error
 
     def _react(self, lane: Lane, task: Task, result: ActResult, error: ClusterError | None) -> None:
         now = self._clock.now()

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.cluster.ports import Clock, Cluster
+from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core import plan as planning
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome
@@ -52,6 +52,7 @@ class Updater:
         clock: Clock,
         may_act: Callable[[], bool] = _always,
         tell: Tell = tell_nobody,
+        tracer: Tracer = NO_TRACES,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -63,13 +64,14 @@ class Updater:
         self._agenda = Agenda(settings.pace, clock.now())
         self._may_act = may_act
         self._tell_news = tell
+        self._tracer = tracer
         self._actor = Actor(
             cluster,
             self._agenda,
             self._memory,
             settings=settings,
             clock=clock,
-            superior=Superior(may_act, self._watch.mark, tell),
+            superior=Superior(may_act, self._watch.mark, tell, tracer),
         )
         self._alarms = Alarms(clock, self._watch.mark)
         self._planner = planning.Planner(settings.plan)
@@ -134,12 +136,12 @@ class Updater:
         while True:
             due = self._clock.now() + interval
             was_blind = self._is_blind()
-            await self._guard(self._plan_all)
+            await self._guard("tick", self._plan_all)
             if was_blind:
                 await self._wait_for_sight(due)
                 continue
             await self._wait_to_tell(due)
-            await self._guard(self._tell)
+            await self._guard("tell", self._tell)
             await self._clock.sleep(max(due - self._clock.now(), timedelta()))
 
     async def _wait_for_sight(self, due: datetime) -> None:
@@ -164,7 +166,7 @@ class Updater:
         while True:
             await self._watch.changed()
             await self._clock.sleep(self._settings.gathering)
-            await self._guard(self._plan_part)
+            await self._guard("turn", self._plan_part)
 
     async def _plan_all(self) -> None:
         async with self._turn:
@@ -210,6 +212,10 @@ class Updater:
             self._tell_news(Planned(now, outcomes, seen.autoscalers, is_all=False))
 
     def _plan(self, seen: Observation, now: datetime) -> list[Outcome]:
+        with self._tracer.span("plan", {"trimtab.pods": len(seen.snapshot.pods)}):
+            return self._plan_with_memory(seen, now)
+
+    def _plan_with_memory(self, seen: Observation, now: datetime) -> list[Outcome]:
         outcomes = self._planner.plan(seen.snapshot, now)
         if self._memory.recall(((each.pod, each.autoscaler) for each in outcomes), now):
             # Only the plan tells who governs whom, and a new governor must not shrink a pod yet.
@@ -236,9 +242,10 @@ class Updater:
             is_surging=surging,
         )
 
-    async def _guard(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def _guard(self, name: str, work: Callable[[], Coroutine[None, None, None]]) -> None:
         try:
-            await work()
+            with self._tracer.span(name):
+                await work()
         except Exception as error:
             # One odd object must not stop all the others for ever.
             _logger.exception("turn failed")

@@ -1,10 +1,15 @@
 """The Containerfile keeps its rules; building it needs a registry, reading it does not."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+
+import trimtab
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")
@@ -20,6 +25,25 @@ def copied() -> set[str]:
     """What is copied out of this folder."""
     own = [each for each in steps("COPY") if "--from=" not in each]
     return {source for each in own for source in each.split()[:-1]}
+
+
+def build(folder: Path) -> Path:
+    """What the first stage makes, done step by step in a folder instead of a container."""
+    made, context = folder / "made", folder / "build"
+    context.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    path = os.pathsep.join([str(folder / "venv/bin"), os.environ["PATH"]])
+    for line in LINES[: LINES.index("FROM ${BASE}")]:
+        word, _, rest = line.partition(" ")
+        if word == "COPY":
+            *sources, _ = rest.split()
+            for source in sources:
+                (context / source).parent.mkdir(parents=True, exist_ok=True)
+                subprocess.run(["cp", "-r", ROOT / source, context / source], check=True)
+        if word == "RUN":
+            command = ["bash", "-euo", "pipefail", "-c", rest.replace("/made", str(made))]
+            subprocess.run(command, cwd=context, env={**os.environ, "PATH": path}, check=True)
+    return made
 
 
 def read_pins(name: str) -> dict[str, frozenset[str]]:
@@ -76,6 +100,7 @@ def test_nothing_secret_is_asked_for_or_copied() -> None:
     assert copied() == {
         "LICENSE",
         "README.md",
+        "charts/trimtab/files/rbac",
         "pyproject.toml",
         "requirements-build.txt",
         "requirements.txt",
@@ -108,3 +133,20 @@ def test_the_lock_of_the_image_covers_every_dependency_of_the_project() -> None:
     assert wanted <= pins
     assert set(project["build-system"]["requires"]) <= built
     assert not pins & {"pytest", "mypy", "ruff", "hatchling"}
+
+
+@pytest.mark.e2e
+def test_the_steps_of_the_build_make_a_program_that_runs(tmp_path: Path) -> None:
+    made = build(tmp_path)
+    done = subprocess.run(
+        [tmp_path / "venv/bin/python", made / "trimtab", "version"],
+        env={"PYTHONPATH": str(made / "packages")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.stdout, done.stderr) == (f"{trimtab.__version__}\n", "")
+    assert list((made / "packages/trimtab").glob("rbac/*.yaml"))
+    assert list((made / "packages/trimtab").glob("__pycache__/*.pyc"))
+    assert (made / "trimtab").stat().st_mode & 0o777 == 0o755

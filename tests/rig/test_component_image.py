@@ -20,6 +20,7 @@ NEEDED = {
     "usr/lib/python3/dist-packages/numpy/__init__.py",
     "usr/lib/python3/dist-packages/trimtab/cli/main.py",
     "usr/lib/python3/dist-packages/trimtab/py.typed",
+    "usr/lib/python3/dist-packages/trimtab/rbac/recommender.yaml",
 }
 
 

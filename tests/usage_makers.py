@@ -145,3 +145,13 @@ class World:
         for (name, container_name), checkpoint in saved.items():
             world.usage.restore(name, container_name, checkpoint)
         return world
+
+
+def a_day_of_usage(**fields: object) -> World:
+    """A day of 100 millicores and 100 MB, a sample a minute."""
+    world = World(**fields)  # type: ignore[arg-type]
+    world.pod()
+    minutes = range(DAY + 1)
+    world.cpu([100.0] * len(minutes), minutes)
+    world.memory([100e6] * len(minutes), minutes)
+    return world

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler
-from usage_makers import DAY, World
+from usage_makers import DAY, World, a_day_of_usage
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.encoding import encode
@@ -30,15 +30,6 @@ def page(world: World) -> NumbersPage:
     return show_numbers(world.autoscaler, workings, settings, ORIGIN)
 
 
-def a_world(**fields: object) -> World:
-    world = World(**fields)  # type: ignore[arg-type]
-    world.pod()
-    minutes = range(DAY + 1)
-    world.cpu([100.0] * len(minutes), minutes)
-    world.memory([100e6] * len(minutes), minutes)
-    return world
-
-
 def cpu_of(shown: NumbersPage) -> ShownResource:
     return shown.containers[0].resources[0]
 
@@ -49,7 +40,7 @@ def rules(resource: ShownResource) -> dict[str, str]:
 
 def test_numbers_are_told_exactly_with_what_they_are_made_from() -> None:
     said = a_recommendation(target=amounts(126), lower=amounts(100))
-    shown = page(a_world(autoscaler=an_autoscaler(said)))
+    shown = page(a_day_of_usage(autoscaler=an_autoscaler(said)))
     container, cpu = shown.containers[0], cpu_of(shown)
 
     assert (container.samples, container.span) == (DAY + 1, "24h0m0s")
@@ -69,7 +60,7 @@ def test_rules_are_told_with_their_figures() -> None:
     settings = RecommendationSettings(
         cpu=ResourceSettings(pod_floor=25, rounding=50), max_allowed=amounts(memory=MIB)
     )
-    shown = page(a_world(autoscaler=an_autoscaler(policies=policies), settings=settings))
+    shown = page(a_day_of_usage(autoscaler=an_autoscaler(policies=policies), settings=settings))
     cpu, memory = (rules(each) for each in shown.containers[0].resources)
 
     assert cpu["margin"] == "15 % more, to be safe"
@@ -85,7 +76,7 @@ def test_rules_are_told_with_their_figures() -> None:
 
 def test_a_policy_may_allow_less_than_the_minimum_of_a_pod() -> None:
     policies = (ContainerPolicy("app", min_allowed=amounts(10)),)
-    shown = page(a_world(autoscaler=an_autoscaler(policies=policies)))
+    shown = page(a_day_of_usage(autoscaler=an_autoscaler(policies=policies)))
 
     assert rules(cpu_of(shown))["podMinimum"] == "at least 10m: minAllowed allows so little"
 
@@ -93,7 +84,7 @@ def test_a_policy_may_allow_less_than_the_minimum_of_a_pod() -> None:
 def test_whole_cores_kills_and_units_are_told_where_they_count() -> None:
     annotations = {"vpa-post-processor.kubernetes.io/app_integerCPU": "true"}
     settings = RecommendationSettings(integer_cpu=True, humanize_memory=True)
-    world = a_world(autoscaler=an_autoscaler(annotations=annotations), settings=settings)
+    world = a_day_of_usage(autoscaler=an_autoscaler(annotations=annotations), settings=settings)
     world.oom([500e6], [DAY])
     cpu, memory = (rules(each) for each in page(world).containers[0].resources)
 
@@ -125,7 +116,7 @@ def test_an_upper_bound_without_confidence_has_no_factor() -> None:
 
 
 def test_who_asks_reads_what_was_written() -> None:
-    shown = page(a_world())
+    shown = page(a_day_of_usage())
     written = json.loads(encode(shown))
 
     assert encode(decode_numbers(encode(shown))) == encode(shown)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, amounts, an_autoscaler
-from usage_makers import DAY, World
+from usage_makers import DAY, World, a_day_of_usage
 
 from trimtab.core.autoscalers import ContainerMode, ContainerPolicy, ContainerRecommendation
 from trimtab.core.explanation import (
@@ -63,16 +63,6 @@ def told(working: NumberWorking) -> dict[StepKind, tuple[int | None, int]]:
     return {step.kind: (step.before, step.after) for step in working.steps}
 
 
-def a_day(**fields: object) -> World:
-    """A day of 100 millicores and 100 MB, a sample a minute."""
-    world = World(**fields)  # type: ignore[arg-type]
-    world.pod()
-    minutes = range(DAY + 1)
-    world.cpu([100.0] * len(minutes), minutes)
-    world.memory([100e6] * len(minutes), minutes)
-    return world
-
-
 def a_drawn_world(dice: Random) -> World:
     annotations = {"vpa-post-processor.kubernetes.io/app_integerCPU": "true"}
     autoscaler = an_autoscaler(
@@ -93,7 +83,7 @@ def a_drawn_world(dice: Random) -> World:
 
 def test_each_step_of_a_target_is_told_with_what_it_began_from() -> None:
     policies = (ContainerPolicy("app", min_allowed=amounts(110), max_allowed=amounts(120)),)
-    world = a_day(autoscaler=an_autoscaler(policies=policies))
+    world = a_day_of_usage(autoscaler=an_autoscaler(policies=policies))
     target = number(of(explained(world)["app"], Resource.CPU), Number.TARGET)
 
     assert target.percentile == 0.9
@@ -113,7 +103,7 @@ def test_each_step_of_a_target_is_told_with_what_it_began_from() -> None:
 
 
 def test_a_history_is_told_by_its_samples_and_their_time() -> None:
-    working = explained(a_day())["app"]
+    working = explained(a_day_of_usage())["app"]
 
     assert working.sample_count == DAY + 1
     assert working.first_sample is not None
@@ -140,7 +130,9 @@ def test_what_an_oom_kill_needs_is_a_step_of_its_own() -> None:
     ("policies", "make", "absences"),
     [
         pytest.param((), World, ["NoSamples"] * 2, id="nothing is said of what is not known"),
-        pytest.param(POLICIES[4], a_day, ["NotControlled", None], id="memory alone is controlled"),
+        pytest.param(
+            POLICIES[4], a_day_of_usage, ["NotControlled", None], id="memory alone is controlled"
+        ),
         pytest.param(
             POLICIES[4], World, ["NoSamples"] * 2, id="nothing is known of what is controlled"
         ),
@@ -160,7 +152,7 @@ def test_it_is_told_why_there_is_no_number(
 
 
 def test_what_is_kept_while_a_history_is_relearned_is_the_last_step() -> None:
-    world = a_day()
+    world = a_day_of_usage()
     said = ContainerRecommendation("app", amounts(900), amounts(50), amounts(5000))
     (working,) = with_kept(tuple(explained(world).values()), [said], {"app"})
     cpu, memory = working.resources

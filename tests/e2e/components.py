@@ -31,6 +31,25 @@ SLOW_SECONDS = 90
 RULES = ROOT / "charts/trimtab/files/rbac"
 PLACES = ("cluster", "namespace", "own", "keys", "registration")
 """What the names of the lists of a component end with, beside the one that is only its name."""
+READING = [
+    {
+        "apiGroups": ["", "apps", "batch", "autoscaling.k8s.io"],
+        "resources": [
+            "pods",
+            "limitranges",
+            "replicationcontrollers",
+            "deployments",
+            "replicasets",
+            "statefulsets",
+            "daemonsets",
+            "jobs",
+            "cronjobs",
+            "verticalpodautoscalers",
+        ],
+        "verbs": ["list", "watch"],
+    }
+]
+"""The least that somebody needs who looks at autoscalers and their pods."""
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
 

@@ -9,31 +9,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from e2e.components import an_account
+from e2e.components import READING, an_account
 from e2e.worlds import World, a_small_world
 
 from rig.controlplane import ControlPlane
 
 pytestmark = pytest.mark.e2e
 
-_RIGHTS = [
-    {
-        "apiGroups": ["", "apps", "batch", "autoscaling.k8s.io"],
-        "resources": [
-            "pods",
-            "limitranges",
-            "replicationcontrollers",
-            "deployments",
-            "replicasets",
-            "statefulsets",
-            "daemonsets",
-            "jobs",
-            "cronjobs",
-            "verticalpodautoscalers",
-        ],
-        "verbs": ["list", "watch"],
-    }
-]
 _STATUS = {
     "recommendation": {
         "containerRecommendations": [
@@ -65,7 +47,7 @@ def world(cluster: ControlPlane, namespace: str) -> World:
 
 
 def test_a_reader_sees_requests_beside_what_is_recommended(world: World, tmp_path: Path) -> None:
-    reader = an_account(world.plane, world.namespace, _RIGHTS, tmp_path)
+    reader = an_account(world.plane, world.namespace, READING, tmp_path)
     shown = _get(reader, "-n", world.namespace)
     records = json.loads(_get(reader, "-n", world.namespace, "-o", "json").stdout)
     rows = list(csv.DictReader(io.StringIO(_get(world.plane.kubeconfig, "-A", "-o", "csv").stdout)))

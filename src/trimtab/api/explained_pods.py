@@ -25,6 +25,7 @@ from trimtab.core.notes import Note, format_note
 from trimtab.core.outcomes import Hold, Outcome, Unboost
 from trimtab.core.pods import Allocation, Container
 from trimtab.core.resources import Resources
+from trimtab.core.urgency import Change
 
 
 class PlansFrom(StrEnum):
@@ -148,9 +149,25 @@ def show_pods(explained: Iterable[tuple[PodExplanation, Newcomer]], origin: Plan
     )
 
 
+def show_change(change: Change) -> ShownChange:
+    """How much a pod is off, as it is told."""
+    return ShownChange(
+        scale_up=change.scale_up,
+        outside_bounds=change.outside_bounds,
+        relative_difference=round(change.relative_difference, 4),
+    )
+
+
+def show_allocation(allocation: Allocation) -> ShownAllocation:
+    """Requests and limits, as they are told."""
+    return ShownAllocation(
+        requests=_amounts(allocation.requests), limits=_amounts(allocation.limits)
+    )
+
+
 def _pod(explanation: PodExplanation, newcomer: Newcomer, origin: PlanOrigin) -> ShownPod:
     pod, workload, autoscaler = explanation.pod, explanation.workload, explanation.autoscaler
-    change, age = explanation.change, explanation.age
+    age = explanation.age
     sized_by = newcomer.autoscaler
     return ShownPod(
         namespace=pod.namespace,
@@ -162,11 +179,7 @@ def _pod(explanation: PodExplanation, newcomer: Newcomer, origin: PlanOrigin) ->
         way=None if explanation.way is None else explanation.way.value,
         quick_oom=explanation.quick_oom,
         age=None if age is None else format_duration(age),
-        change=ShownChange(
-            scale_up=change.scale_up,
-            outside_bounds=change.outside_bounds,
-            relative_difference=round(change.relative_difference, 4),
-        ),
+        change=show_change(explanation.change),
         checks=[_check(each, explanation, origin.settings) for each in explanation.checks],
         containers=_containers(explanation, newcomer),
         next_sized_by=None if sized_by is None else sized_by.name,
@@ -217,12 +230,12 @@ def _container(
     given = newcomer.containers.get(name)
     return ShownPodContainer(
         name=name,
-        current=_allocation(container.current),
+        current=show_allocation(container.current),
         target=_amounts(wanted.target),
         lower_bound=_amounts(wanted.lower_bound),
         upper_bound=_amounts(wanted.upper_bound),
         notes=[format_note(note) for note in notes],
-        next=None if given is None else _allocation(given),
+        next=None if given is None else show_allocation(given),
         next_notes=list(_next_notes(name, newcomer)),
     )
 
@@ -233,12 +246,6 @@ def _next_notes(name: str, newcomer: Newcomer) -> Iterator[str]:
         yield "unchanged, since the resources of the pod itself leave no room"
     if newcomer.is_boost_invalid:
         yield "unchanged, since nobody says by how much it is to be boosted"
-
-
-def _allocation(allocation: Allocation) -> ShownAllocation:
-    return ShownAllocation(
-        requests=_amounts(allocation.requests), limits=_amounts(allocation.limits)
-    )
 
 
 def _amounts(amounts: Resources | None) -> Mapping[str, str] | None:

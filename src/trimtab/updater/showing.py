@@ -4,26 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from trimtab.api.amounts import encode_amounts
 from trimtab.api.encoding import Written, encode
+from trimtab.api.explained_pods import (
+    ShownAllocation,
+    ShownChange,
+    show_allocation,
+    show_change,
+)
 from trimtab.api.times import format_time
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
-from trimtab.core.pods import Allocation
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
 
 NameT = TypeVar("NameT", bound=str)
-
-
-class _Allocation(Written, frozen=True, kw_only=True):
-    requests: Mapping[str, str] | None = None
-    limits: Mapping[str, str] | None = None
-
-
-class _Change(Written, frozen=True, kw_only=True):
-    scale_up: bool
-    outside_bounds: bool
-    relative_difference: float
 
 
 class _Entry(Written, frozen=True, kw_only=True):
@@ -40,9 +33,9 @@ class _Entry(Written, frozen=True, kw_only=True):
     until: str | None = None
     """When another look is worth it although nothing happens."""
     quick_oom: bool = False
-    change: _Change | None = None
-    current: Mapping[str, _Allocation] | None = None
-    wanted: Mapping[str, _Allocation] | None = None
+    change: ShownChange | None = None
+    current: Mapping[str, ShownAllocation] | None = None
+    wanted: Mapping[str, ShownAllocation] | None = None
 
 
 class _Page(Written, frozen=True, kw_only=True):
@@ -89,7 +82,7 @@ def show_plan(
 
 def encode_wanted(wanted: Wanted | None) -> dict[str, dict[str, Mapping[str, str]]]:
     """What containers shall have, as people write it."""
-    shown = {name: _show(each) for name, each in (wanted or {}).items()}
+    shown = {name: show_allocation(each) for name, each in (wanted or {}).items()}
     return {
         name: {
             kind: amounts
@@ -123,7 +116,7 @@ def _entry(outcome: Outcome, since: datetime | None) -> _Entry:
         until=_until(outcome),
         quick_oom=isinstance(outcome, Evict | Resize) and outcome.quick_oom,
         change=_show_change(outcome),
-        current={each.name: _show(each.current) for each in pod.containers},
+        current={each.name: show_allocation(each.current) for each in pod.containers},
         wanted=_show_wanted(outcome),
     )
 
@@ -149,29 +142,17 @@ def _withheld(outcome: Outcome) -> str | None:
     return type(outcome.withheld).__name__
 
 
-def _show_change(outcome: Outcome) -> _Change | None:
+def _show_change(outcome: Outcome) -> ShownChange | None:
     change = None if isinstance(outcome, Unboost) else outcome.change
-    if change is None:
-        return None
-    return _Change(
-        scale_up=change.scale_up,
-        outside_bounds=change.outside_bounds,
-        relative_difference=round(change.relative_difference, 4),
-    )
+    return None if change is None else show_change(change)
 
 
-def _show_wanted(outcome: Outcome) -> Mapping[str, _Allocation] | None:
+def _show_wanted(outcome: Outcome) -> Mapping[str, ShownAllocation] | None:
     wanted = outcome.wanted
     if wanted is None and isinstance(outcome, Hold) and outcome.withheld is not None:
         wanted = outcome.withheld.wanted
-    return None if wanted is None else {name: _show(each) for name, each in wanted.items()}
-
-
-def _show(allocation: Allocation) -> _Allocation:
-    requests, limits = allocation.requests, allocation.limits
-    return _Allocation(
-        requests=encode_amounts(requests) if requests else None,
-        limits=encode_amounts(limits) if limits else None,
+    return (
+        None if wanted is None else {name: show_allocation(each) for name, each in wanted.items()}
     )
 
 

@@ -114,18 +114,31 @@ class Account:
         for role in self._roles:
             self.plane.request("DELETE", f"/apis/{_RBAC}/v1/{role}")
 
+    def become(self, role: str, namespace: str = "") -> None:
+        """Let it have one of the cluster's own roles, in a namespace or everywhere."""
+        name = f"{self.namespace}-{self.name}-{role}"
+        if not namespace:
+            self._roles.append(f"clusterrolebindings/{name}")
+        self._give("" if namespace else "Cluster", name, namespace, ("ClusterRole", role))
+
     def _bind(self, prefix: str, name: str, namespace: str, rules: list[Json]) -> None:
         self.grants += grants(rules, namespace)
-        place = f"/apis/{_RBAC}/v1" + (f"/namespaces/{namespace}" if namespace else "")
-        metadata = {"name": name}
-        role = {"apiVersion": f"{_RBAC}/v1", "kind": f"{prefix}Role", "metadata": metadata}
-        self.plane.create(f"{place}/{prefix.lower()}roles", {**role, "rules": rules})
+        role = {"apiVersion": f"{_RBAC}/v1", "kind": f"{prefix}Role", "metadata": {"name": name}}
+        path = f"{_place(namespace)}/{prefix.lower()}roles"
+        self.plane.create(path, {**role, "rules": rules})
+        self._give(prefix, name, namespace, (f"{prefix}Role", name))
+
+    def _give(self, prefix: str, name: str, namespace: str, role: tuple[str, str]) -> None:
         subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
         binding = {
             "apiVersion": f"{_RBAC}/v1",
             "kind": f"{prefix}RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": _RBAC, "kind": f"{prefix}Role", "name": name},
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": _RBAC, "kind": role[0], "name": role[1]},
             "subjects": [subject],
         }
-        self.plane.create(f"{place}/{prefix.lower()}rolebindings", binding)
+        self.plane.create(f"{_place(namespace)}/{prefix.lower()}rolebindings", binding)
+
+
+def _place(namespace: str) -> str:
+    return f"/apis/{_RBAC}/v1" + (f"/namespaces/{namespace}" if namespace else "")

@@ -144,7 +144,7 @@ class SmallCluster:
 
 def _list(asked: Asked, items: Iterable[Json]) -> Response:
     parts = asked.path.split("/")
-    namespace = parts[parts.index("namespaces") + 1] if "namespaces" in parts else ""
+    namespace = parts[parts.index("namespaces") + 1] if "namespaces" in parts[:-1] else ""
     shown = [each for each in items if namespace in ("", each["metadata"].get("namespace", ""))]
     return ok({"metadata": {"resourceVersion": "7"}, "items": shown})
 

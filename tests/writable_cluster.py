@@ -20,6 +20,8 @@ class WritableCluster(SmallCluster):
     """Whether somebody may do what the spec of a review asks."""
     refuses: set[tuple[str, str]] = field(default_factory=set)
     """Methods and names of objects that fail, though trials of them do not."""
+    tried: Callable[[Json], object] = lambda _: None
+    """What is done to an object that is only tried."""
     extra: dict[str, object] = field(default_factory=dict)
     """Answers by path."""
 
@@ -39,6 +41,11 @@ class WritableCluster(SmallCluster):
 
     def _create(self, asked: Asked, resource: str) -> Response:
         made: Json = asked.json
+        if f"create {resource}" in self.forbidden:
+            message = f'cannot create resource "{resource}" in API group ""'
+            return refused(403, reason="Forbidden", message=message)
+        if asked.query:
+            self.tried(made)
         if ("POST", made["metadata"].get("name")) in self.refuses and not asked.query:
             return refused(500, message="the disk is full")
         if not asked.query:

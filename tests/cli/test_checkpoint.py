@@ -4,6 +4,7 @@ import copy
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,16 @@ async def test_what_kubectl_wrote_of_the_original_is_taken(run: Run, tmp_path: P
     assert target.stored() == [a_checkpoint()]
 
 
+async def test_checkpoints_come_through_the_standard_input_as_well(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO(json.dumps(a_checkpoint())))
+    target = a_cluster()
+    done = await run(target, "import", "-")
+
+    assert (done.code, target.stored()) == (0, [a_checkpoint()])
+
+
 async def test_who_would_undo_an_import_is_told_before(run: Run, tmp_path: Path) -> None:
     target = a_cluster(has_autoscaler=False)
     container = {"image": "registry.k8s.io/autoscaling/vpa-recommender:1.8.1"}
@@ -272,6 +283,7 @@ async def test_who_would_undo_an_import_is_told_before(run: Run, tmp_path: Path)
     ("arguments", "code", "told"),
     [
         pytest.param(["import"], 2, "import needs at least one file", id="no file"),
+        pytest.param(["import", "x", "--force"], 2, "Unknown option: --force", id="a wrong flag"),
         pytest.param(["import", "none.yaml"], 2, "cannot read none.yaml", id="a missing file"),
         pytest.param(["inspect", "-o", "csv"], 2, "csv", id="an unknown format"),
     ],

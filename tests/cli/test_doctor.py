@@ -15,11 +15,14 @@ from prometheus_server import FakePrometheus
 from prometheus_server import serving as serving_prometheus
 from small_cluster import Beside, Done, served
 from terminal import in_terminal
+from tls_makers import an_authority
 from writable_cluster import WritableCluster
 
 from trimtab.api import crds
+from trimtab.api.registrations import encode_registration
 from trimtab.cli.main import main
 from trimtab.core.diagnosis_checks import CHECKS
+from trimtab.core.registration import RegistrationSettings, ServiceAddress, plan_registration
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 DEFINITIONS = "customresourcedefinitions"
@@ -270,6 +273,56 @@ async def test_what_is_broken_is_found_with_its_remedy(
     assert (found["severity"], done.code) == (severity, 3 if severity == "problem" else 0)
     assert text in f"{first['subject']}: {first['text']}"
     assert first["remedy"] or severity in ("note", "unknown")
+
+
+def register(cluster: WritableCluster) -> None:
+    """A webhook behind a Service with one copy."""
+    settings = RegistrationSettings(ServiceAddress("kube-system", "vpa-webhook"))
+    made = encode_registration(plan_registration(None, settings, an_authority().certificate))
+    cluster.add_object(MUTATORS, json.loads(made))
+    endpoints = [{"addresses": ["10.0.0.1"], "conditions": {"ready": True}}]
+    cluster.add_object(
+        "endpointslices",
+        {"metadata": {"name": "x", "namespace": "kube-system"}, "endpoints": endpoints},
+    )
+
+
+def answer_trial(pod: Any) -> None:
+    word = pod["metadata"]["labels"]["trimtab.dev/self-test"]
+    pod["metadata"]["annotations"] = {"trimtab.dev/self-tested": word}
+
+
+async def test_a_webhook_is_judged_by_a_pod_that_is_never_made(
+    run: Run, cluster: WritableCluster
+) -> None:
+    register(cluster)
+    pods = len(cluster.objects["pods"])
+    ignored = await run(cluster, "-o", "json", "--check", "webhook")
+    cluster.tried = answer_trial
+    patched = await run(cluster, "-o", "json", "--check", "webhook", "other-webhooks")
+    cluster.forbidden = {"create pods"}
+    forbidden = await run(cluster, "-o", "json", "--check", "webhook")
+    cluster.objects["endpointslices"].clear()
+    alone = await run(cluster, "-o", "json", "--check", "webhook")
+
+    assert (ignored.code, patched.code, forbidden.code, alone.code) == (3, 0, 0, 3)
+    assert "did not get our patch" in found_by(ignored)["webhook"]["findings"][0]["text"]
+    assert {one["severity"] for one in found_by(patched).values()} == {"ok"}
+    assert found_by(forbidden)["webhook"]["severity"] == "unknown"
+    assert "no ready copy" in found_by(alone)["webhook"]["findings"][0]["text"]
+    assert len(cluster.objects["pods"]) == pods
+
+
+async def test_a_certificate_that_is_not_reached_is_unknown(
+    run: Run, cluster: WritableCluster
+) -> None:
+    register(cluster)
+    done = await run(
+        cluster, "-o", "json", "--check", "certificate", "--webhook-address", "127.0.0.1:1"
+    )
+
+    assert done.code == 0
+    assert found_by(done)["certificate"]["findings"][0]["severity"] == "unknown"
 
 
 async def test_what_may_not_be_seen_is_unknown_and_strict_minds_that(

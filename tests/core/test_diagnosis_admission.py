@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from makers import NOW
@@ -16,6 +17,13 @@ from trimtab.core.diagnosis_admission import (
     check_certificate,
     check_other_webhooks,
     check_webhook,
+    list_trial_namespaces,
+)
+from trimtab.core.registration import (
+    Registration,
+    RegistrationSettings,
+    ServiceAddress,
+    plan_registration,
 )
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
@@ -25,6 +33,35 @@ OURS = Mutator("vpa-webhook-config", "vpa.k8s.io")
 OTHER = Mutator("sidecars", "inject.example.org")
 PASSED = Trial(has_passed=True)
 WELL = WebhookFacts((OURS,), 2, PASSED)
+
+
+def registered(**fields: Any) -> Registration:
+    return plan_registration(None, RegistrationSettings(**fields), "")
+
+
+URL = "https://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize(
+    ("registration", "expected"),
+    [
+        pytest.param(
+            registered(address=URL, selected_namespace="shop", test_namespace="vpa"),
+            ["vpa"],
+            id="the webhook of test pods names it",
+        ),
+        pytest.param(
+            registered(address=ServiceAddress("vpa", "webhook")), ["vpa"], id="the Service does"
+        ),
+        pytest.param(
+            registered(address=URL), ["lease", "kube-system"], id="the lease is a good guess"
+        ),
+    ],
+)
+def test_a_pod_is_tried_where_the_admission_controller_runs(
+    registration: Registration, expected: list[str]
+) -> None:
+    assert list_trial_namespaces(registration, ["lease", "lease"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,6 +169,9 @@ def test_a_certificate_is_judged_by_its_times_and_by_who_signed_it(
         pytest.param((OURS, OTHER), [NOTE], id="one that is asked after us"),
         pytest.param((OURS, replace(OTHER, sees_new_pods=False)), [], id="one without pods"),
         pytest.param((OTHER,), [], id="we are not there at all"),
+        pytest.param(
+            (OURS, replace(OURS, name="self-test.vpa.k8s.io")), [], id="the one of our test pods"
+        ),
         pytest.param(
             (OURS, replace(OURS, configuration="gke-vpa")), [PROBLEM], id="another autoscaler"
         ),

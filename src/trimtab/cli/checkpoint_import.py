@@ -23,11 +23,14 @@ from trimtab.cluster.examining import fetch_installed, fetch_leases
 from trimtab.core.diagnosis_components import LEASES, Component
 
 _VIEW: Final = ViewFlags()
+_INPUT: Final = "-"
+"""The standard input."""
 _FRESH: Final = timedelta(minutes=1)
 
 
 def import_files(
-    *files: str,
+    # A hyphen alone is the standard input.
+    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -44,6 +47,9 @@ def import_files(
     """
     if not files:
         raise UsageError("import needs at least one file, or - for the standard input")
+    for name in files:
+        if name.startswith("-") and name != _INPUT:
+            raise UsageError(f"Unknown option: {name}")
     if view.namespace or view.all_namespaces:
         raise UsageError("import takes namespaces from files; --namespace-map old=new moves them")
     manifests = _read(files, _parse_map(namespace_map))

@@ -21,12 +21,23 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.webhook_host import LiveWebhookHost
 from trimtab.core.diagnosis import Unseen
-from trimtab.core.diagnosis_admission import CertificateFacts, Mutator, Trial, WebhookFacts
+from trimtab.core.diagnosis_admission import (
+    CertificateFacts,
+    Mutator,
+    Trial,
+    WebhookFacts,
+    list_trial_namespaces,
+)
 from trimtab.core.diagnosis_checks import Facts, Topic
 from trimtab.core.diagnosis_components import STATUS_LEASE, LeaseFacts
 from trimtab.core.diagnosis_server import Rights
 from trimtab.core.diagnosis_usage import HistoryFacts, UsageFacts
-from trimtab.core.registration import MAIN, Address, ServiceAddress
+from trimtab.core.registration import (
+    MAIN,
+    Address,
+    Registration,
+    ServiceAddress,
+)
 
 _SILENCE_SECONDS: Final = 3
 """After so long people want to know what is waited for."""
@@ -131,34 +142,42 @@ class Examination:
 
     async def _fetch_webhook(self) -> WebhookFacts:
         mutators = await examining.fetch_mutators(self._client)
-        address, _ = await self._find_own(mutators)
+        registration = await self._find_own(mutators)
+        webhook = registration and registration.find(MAIN)
         addresses: int | Unseen | None = None
-        if isinstance(address, ServiceAddress):
+        if webhook and isinstance(webhook.address, ServiceAddress):
             addresses = await examining.attempt(
-                examining.count_addresses(self._client, address),
+                examining.count_addresses(self._client, webhook.address),
                 "the webhook's Service",
                 self._order.patience,
             )
-        return WebhookFacts(mutators, addresses, await self._try_pod(address))
+        return WebhookFacts(mutators, addresses, await self._try_pods(registration))
 
-    async def _find_own(self, mutators: Sequence[Mutator]) -> tuple[Address, str]:
-        """Where our webhook is asked, and by which authorities it is believed."""
+    async def _find_own(self, mutators: Sequence[Mutator]) -> Registration | None:
+        """The registration of our webhook, if there is one."""
         ours = next((one for one in mutators if one.is_ours), None)
         if ours is None:
-            return "", ""
-        host = LiveWebhookHost(self._client)
-        registration = await host.fetch_registration(ours.configuration)
-        webhook = registration and registration.find(MAIN)
-        return (webhook.address, webhook.bundle) if webhook else ("", "")
+            return None
+        return await LiveWebhookHost(self._client).fetch_registration(ours.configuration)
 
-    async def _try_pod(self, address: Address) -> Trial | Unseen:
-        if not address:
+    async def _try_pods(self, registration: Registration | None) -> Trial | Unseen:
+        """What became of a pod where the admission controller runs: it answers no others."""
+        if registration is None:
             return Unseen("no pod was tried, for there is no webhook")
-        namespace = await self._find_namespace(address)
-        if not namespace:
-            return Unseen(
-                "no pod was tried: nobody says in which namespace the admission controller runs"
-            )
+        found: Trial | Unseen = Unseen("no pod was tried")
+        for namespace in list_trial_namespaces(registration, await self._lease_namespaces()):
+            found = await self._try_pod(namespace)
+            if not isinstance(found, Unseen) and found.has_passed:
+                break
+        return found
+
+    async def _lease_namespaces(self) -> list[str]:
+        with suppress(ClusterError):
+            leases = await examining.fetch_leases(self._client, self._order.namespace)
+            return [one.namespace for one in leases if one.name == STATUS_LEASE]
+        return []
+
+    async def _try_pod(self, namespace: str) -> Trial | Unseen:
         result = await SelfTest(
             LiveWebhookHost(self._client), namespace, make_word=_make_word, tell=lambda _: None
         ).run()
@@ -169,21 +188,13 @@ class Examination:
             )
         return Trial(result.has_passed, result.detail)
 
-    async def _find_namespace(self, address: Address) -> str:
-        """Where the admission controller runs: only pods of that namespace are answered."""
-        with suppress(ClusterError):
-            leases = await examining.fetch_leases(self._client, self._order.namespace)
-            places = [one.namespace for one in leases if one.name == STATUS_LEASE]
-            if len(places) == 1:
-                return places[0]
-        return address.namespace if isinstance(address, ServiceAddress) else ""
-
     async def _fetch_certificate(self) -> CertificateFacts | None:
-        address, bundle = await self._find_own(await examining.fetch_mutators(self._client))
-        if not address:
+        registration = await self._find_own(await examining.fetch_mutators(self._client))
+        webhook = registration and registration.find(MAIN)
+        if not webhook:
             return None
-        host, port = self._place(address)
-        return await examining.fetch_certificate(host, port, bundle, self._clock.now())
+        host, port = self._place(webhook.address)
+        return await examining.fetch_certificate(host, port, webhook.bundle, self._clock.now())
 
     def _place(self, address: Address) -> tuple[str, int]:
         if self._order.webhook_address:

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis import Finding, Severity, Unseen, format_span, ok, unknown
-from trimtab.core.registration import MAIN
+from trimtab.core.registration import MAIN, SELF_TEST, Registration, ServiceAddress
 
 _SOON: Final = timedelta(days=7)
 """Certificates of our own making are replaced weeks before they end."""
 _LONG_TIMEOUT_SECONDS: Final = 10
 _NO_TRIAL: Final = Unseen("no pod was tried")
+_USUAL_NAMESPACE: Final = "kube-system"
 _RESTART: Final = "kubectl rollout restart deployment of the admission controller"
 
 
@@ -35,6 +36,11 @@ class Mutator:
     def is_ours(self) -> bool:
         """Whether it has the name that we and the original use."""
         return self.name == MAIN
+
+    @property
+    def is_stranger(self) -> bool:
+        """Whether it is neither that nor the one of our own test pods."""
+        return self.name not in (MAIN, SELF_TEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,20 @@ class CertificateFacts:
     shown: Certificate | Unseen
     is_believed: bool | Unseen
     """Whether one of the authorities has signed what is shown."""
+
+
+def list_trial_namespaces(registration: Registration, leases: Sequence[str]) -> list[str]:
+    """Where the admission controller may run, given the namespaces of status leases.
+
+    Only test pods of its own namespace are answered. Its test webhook names that, and so does its
+    Service; where there is neither, its lease is a good guess.
+    """
+    test, main = registration.find(SELF_TEST), registration.find(MAIN)
+    if test is not None:
+        return [name for one in test.namespaces.requirements for name in one.values]
+    if main is not None and isinstance(main.address, ServiceAddress):
+        return [main.address.namespace]
+    return list(dict.fromkeys((*leases, _USUAL_NAMESPACE)))
 
 
 def check_webhook(facts: WebhookFacts) -> Iterator[Finding]:
@@ -219,7 +239,7 @@ def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
     if place is None:
         return
     for one in facts.mutators[place + 1 :]:
-        if one.sees_new_pods and not one.is_ours:
+        if one.sees_new_pods and one.is_stranger:
             yield Finding(
                 Severity.NOTE,
                 f"{one.name} is asked after us: containers that it adds get no size from us, and "

@@ -23,7 +23,6 @@ from trimtab.cluster.webhook_host import LiveWebhookHost
 from trimtab.core.diagnosis import Unseen
 from trimtab.core.diagnosis_admission import (
     CertificateFacts,
-    Mutator,
     Trial,
     WebhookFacts,
     list_trial_namespaces,
@@ -141,8 +140,7 @@ class Examination:
         return LeaseFacts(self._clock.now() + skew, leases)
 
     async def _fetch_webhook(self) -> WebhookFacts:
-        mutators = await examining.fetch_mutators(self._client)
-        registration = await self._find_own(mutators)
+        mutators, registration = await examining.fetch_registrations(self._client)
         webhook = registration and registration.find(MAIN)
         addresses: int | Unseen | None = None
         if webhook and isinstance(webhook.address, ServiceAddress):
@@ -152,13 +150,6 @@ class Examination:
                 self._order.patience,
             )
         return WebhookFacts(mutators, addresses, await self._try_pods(registration))
-
-    async def _find_own(self, mutators: Sequence[Mutator]) -> Registration | None:
-        """The registration of our webhook, if there is one."""
-        ours = next((one for one in mutators if one.is_ours), None)
-        if ours is None:
-            return None
-        return await LiveWebhookHost(self._client).fetch_registration(ours.configuration)
 
     async def _try_pods(self, registration: Registration | None) -> Trial | Unseen:
         """What became of a pod where the admission controller runs: it answers no others."""
@@ -189,7 +180,7 @@ class Examination:
         return Trial(result.has_passed, result.detail)
 
     async def _fetch_certificate(self) -> CertificateFacts | None:
-        registration = await self._find_own(await examining.fetch_mutators(self._client))
+        _, registration = await examining.fetch_registrations(self._client)
         webhook = registration and registration.find(MAIN)
         if not webhook:
             return None

@@ -22,6 +22,7 @@ from trimtab.api.horizontal_autoscalers import decode_horizontal
 from trimtab.api.leases import Lease, decode_lease
 from trimtab.api.lists import decode_list
 from trimtab.api.mutators import decode_mutators, order_mutators
+from trimtab.api.registrations import decode_registration
 from trimtab.api.subject_reviews import Question, encode_question
 from trimtab.cluster import paths
 from trimtab.cluster.client import Client
@@ -36,7 +37,7 @@ from trimtab.core.diagnosis_components import LEASES, STATUS_LEASE, HeldLease, I
 from trimtab.core.diagnosis_server import ClockFacts, Definition, ServerFacts
 from trimtab.core.diagnosis_usage import PodName, UsageFacts
 from trimtab.core.horizontal import Horizontal
-from trimtab.core.registration import ServiceAddress
+from trimtab.core.registration import Registration, ServiceAddress
 
 _T = TypeVar("_T")
 
@@ -161,9 +162,17 @@ async def fetch_definitions(client: Client) -> list[Definition]:
     return found
 
 
-async def fetch_mutators(client: Client) -> tuple[Mutator, ...]:
-    """All webhooks that see new pods, in the order in which they are asked."""
-    return order_mutators(await list_all(client, _MUTATORS, decode_mutators))
+async def fetch_registrations(client: Client) -> tuple[tuple[Mutator, ...], Registration | None]:
+    """All webhooks that see new pods, as they are asked in turn; the registration of ours."""
+    documents = await list_all(client, _MUTATORS, bytes)
+    found = [decode_mutators(one) for one in documents]
+    # Of others' registrations it does not matter whether all of them can be read.
+    ours = [
+        document
+        for document, group in zip(documents, found, strict=True)
+        if any(one.is_ours for one in group)
+    ]
+    return order_mutators(found), decode_registration(ours[0]) if ours else None
 
 
 async def count_addresses(client: Client, service: ServiceAddress) -> int:

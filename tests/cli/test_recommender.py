@@ -3,11 +3,15 @@
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from trimtab.cli import main
+from trimtab.cli.history import order_history
+from trimtab.cli.recommender import tell_sources
+from trimtab.cli.recommender_flags import RecommenderFlags
 
 # The command sets up logs for its own process.
 pytestmark = pytest.mark.usefixtures("told")
@@ -163,3 +167,19 @@ def test_the_environment_sets_flags_that_the_command_line_does_not(
         "recommender_name": "two",
         "update_worker_count": 3,
     }
+
+
+def test_an_explanation_says_where_usage_comes_from() -> None:
+    usual = RecommenderFlags()
+    learning = replace(
+        usual.learning, use_external_metrics=True, external_metrics_memory_metric="used"
+    )
+    loop = replace(usual.loop, storage="prometheus")
+    flags = replace(usual, learning=learning, loop=loop)
+    said = tell_sources(flags, order_history(flags, {}))
+
+    assert list(tell_sources(usual, None)) == []
+    assert list(said) == [
+        "usage of memory is read from the external metric used",
+        "what was used before the recommender came is read from Prometheus",
+    ]

@@ -6,6 +6,7 @@ from typing import Any
 from makers import MIB, a_recommendation, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
+from trimtab.api.explained_numbers import NumbersFrom, Origin
 from trimtab.core.resources import Resource
 from trimtab.recommender.explaining import show_page
 from trimtab.recommender.loop import Recommender
@@ -14,8 +15,8 @@ from trimtab.recommender.settings import RecommenderSettings
 
 def page(world: SmallWorld, recommender: Recommender, name: str = "web") -> Any:
     query = {"namespace": "default", "autoscaler": name}
-    settings = RecommenderSettings()
-    return json.loads(show_page(recommender.knowledge, settings, query, world.clock.now))
+    origin = Origin(NumbersFrom.RECOMMENDER, world.clock.now(), remarks=("as told",))
+    return json.loads(show_page(recommender.knowledge, RecommenderSettings(), query, origin))
 
 
 def a_world() -> SmallWorld:
@@ -75,4 +76,7 @@ async def test_whatever_else_bears_on_numbers_is_remarked() -> None:
     world.autoscale(recommenders=("another",))
     await recommender.tick()
 
-    assert page(world, recommender)["remarks"] == ["published by another recommender: another"]
+    assert page(world, recommender)["remarks"] == [
+        "as told",
+        "published by another recommender: another",
+    ]

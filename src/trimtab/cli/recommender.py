@@ -1,7 +1,7 @@
 """`trimtab recommender`: wires the recommender to a real cluster, as its flags say."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Final, TypeAlias
@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeAlias
 from cyclopts import Parameter
 from prometheus_client import REGISTRY
 
+from trimtab.api.explained_numbers import NumbersFrom, Origin
 from trimtab.cli import component
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
@@ -96,6 +97,15 @@ def _external_metrics(flags: RecommenderFlags) -> dict[Resource, str]:
     return {resource: metric for resource, metric in named.items() if metric}
 
 
+def tell_sources(flags: RecommenderFlags, past: PastOrder | None) -> Iterator[str]:
+    """Where usage comes from, unless it is the metrics API alone."""
+    if flags.learning.use_external_metrics:
+        for resource, metric in _external_metrics(flags).items():
+            yield f"usage of {resource} is read from the external metric {metric}"
+    if past is not None:
+        yield "what was used before the recommender came is read from Prometheus"
+
+
 class _Process:
     """The recommender and what it needs around it."""
 
@@ -109,6 +119,7 @@ class _Process:
     ) -> None:
         settings = self._settings = order.settings
         self._now = clock.now
+        self._sources = tuple(tell_sources(order.flags, past))
         self._client = client
         self._history = None if past is None else past.source(clock, _note_query)
         self.cluster = cluster
@@ -151,7 +162,8 @@ class _Process:
         telling.tell_of_saving(await self._recommender.save_all(within=SAVING))
 
     def explain(self, query: Mapping[str, str]) -> bytes:
-        return show_page(self._recommender.knowledge, self._settings, query, self._now)
+        origin = Origin(NumbersFrom.RECOMMENDER, self._now(), remarks=self._sources)
+        return show_page(self._recommender.knowledge, self._settings, query, origin)
 
     def list_problems(self) -> Iterable[Exception]:
         turnout = self._recommender.last_turnout

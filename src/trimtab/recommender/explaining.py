@@ -1,10 +1,9 @@
 """How the numbers of an autoscaler came about: the page that a recommender shows of it."""
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 
 from trimtab.api.encoding import encode
-from trimtab.api.explained_numbers import NumbersFrom, NumbersPage, Origin, show_numbers
+from trimtab.api.explained_numbers import NumbersPage, Origin, show_numbers
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.explanation import ContainerWorking, explain_containers, with_kept
 from trimtab.core.recommendation import Recommendation
@@ -38,14 +37,11 @@ def explain(
 
 
 def show_page(
-    knowledge: Knowledge,
-    settings: RecommenderSettings,
-    query: Mapping[str, str],
-    now: Callable[[], datetime],
+    knowledge: Knowledge, settings: RecommenderSettings, query: Mapping[str, str], origin: Origin
 ) -> bytes:
     """The numbers of the autoscaler of `?namespace=` and `?autoscaler=`, as JSON; else `null`."""
     name = AutoscalerName(query.get("namespace", ""), query.get("autoscaler", ""))
-    return encode(explain(knowledge, name, settings, Origin(NumbersFrom.RECOMMENDER, now())))
+    return encode(explain(knowledge, name, settings, origin))
 
 
 def _recommendation(workings: tuple[ContainerWorking, ...]) -> Recommendation:

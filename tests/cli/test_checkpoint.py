@@ -52,7 +52,9 @@ def a_cluster(*checkpoints: Any, has_autoscaler: bool = True) -> WritableCluster
 
 
 async def test_what_a_checkpoint_holds_is_shown_for_each_container(run: Run) -> None:
-    cluster = a_cluster(a_checkpoint(), a_checkpoint("side", version="v2"))
+    cluster = a_cluster(
+        a_checkpoint(), a_checkpoint("odd", lastUpdateTime="7"), a_checkpoint("side", version="v2")
+    )
     shown = await run(cluster, "inspect")
     everywhere = await run(cluster, "inspect", "-A")
     records = json.loads((await run(cluster, "inspect", "-o", "json")).out)
@@ -65,12 +67,13 @@ async def test_what_a_checkpoint_holds_is_shown_for_each_container(run: Run) -> 
     # Almost all weight is in bucket 8, which ends at 0.01 * (1.05^9 - 1) / 0.05 cores.
     assert lines[1][-4:] == ["CPU", "110m", "110m", "110m"]
     assert lines[2] == ["MEMORY", "-", "-", "-"]
-    assert lines[3][:3] == ["web", "side", "damaged"]
+    assert lines[3][:2] == ["web", "damaged"]
+    assert lines[4][:3] == ["web", "side", "damaged"]
     assert shown.out.splitlines()[-1] == "shop/web-side: unsupported checkpoint version v2"
     assert max(map(len, shown.out.splitlines())) <= 80
     assert everywhere.out.splitlines()[1].split()[:2] == ["shop", "web"]
     assert records == same
-    assert [one["state"] for one in records] == ["ok", "damaged"]
+    assert [one["state"] for one in records] == ["ok", "damaged", "damaged"]
     assert records[0]["samples"] == 720
     assert sum(one["share"] for one in records[0]["histograms"]["cpu"]["buckets"]) == (
         pytest.approx(1.0)
@@ -285,13 +288,14 @@ async def test_who_would_undo_an_import_is_told_before(run: Run, tmp_path: Path)
         pytest.param(["import"], 2, "import needs at least one file", id="no file"),
         pytest.param(["import", "x", "--force"], 2, "Unknown option: --force", id="a wrong flag"),
         pytest.param(["import", "none.yaml"], 2, "cannot read none.yaml", id="a missing file"),
+        pytest.param(["export", "-f", "no/where"], 2, "cannot write no/where", id="no folder"),
         pytest.param(["inspect", "-o", "csv"], 2, "csv", id="an unknown format"),
     ],
 )
 async def test_bad_input_is_told_in_one_line(
     run: Run, arguments: list[str], code: int, told: str
 ) -> None:
-    done = await run(a_cluster(), *arguments)
+    done = await run(a_cluster(a_checkpoint()), *arguments)
 
     assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
     assert told in done.err

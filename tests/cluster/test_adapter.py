@@ -106,6 +106,21 @@ async def test_a_view_has_no_age_before_all_kinds_were_listed() -> None:
         assert cluster.age() is None
 
 
+async def test_what_was_never_listed_is_told_with_what_keeps_it() -> None:
+    def hide_pods(asked: Asked) -> Response:
+        is_hidden = asked.path.endswith("/pods")
+        return refused(403) if is_hidden else show_everything(asked)
+
+    async with serving(hide_pods) as server, watched(server) as (cluster, _):
+        before = set(cluster.unseen().values())
+        await wait_for(lambda: None not in cluster.unseen().values())
+        after = cluster.unseen()
+
+    assert before == {None}
+    assert list(after) == ["/api/v1/pods"]
+    assert isinstance(after["/api/v1/pods"], ForbiddenError)
+
+
 async def test_leases_are_watched_only_by_who_asks_and_never_those_of_nodes() -> None:
     scope = Scope(autoscalers=False, checkpoints=False, leases=True, kinds=("Deployment",))
     async with serving(show_everything) as server, watched(server, scope) as (cluster, _):

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -106,6 +106,23 @@ async def test_the_labels_of_containers_are_found_out(labels: UsageLabels) -> No
 
     assert len(memory) == 4
     assert found["containers"] == f"{labels.namespace}/{labels.pod}/{labels.container}"
+
+
+async def test_series_of_usage_are_counted_by_metric() -> None:
+    async with serving(FakePrometheus()) as fake, a_source(fake) as (source, _):
+        tell_usage(fake)
+        tell_usage(fake, pod="web-1")
+        fake.series = [one for one in fake.series if not _is_cpu_of(one.labels, "web-1")]
+        found = await source.count_series()
+
+    assert found == {
+        "container_cpu_usage_seconds_total": 1,
+        "container_memory_working_set_bytes": 2,
+    }
+
+
+def _is_cpu_of(labels: Mapping[str, str], pod: str) -> bool:
+    return labels["pod"] == pod and "cpu" in labels["__name__"]
 
 
 async def test_labels_and_a_job_that_are_said_are_the_ones_that_count() -> None:

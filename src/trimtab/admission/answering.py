@@ -39,16 +39,15 @@ class Answering:
         self._timer = timer
         self._teller = teller
         self._tracer = tracer
+        # A span that nobody looks at is cheap, and a review is hardly more.
+        self._is_watched = tracer is not NO_TRACES
         self.tally = tally
 
     def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
         """The review that answers the request, whatever that is."""
         began = self._timer()
         self._teller.turn_over(began)
-        with self._tracer.span("review") as span:
-            uid, review = self._look_at(request)
-            span.note("trimtab.resource", review.about.value)
-            span.note("trimtab.status", review.status.value)
+        uid, review = self._watch(request) if self._is_watched else self._look_at(request)
         decided = self._timer()
         body = address_draft(review.draft, uid)
         built = self._timer()
@@ -75,6 +74,13 @@ class Answering:
         """Count a connection that was ended."""
         count_up(self.tally.refused_connections, status.value)
         self._teller.tell("connection refused", f"{status.value} {status.phrase}")
+
+    def _watch(self, request: HttpRequest) -> tuple[str, Review]:
+        with self._tracer.span("review") as span:
+            uid, review = self._look_at(request)
+            span.note("trimtab.resource", review.about.value)
+            span.note("trimtab.status", review.status.value)
+            return uid, review
 
     def _look_at(self, request: HttpRequest) -> tuple[str, Review]:
         if not _is_json(request.content_type):

@@ -14,15 +14,15 @@ from trimtab.cli import checkpoint_words as words
 from trimtab.cli.failures import FailedError
 from trimtab.cli.manifest_files import read_documents
 from trimtab.cli.usage import UsageError
-from trimtab.cli.viewing import ViewFlags, say
-from trimtab.cli.visiting import Visit, visit
+from trimtab.cli.viewing import say
+from trimtab.cli.visiting import Visit, WayFlags, visit
 from trimtab.cluster import checkpoint_transfer as transfer
 from trimtab.cluster import paths
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.cluster.examining import fetch_installed, fetch_leases
 from trimtab.core.diagnosis_components import LEASES, Component
 
-_VIEW: Final = ViewFlags()
+_WAY: Final = WayFlags()
 _INPUT: Final = "-"
 """The standard input."""
 _FRESH: Final = timedelta(minutes=1)
@@ -34,7 +34,7 @@ def import_files(
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    view: ViewFlags = _VIEW,
+    way: WayFlags = _WAY,
 ) -> int:
     """Checkpoints from files are stored, all or none: 0; 1 if any cannot be.
 
@@ -43,17 +43,18 @@ def import_files(
         dry_run: Let the API server check everything, and store nothing.
         overwrite: Replace checkpoints that are there already.
         namespace_map: Store those of one namespace in another: old=new. Repeat it.
-        view: Which cluster they are for; namespaces stand in the files.
+        way: Which cluster they are for; namespaces stand in the files.
     """
     if not files:
         raise UsageError("import needs at least one file, or - for the standard input")
     for name in files:
         if name.startswith("-") and name != _INPUT:
             raise UsageError(f"Unknown option: {name}")
-    if view.namespace or view.all_namespaces:
-        raise UsageError("import takes namespaces from files; --namespace-map old=new moves them")
     manifests = _read(files, _parse_map(namespace_map))
-    visit(view, lambda visited: _store(visited, manifests, overwrite=overwrite, is_trial=dry_run))
+    visit(
+        way.everywhere(),
+        lambda visited: _store(visited, manifests, overwrite=overwrite, is_trial=dry_run),
+    )
     done = "can be imported; nothing was stored" if dry_run else "imported"
     sys.stdout.write(f"{words.count(len(manifests))} {done}\n")
     return 0

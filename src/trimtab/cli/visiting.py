@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from cyclopts import Group, Parameter
+
 from trimtab.cli import logs
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
@@ -15,6 +17,21 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
 
 _T = TypeVar("_T")
+
+
+@Parameter(name="*", group=Group("Cluster", sort_key=9))
+@dataclass(frozen=True, slots=True)
+class WayFlags:
+    """Which cluster is visited, wherever in it."""
+
+    kubeconfig: str = ""
+    """The file that says where the cluster is, unless kubectl's does."""
+    context: str = ""
+    """The context in that file."""
+
+    def everywhere(self) -> ViewFlags:
+        """The same cluster, in all of its namespaces."""
+        return ViewFlags(all_namespaces=True, kubeconfig=self.kubeconfig, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from e2e.components import an_account
 from e2e.conftest import Bring
 
 from rig import chart, controlplane, waiting
+from rig.controlplane import ControlPlane
 
 pytestmark = pytest.mark.e2e
 
@@ -178,20 +180,34 @@ def test_one_namespace_needs_no_right_outside_of_it(tools: Tools, tmp_path: Path
     assert tools.read("/apis/apps/v1/namespaces/tenant/deployments/tenant-trimtab-updater")
 
 
-def test_the_admission_controller_may_try_pods_and_make_none(tools: Tools) -> None:
+def as_account(plane: ControlPlane, namespace: str, name: str) -> ControlPlane:
+    """The same API server, asked by an account."""
+    path = f"{NAMESPACES}/{namespace}/serviceaccounts/{name}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    return replace(plane, token=plane.create(path, asked)["status"]["token"])
+
+
+def test_components_may_change_metadata_of_pods_try_some_and_make_none(tools: Tools) -> None:
     make_namespace(tools, "careful")
     flags = ["upgrade", "--install", "careful", str(chart.CHART), "--namespace=careful"]
     tools.helm(*flags, "--take-ownership")
-    account = "system:serviceaccount:careful:careful-trimtab-admission-controller"
-    (deployment,) = of_kind(render("only-admissioncontroller"), "Deployment")
+    updater = as_account(tools.plane, "careful", "careful-trimtab-updater")
+    admission = as_account(tools.plane, "careful", "careful-trimtab-admission-controller")
+    (deployment,) = of_kind(render("only-updater"), "Deployment")
+    pods = f"{NAMESPACES}/careful/pods"
     pod = pod_of(deployment)
-    pod["metadata"] = {"generateName": "tried-", "namespace": "careful"}
+    pod["metadata"] = {"name": "web", "namespace": "careful"}
     pod["spec"] = {**pod["spec"], "serviceAccountName": "default"}
+    tools.apply(pod)
+    tried = json.dumps({**pod, "metadata": {"generateName": "tried-"}}).encode()
 
-    def create(*further: str) -> str:
-        command = ["create", f"--as={account}", "-f", "-", *further]
-        return tools.run("kubectl", *command, given=json.dumps(pod)).stderr
+    def patch(change: Json) -> tuple[int, bytes]:
+        body = json.dumps(change).encode()
+        return updater.request("PATCH", f"{pods}/web", body, "application/merge-patch+json")
 
     # Policies are in force a moment after they were made.
-    waiting.wait_for(lambda: create("--dry-run=none"), lambda said: "makes none" in said)
-    assert create("--dry-run=server") == ""
+    waiting.wait_for(lambda: admission.request("POST", pods, tried), lambda said: said[0] == 422)
+    assert admission.request("POST", f"{pods}?dryRun=All", tried)[0] == 201
+    assert patch({"metadata": {"annotations": {"a": "b"}}})[0] == 200
+    status, said = patch({"spec": {"activeDeadlineSeconds": 1}})
+    assert (status, b"nothing else of a spec" in said) == (422, True)

@@ -156,5 +156,11 @@ def test_only_conditions_that_somebody_has_to_know_are_told() -> None:
     assert "UsageStale" not in told
 
 
+def test_pods_that_are_left_out_are_counted() -> None:
+    plan = msgspec.structs.replace(PLAN, left_out=7)
+
+    assert "7 pods more are left out" in text(msgspec.structs.replace(WHOLE, plan=plan))
+
+
 def test_without_pods_nothing_is_planned() -> None:
     assert "Nothing is planned: there is no pod that runs." in text(with_pods())

@@ -3,11 +3,18 @@
 import json
 from typing import Any
 
+from makers import NOW, an_autoscaler
+from plan_makers import several, snapshot_of
 from updater.scenes import UP, an_updater, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
-from trimtab.updater.explaining import show_page
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Hold
+from trimtab.core.plan import plan
+from trimtab.updater.explaining import MOST_PODS, show_page
+from trimtab.updater.last_plan import Look
 from trimtab.updater.loop import Updater
 
 
@@ -78,3 +85,29 @@ def test_what_a_pause_withholds_is_explained_by_the_pause() -> None:
         assert decisive(first) == ["pause"]
 
     run_virtually(scene())
+
+
+def test_of_very_many_pods_those_come_that_the_plan_names_first() -> None:
+    snapshot = snapshot_of(several(MOST_PODS + 5), an_autoscaler(UP))
+    settings = PlanSettings()
+    outcomes = plan(snapshot, settings, NOW)
+    look = Look(snapshot, outcomes, NOW)
+    shown = json.loads(show_page(look, settings, 0, {"namespace": "default"}))
+    last = outcomes[-1].pod.name
+    alone = json.loads(show_page(look, settings, 0, {"namespace": "default", "pod": last}))
+
+    assert shown["leftOut"] == 5
+    assert {each["pod"] for each in shown["pods"]} == {
+        each.pod.name for each in outcomes[:MOST_PODS]
+    }
+    assert [each["pod"] for each in alone["pods"]] == [last]
+    assert "leftOut" not in alone
+
+
+def test_a_pod_that_came_since_the_plan_is_left_for_the_next_one() -> None:
+    snapshot = snapshot_of(several(1), an_autoscaler(UP))
+    newer = Hold(several(2)[1], an_autoscaler(UP).identity, HoldReason.POD_DISRUPTION_BUDGET)
+    look = Look(snapshot, [*plan(snapshot, PlanSettings(), NOW), newer], NOW)
+    shown = json.loads(show_page(look, PlanSettings(), 0, {"namespace": "default"}))
+
+    assert [each["pod"] for each in shown["pods"]] == ["web-0"]

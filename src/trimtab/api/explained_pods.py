@@ -113,6 +113,8 @@ class PodsPage(Written, frozen=True, kw_only=True):
     waiting: int | None = None
     """Acts that the pace does not allow yet; none where nobody knows."""
     pods: Sequence[ShownPod] = ()
+    left_out: int = 0
+    """How many pods more there are that were asked for."""
     remarks: Sequence[str] = ()
 
 
@@ -125,6 +127,7 @@ class PlanOrigin:
     settings: PlanSettings
     has_default_settings: bool = False
     waiting: int | None = None
+    left_out: int = 0
     remarks: tuple[str, ...] = ()
 
 
@@ -145,6 +148,7 @@ def show_pods(explained: Iterable[tuple[PodExplanation, Newcomer]], origin: Plan
         has_default_settings=origin.has_default_settings,
         waiting=origin.waiting,
         pods=[_pod(explanation, newcomer, origin) for explanation, newcomer in chosen],
+        left_out=origin.left_out,
         remarks=origin.remarks,
     )
 

@@ -192,6 +192,9 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
         yield ""
         is_done = page.source == PlansFrom.UPDATER.value
         yield from _lay_out_pods(pods, _tell_action(pods[0], is_done=is_done), now, width)
+    if page.left_out:
+        yield ""
+        yield f"{page.left_out} pods more are left out; ask for one of them by pod/NAME."
 
 
 def _tell_plan_from(page: PodsPage, now: datetime) -> str:

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from trimtab.api.encoding import encode
 from trimtab.api.explained_pods import PlanOrigin, PlansFrom, PodsPage, show_pods
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.hearing import PlanView, PodExplanation, explain_pod, view_plan
+from trimtab.core.hearing import PlanView, explain_pod, view_plan
 from trimtab.core.newcomers import Newcomer, size_newcomer
 from trimtab.core.snapshot import ObservedPod
 from trimtab.updater.last_plan import Look
+
+MOST_PODS: Final = 200
+"""So many are explained at once."""
 
 
 def only_namespace(look: Look, namespace: str) -> Look:
@@ -26,8 +30,17 @@ def only_namespace(look: Look, namespace: str) -> Look:
 
 
 def explain(view: PlanView, origin: PlanOrigin, query: Mapping[str, str]) -> PodsPage:
-    """The pods of a view that a query asks for by `pod`, or by `autoscaler`."""
-    return show_pods(_explained(view, query), origin)
+    """The pods of a view that a query asks for by `pod`, or by `autoscaler`.
+
+    Of very many only those come that the plan names first: an updater has other things to do.
+    """
+    chosen = list(_choose(view, query))
+    explained = [
+        (explanation, _next(observed, view))
+        for observed in chosen[:MOST_PODS]
+        if (explanation := explain_pod(observed, view)) is not None
+    ]
+    return show_pods(explained, replace(origin, left_out=max(len(chosen) - MOST_PODS, 0)))
 
 
 def show_page(
@@ -42,20 +55,16 @@ def show_page(
     return encode(explain(view, origin, query))
 
 
-def _explained(
-    view: PlanView, query: Mapping[str, str]
-) -> Iterator[tuple[PodExplanation, Newcomer]]:
-    for observed in view.context.snapshot.pods:
-        if query.get("pod") not in (None, "", observed.pod.name):
-            continue
-        explanation = explain_pod(observed, view)
-        if explanation is not None and _is_asked_for(explanation, query):
-            yield explanation, _next(observed, view)
-
-
-def _is_asked_for(explanation: PodExplanation, query: Mapping[str, str]) -> bool:
-    asked, autoscaler = query.get("autoscaler"), explanation.autoscaler
-    return not asked or (autoscaler is not None and autoscaler.name == asked)
+def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
+    """The pods that are asked for, in the order of the plan."""
+    pod, autoscaler = query.get("pod"), query.get("autoscaler")
+    observed = {each.pod.uid: each for each in view.context.snapshot.pods}
+    for uid, outcome in view.outcomes.items():
+        governor = None if outcome.autoscaler is None else outcome.autoscaler.name
+        is_asked_for = pod in (None, "", outcome.pod.name) and autoscaler in (None, "", governor)
+        # A pod that came since the last plan of all may be held already.
+        if is_asked_for and uid in observed:
+            yield observed[uid]
 
 
 def _next(observed: ObservedPod, view: PlanView) -> Newcomer:

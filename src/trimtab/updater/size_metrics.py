@@ -1,6 +1,5 @@
 """Metrics of sizes: what pods request, what they would, and what was freed and added so far."""
 
-from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -41,18 +40,22 @@ class SizeMeter:
 
     def show(self, outcomes: Iterable[Outcome]) -> None:
         """Show what a plan of everything says."""
-        now: Tally[Resource] = Tally()
-        then: Tally[Resource] = Tally()
+        now = dict.fromkeys(BOTH, 0)
+        change = dict.fromkeys(BOTH, 0)
         for outcome in outcomes:
             wanted = _wanted(outcome)
             for container in outcome.pod.containers:
-                for resource, before, after in _compare(container, wanted):
-                    now[resource] += before
-                    then[resource] += after
+                for resource, amount in (container.current.requests or {}).items():
+                    now[resource] += amount
+                # Most pods want nothing, and there may be many.
+                if container.name in wanted:
+                    for resource, before, after in _compare(container, wanted):
+                        change[resource] += after - before
         for resource in BOTH:
             unit, scale = _UNITS[resource]
+            then = now[resource] + change[resource]
             REQUESTS.labels(resource.value, unit).set(now[resource] / scale)
-            WANTED_REQUESTS.labels(resource.value, unit).set(then[resource] / scale)
+            WANTED_REQUESTS.labels(resource.value, unit).set(then / scale)
 
     def count(self, act: Evict | Resize) -> None:
         """Count an act that was done."""

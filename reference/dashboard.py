@@ -55,9 +55,12 @@ _OURS: Final = "and on (job, instance) trimtab_build_info"
 _HIS: Final = 'vpa_namespace=~"$namespace"'
 
 
-def _changed(resource: str, direction: str) -> str:
+def _total(title: str, resource: str, direction: str, unit: str = "short") -> Panel:
+    """How much was freed or added in the time that is shown."""
     labels = f'resource="{resource}",direction="{direction}"'
-    return f"sum(increase(vpa_updater_requests_changed_total{{{labels}}}[$__range]))"
+    expression = f"sum(increase(vpa_updater_requests_changed_total{{{labels}}}[$__range]))"
+    text = "By evictions and resizes, in the time that is shown."
+    return Panel(title, text, _one(expression, direction), kind="stat", unit=unit, width=6)
 
 
 def _average(metric: str) -> str:
@@ -175,36 +178,10 @@ _WORKS: Final = Row(
 _SAVED: Final = Row(
     "What did it save?",
     (
-        Panel(
-            "Cores freed",
-            "By evictions and resizes, in the time that is shown.",
-            _one(_changed("cpu", "freed"), "freed"),
-            kind="stat",
-            width=6,
-        ),
-        Panel(
-            "Cores added",
-            "By evictions and resizes, in the time that is shown.",
-            _one(_changed("cpu", "added"), "added"),
-            kind="stat",
-            width=6,
-        ),
-        Panel(
-            "Memory freed",
-            "By evictions and resizes, in the time that is shown.",
-            _one(_changed("memory", "freed"), "freed"),
-            kind="stat",
-            unit="bytes",
-            width=6,
-        ),
-        Panel(
-            "Memory added",
-            "By evictions and resizes, in the time that is shown.",
-            _one(_changed("memory", "added"), "added"),
-            kind="stat",
-            unit="bytes",
-            width=6,
-        ),
+        _total("Cores freed", "cpu", "freed"),
+        _total("Cores added", "cpu", "added"),
+        _total("Memory freed", "memory", "freed", unit="bytes"),
+        _total("Memory added", "memory", "added", unit="bytes"),
         Panel("Cores requested", "Of all pods with an autoscaler.", _requests("cpu")),
         Panel(
             "Memory requested",

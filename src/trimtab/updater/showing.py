@@ -12,7 +12,7 @@ from trimtab.api.explained_pods import (
     show_change,
 )
 from trimtab.api.times import format_time
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted, wanted_in_the_end
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
 
@@ -148,9 +148,7 @@ def _show_change(outcome: Outcome) -> ShownChange | None:
 
 
 def _show_wanted(outcome: Outcome) -> Mapping[str, ShownAllocation] | None:
-    wanted = outcome.wanted
-    if wanted is None and isinstance(outcome, Hold) and outcome.withheld is not None:
-        wanted = outcome.withheld.wanted
+    wanted = wanted_in_the_end(outcome)
     return (
         None if wanted is None else {name: show_allocation(each) for name, each in wanted.items()}
     )

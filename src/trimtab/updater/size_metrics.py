@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Wanted
+from trimtab.core.outcomes import Evict, Outcome, Resize, Wanted, wanted_in_the_end
 from trimtab.core.pods import Container
 from trimtab.core.resources import BOTH, Resource
 
@@ -43,7 +43,7 @@ class SizeMeter:
         now = dict.fromkeys(BOTH, 0)
         change = dict.fromkeys(BOTH, 0)
         for outcome in outcomes:
-            wanted = _wanted(outcome)
+            wanted = wanted_in_the_end(outcome) or {}
             for container in outcome.pod.containers:
                 for resource, amount in (container.current.requests or {}).items():
                     now[resource] += amount
@@ -65,13 +65,6 @@ class SizeMeter:
                 direction = _ADDED if after > before else _FREED
                 change = abs(after - before) / scale
                 CHANGED_REQUESTS.labels(resource.value, unit, direction).inc(change)
-
-
-def _wanted(outcome: Outcome) -> Wanted:
-    wanted = outcome.wanted
-    if wanted is None and isinstance(outcome, Hold) and outcome.withheld is not None:
-        wanted = outcome.withheld.wanted
-    return wanted or {}
 
 
 def _compare(container: Container, wanted: Wanted) -> Iterator[tuple[Resource, int, int]]:

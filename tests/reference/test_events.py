@@ -8,6 +8,21 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from makers import NOW, a_pod
+from structlog.testing import capture_logs
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.holds import HoldReason
+from trimtab.core.outcomes import Act, Evict, Hold, Resize, Unboost
+from trimtab.core.pods import WorkloadName
+from trimtab.core.roles import Post, RolePlan, Standing
+from trimtab.core.urgency import Change
+from trimtab.roles import news as role_news
+from trimtab.roles.narrating import Narrator
+from trimtab.updater.agenda import Task
+from trimtab.updater.carrying import ActResult
+from trimtab.updater.narrating import narrate
+from trimtab.updater.news import Acted, Held
 
 ROOT = Path(__file__).parents[2]
 LOGS = (
@@ -19,6 +34,18 @@ LOGS = (
 LEVELS = {"debug", "info", "warning", "error", "exception", "tell", "may_tell"}
 FOLDERS = ("recommender", "updater", "admission", "roles", "cli")
 NO_KEYS = {"extra", "exc_info"}
+ALWAYS = {"event", "log_level"}
+WEB, POD = AutoscalerName("default", "web"), a_pod()
+CHANGE = Change(scale_up=True, outside_bounds=True, relative_difference=1.0)
+EVICT = Evict(POD, WEB, CHANGE)
+ACTS = (EVICT, Resize(POD, WEB, {}, CHANGE), Unboost(POD, WEB, ("app",), {}))
+PLAN = RolePlan(
+    Post(WorkloadName("default", "StatefulSet", "db"), "db-leader", frozenset({"uid-db"})),
+    Standing.HELD,
+    POD,
+    (POD,),
+    POD,
+)
 
 
 @cache
@@ -82,6 +109,48 @@ def test_the_page_names_no_event_that_nobody_tells() -> None:
 @pytest.mark.parametrize("event", sorted(told().keys() - {"tick done"}))
 def test_the_page_names_every_key_of_an_event(event: str) -> None:
     assert told()[event] - documented()[event] == set()
+
+
+def keys_told_of_act(act: Act, result: ActResult) -> dict[str, set[str]]:
+    with capture_logs() as said:
+        narrate(Acted(NOW, Task(act, None, None, frozenset()), result, None), [act])
+    return {one["event"]: one.keys() - ALWAYS for one in said}
+
+
+@pytest.mark.parametrize("result", [ActResult.DONE, ActResult.OUTDATED, ActResult.FAILED])
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: type(act).__name__)
+def test_what_is_told_of_an_act_has_the_keys_of_the_page(act: Act, result: ActResult) -> None:
+    found = keys_told_of_act(act, result)
+    wanted = {event: set(documented()[event]) for event in found}
+    if not isinstance(act, Unboost):
+        wanted = {event: keys - {"cause"} for event, keys in wanted.items()}
+
+    assert len(found) == 2
+    assert found == wanted
+
+
+def test_what_is_told_of_a_hold_has_the_keys_of_the_page() -> None:
+    hold = Hold(POD, WEB, HoldReason.PAUSED, withheld=EVICT)
+    with capture_logs() as said:
+        narrate(Held(NOW, [hold]), [hold])
+
+    assert [one.keys() - ALWAYS for one in said] == [documented()["pod held"]]
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        pytest.param(role_news.Planned([PLAN]), id="how it stands"),
+        pytest.param(role_news.Changed(PLAN, POD, role_news.Change.GIVE), id="a change"),
+        pytest.param(role_news.Failed(PLAN, ValueError("no")), id="a failure"),
+        pytest.param(role_news.Outdated(PLAN), id="an old view"),
+    ],
+)
+def test_what_is_told_of_a_role_has_the_keys_of_the_page(news: role_news.News) -> None:
+    with capture_logs() as said:
+        Narrator().tell(news)
+
+    assert [one.keys() - ALWAYS for one in said] == [documented()[said[0]["event"]]]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from tls_makers import an_authority
 
 from trimtab.api.certificates import read_bundle, read_certificate
 from trimtab.api.decoding import DecodeError
-from trimtab.api.endpoint_slices import decode_ready_addresses
 
 
 def test_a_bundle_is_read_as_far_as_it_holds_certificates() -> None:
@@ -24,13 +23,3 @@ def test_a_bundle_is_read_as_far_as_it_holds_certificates() -> None:
 def test_what_is_no_certificate_is_refused() -> None:
     with pytest.raises(DecodeError, match="cannot be read"):
         read_certificate(b"nonsense")
-
-
-def test_only_copies_that_are_ready_or_do_not_say_count() -> None:
-    data = (
-        b'{"endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}},'
-        b'{"addresses": ["10.0.0.2"], "conditions": {"ready": false}},'
-        b'{"addresses": ["10.0.0.3"]}]}'
-    )
-
-    assert decode_ready_addresses(data) == {"10.0.0.1", "10.0.0.3"}

@@ -98,7 +98,7 @@ def list_documents(document: JSON, where: str = "") -> Iterator[tuple[str, JSON]
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         for index, item in enumerate(items):
-            yield from list_documents(item, f"{where}items[{index}]")
+            yield from list_documents(item, f"{where}.items[{index}]".lstrip("."))
     else:
         yield where or "the document", document
 

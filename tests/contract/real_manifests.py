@@ -20,7 +20,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
     ("", "pods/resize", "patch"),
     ("", "events", "list watch create patch"),
     ("", "limitranges", "list watch"),
-    ("", "namespaces", "list watch"),
+    ("", "namespaces", "get"),
     ("", "nodes", "list watch"),
     ("", "resourcequotas", "list watch"),
     ("", "secrets", "get create patch"),

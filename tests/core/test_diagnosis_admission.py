@@ -167,6 +167,9 @@ def test_a_certificate_is_judged_by_its_times_and_by_who_signed_it(
         pytest.param((OURS,), [], id="nobody else"),
         pytest.param((OTHER, OURS), [], id="one that is asked before us"),
         pytest.param((OURS, OTHER), [NOTE], id="one that is asked after us"),
+        pytest.param(
+            (replace(OURS, is_reinvoked=True), OTHER), [], id="one after which we are asked again"
+        ),
         pytest.param((OURS, replace(OTHER, sees_new_pods=False)), [], id="one without pods"),
         pytest.param((OTHER,), [], id="we are not there at all"),
         pytest.param(

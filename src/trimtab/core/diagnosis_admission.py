@@ -236,7 +236,8 @@ def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
             f"kubectl delete mutatingwebhookconfiguration {names[-1]} (the one that is not ours)",
         )
     place = next((at for at, one in enumerate(facts.mutators) if one.is_ours), None)
-    if place is None:
+    # Who is asked again after others have changed a pod has the last word.
+    if place is None or facts.mutators[place].is_reinvoked:
         return
     for one in facts.mutators[place + 1 :]:
         if one.sees_new_pods and one.is_stranger:
@@ -244,7 +245,7 @@ def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:
                 Severity.NOTE,
                 f"{one.name} is asked after us: containers that it adds get no size from us, and "
                 "resources that it sets stay",
-                "look at what it changes: kubectl get mutatingwebhookconfiguration "
-                f"{one.configuration} -o yaml",
+                f"if it does, set reinvocationPolicy: IfNeeded on the webhook {MAIN} (kubectl edit "
+                f"mutatingwebhookconfiguration {names[0]}), so that we are asked again",
                 one.configuration,
             )

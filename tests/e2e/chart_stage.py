@@ -127,6 +127,35 @@ _NAMESPACED: Json = yaml.safe_load(
 )
 _BROUGHT = {"enabled": True, "tls": {"existingSecret": "webhook"}}
 
+_OF_ALL = """
+affinity annotations enabled extraArgs extraEnv image.pullPolicy image.repository image.tag logLevel
+nodeSelector podAnnotations podDisruptionBudget.enabled podDisruptionBudget.maxUnavailable
+podDisruptionBudget.minAvailable podLabels priorityClassName replicas resources revisionHistoryLimit
+serviceAccount.annotations serviceAccount.create serviceAccount.labels tolerations
+topologySpreadConstraints
+"""
+_OF_LEADERS = "enabled leaseDuration renewDeadline resourceName resourceNamespace retryPeriod"
+_OF_THE_WEBHOOK = """
+certGen certManager.annotations certManager.createSelfSignedIssuer.enabled certManager.duration
+certManager.enabled certManager.issuerRef.group certManager.issuerRef.kind
+certManager.issuerRef.name certManager.privateKey.algorithm certManager.privateKey.size
+certManager.renewBefore hostNetwork mutatingWebhookConfiguration.annotations
+mutatingWebhookConfiguration.failurePolicy mutatingWebhookConfiguration.namespaceSelector
+mutatingWebhookConfiguration.objectSelector mutatingWebhookConfiguration.timeoutSeconds
+registerWebhook service.annotations service.name service.ports tls.secretName volumeMounts volumes
+"""
+_OF_THE_CHART = """
+commonLabels containerSecurityContext crds.enabled crds.keep extraObjects fullnameOverride
+imagePullSecrets nameOverride podSecurityContext rbac.create rbac.extraRules
+"""
+ORIGINAL_KEYS = (
+    *_OF_THE_CHART.split(),
+    *(f"{name}.{key}" for name in COMPONENTS[:3] for key in _OF_ALL.split()),
+    *(f"{name}.leaderElection.{key}" for name in COMPONENTS[:2] for key in _OF_LEADERS.split()),
+    *(f"admissionController.{key}" for key in _OF_THE_WEBHOOK.split()),
+)
+"""All values of the original's chart 0.13.0."""
+
 CASES: Mapping[str, Json] = {
     "defaults": {},
     "everything": EVERYTHING,

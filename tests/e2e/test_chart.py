@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from e2e.chart_stage import CASES, EVERYTHING, Json, of_kind, render
+from e2e.chart_stage import CASES, ORIGINAL_KEYS, Json, of_kind, render
 from e2e.conftest import Bring
 
 from reference import flags_page
-from rig import chart, programs
+from rig import chart, chart_values, programs
 from trimtab import __version__
 from trimtab.cli import crds
 from trimtab.cli.main import app
@@ -290,10 +290,11 @@ def test_bad_values_are_refused_with_a_word_about_what_is_wrong(
         chart.render(namespace="shop", values=json.dumps(nested(path, value)))
 
 
-def test_the_table_has_every_value_that_is_set_anywhere_here() -> None:
-    readme = (chart.CHART / "README.md").read_text(encoding="utf-8")
+def test_every_value_of_the_original_s_chart_is_one_of_ours() -> None:
+    values = (chart.CHART / "values.yaml").read_text(encoding="utf-8")
+    ours = {value.key for value in chart_values.list_values(values)}
 
-    assert [key for key in EVERYTHING if not re.search(rf"`{key}[.`]", readme)] == []
+    assert [key for key in ORIGINAL_KEYS if key not in ours] == []
 
 
 def test_files_that_are_made_of_the_chart_are_current() -> None:

@@ -14,6 +14,7 @@ from api_server import Asked, Response, Unfinished, ok, refused, serving
 
 Json = dict[str, Any]
 _AUTOSCALING = "verticalpodautoscalers", "verticalpodautoscalercheckpoints"
+_HORIZONTAL = "horizontalpodautoscalers"
 _WORKLOADS = (
     *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"),
     "replicationcontrollers",
@@ -56,7 +57,8 @@ class SmallCluster:
 
     objects: dict[str, list[Json]] = field(
         default_factory=lambda: {
-            name: [] for name in (*_WORKLOADS, *_AUTOSCALING, "pods", "limitranges", "nodes")
+            name: []
+            for name in (*_WORKLOADS, *_AUTOSCALING, *("pods", "limitranges", "nodes", _HORIZONTAL))
         }
     )
     usage: list[Json] = field(default_factory=list)

@@ -186,6 +186,29 @@ async def test_what_an_autoscaler_has_published_is_what_is_told(
     assert web["containers"][0]["recommended"]["requests"] == {"cpu": "111m", "memory": "222Mi"}
 
 
+async def test_what_a_horizontal_autoscaler_scales_on_is_left_alone(
+    cluster: SmallCluster, report: Report
+) -> None:
+    metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    cluster.add_object(
+        "horizontalpodautoscalers",
+        {
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "metrics": [{"type": "Resource", "resource": metric}],
+            },
+        },
+    )
+    found = await _records(report, cluster, "-l", "app=web")
+    shown = await report(cluster, "-l", "app=web")
+    (container,) = found["workloads"][0]["containers"]
+
+    assert container["recommended"]["requests"] == {"memory": "363Mi"}
+    assert (container["held"], container["change"]["cpu"]) == (["cpu"], 0)
+    assert "Held: CPU of deploy/web, on which horizontal autoscalers scale." in shown.stdout
+
+
 async def test_a_cluster_without_autoscalers_and_with_hidden_nodes_is_reported_all_the_same(
     cluster: SmallCluster, report: Report
 ) -> None:

@@ -15,7 +15,7 @@ def _container(
     name: str = "app", kind: ContainerKind = ContainerKind.REGULAR, *, is_known: bool = True
 ) -> ContainerSizing:
     recommended = Allocation(amounts(587, 363 * MIB), amounts(memory=726 * MIB))
-    return ContainerSizing(name, 1, Allocation(), {}, recommended if is_known else None, kind=kind)
+    return ContainerSizing(name, 1, {}, Allocation(), recommended if is_known else None, kind=kind)
 
 
 def _workload(

@@ -38,10 +38,10 @@ KINDS = {
 }
 READING = [
     {
-        "apiGroups": ["", "apps", "batch", "autoscaling.k8s.io", "metrics.k8s.io"],
+        "apiGroups": ["", "apps", "batch", "autoscaling", "autoscaling.k8s.io", "metrics.k8s.io"],
         "resources": [
             *("pods", "limitranges", "replicationcontrollers", "deployments", "replicasets"),
-            *("statefulsets", "daemonsets", "jobs", "cronjobs"),
+            *("statefulsets", "daemonsets", "jobs", "cronjobs", "horizontalpodautoscalers"),
             *("verticalpodautoscalers", "verticalpodautoscalercheckpoints"),
         ],
         "verbs": ["list", "watch"],

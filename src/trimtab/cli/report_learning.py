@@ -72,7 +72,7 @@ async def make_report(order: Order, connection: Connection, clock: RealClock) ->
     async with joined(connection, clock) as client:
         visible = await find_visible(client, namespace)
         async with seen(client, visible.scope, connection) as cluster:
-            sight = await look_around(cluster, visible.nodes, order.selector)
+            sight = await look_around(cluster, visible, order.selector)
             around = surround(cluster, sight.groups, visible.nodes, order.least_samples)
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
     sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]

@@ -97,6 +97,7 @@ def _container_record(container: ContainerSizing) -> dict[str, object]:
         "samples": container.learned.samples,
         "historySeconds": int(container.learned.span.total_seconds()),
         "doubt": container.doubt and container.doubt.value,
+        "held": [kind.value for kind in BOTH if kind in container.held],
     }
 
 

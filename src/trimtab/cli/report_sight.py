@@ -4,11 +4,13 @@ Only reading is needed, and hardly anything is demanded: autoscalers, checkpoint
 out where they cannot be seen, and that is said.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from trimtab.api.decoding import DecodeError
+from trimtab.api.horizontal_autoscalers import decode_horizontal
 from trimtab.api.lists import decode_list
 from trimtab.api.nodes import decode_node
 from trimtab.cluster import paths
@@ -16,6 +18,7 @@ from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ForbiddenError, NotFoundError
 from trimtab.cluster.ports import Owners
+from trimtab.core.horizontal import Horizontal, Marking
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
@@ -24,6 +27,8 @@ from trimtab.core.shadows import Group, Owned, group_pods
 from trimtab.core.sizing import Surroundings
 from trimtab.recommender.bystander import Sight
 from trimtab.updater.owning import OwnerKey, owner_key, resolve_targets
+
+_RecordT = TypeVar("_RecordT")
 
 _ASKED_AT_ONCE: Final = 10
 _MOST_LEVELS: Final = 32
@@ -35,6 +40,7 @@ class Visible:
 
     scope: Scope
     nodes: tuple[Node, ...] = ()
+    horizontals: tuple[Horizontal, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -47,21 +53,30 @@ async def find_visible(client: Client, namespace: str) -> Visible:
         notes.append("autoscalers cannot be seen here: as if there were none")
     elif not checkpoints:
         notes.append("checkpoints cannot be seen: what autoscalers have learned is not known")
-    nodes = await _list_nodes(client)
+    nodes = await _list(client, paths.collection("v1", "nodes"), decode_node)
     if not nodes:
         notes.append("nodes cannot be seen: which part of one a pod takes is not known")
+    scaled = paths.collection("autoscaling/v2", "horizontalpodautoscalers", namespace)
+    horizontals = await _list(client, scaled, decode_horizontal)
+    if horizontals is None:
+        notes.append("horizontal autoscalers cannot be seen: what is left to them is not known")
     scope = Scope(namespace, autoscalers=autoscalers, checkpoints=checkpoints)
-    return Visible(scope, nodes, tuple(notes))
+    return Visible(scope, nodes or (), horizontals or (), tuple(notes))
 
 
-async def look_around(cluster: LiveCluster, nodes: tuple[Node, ...], selector: Selector) -> Sight:
+async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector) -> Sight:
     """All pods that the selector matches, by workload and autoscaler."""
     autoscalers = await resolve_targets(
         cluster.owners, cluster.autoscalers, concurrency=_ASKED_AT_ONCE
     )
     chosen = [pod for pod in cluster.pods if selector.matches(pod.labels)]
     groups = group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
-    return Sight(groups, cluster.owners, nodes, tuple(cluster.checkpoints))
+    claimed: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
+    for horizontal in visible.horizontals:
+        claimed[horizontal.target].append(horizontal)
+    marking = Marking(lambda name: claimed.get(name, ()))
+    marked = [replace(group, autoscaler=marking.mark(group.autoscaler)) for group in groups]
+    return Sight(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
 
 
 def surround(
@@ -82,11 +97,14 @@ async def _is_shown(client: Client, path: str) -> bool:
     return True
 
 
-async def _list_nodes(client: Client) -> tuple[Node, ...]:
+async def _list(
+    client: Client, path: str, decode: Callable[[bytes], _RecordT]
+) -> tuple[_RecordT, ...] | None:
+    """All objects under a path; None if they may not be seen."""
     try:
-        return decode_list(await client.fetch(paths.collection("v1", "nodes")), decode_node).items
-    except (ForbiddenError, DecodeError):
-        return ()
+        return decode_list(await client.fetch(path), decode).items
+    except (NotFoundError, ForbiddenError, DecodeError):
+        return None
 
 
 async def _find_owners(owners: Owners, pods: Iterable[Pod]) -> list[Owned]:

@@ -109,6 +109,7 @@ def summarize(report: Report) -> Iterator[str]:
         yield f"{subject[0].upper()}{subject[1:]}: {_sum_up(totals, resource)}"
     yield from _tell_binding(totals)
     yield from _tell_doubts(report.workloads)
+    yield from _tell_held(report.workloads)
     if totals.score is not None:
         yield f"Score: {totals.score} of 100, {letter(totals.score)}. Learned from {report.source}."
     yield from (f"Note: {note}." for note in report.notes)
@@ -163,3 +164,11 @@ def _tell_doubts(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
         if count := doubts.count(doubt):
             containers = "container" if count == 1 else "containers"
             yield f"Unknown: {count} {containers}, since {reason}."
+
+
+def _tell_held(workloads: Sequence[WorkloadSizing]) -> Iterator[str]:
+    for resource in BOTH:
+        held = [each for each in workloads if any(resource in one.held for one in each.containers)]
+        if held:
+            names = ", ".join(name_workload(each) for each in held)
+            yield f"Held: {_NAMES[resource]} of {names}, on which horizontal autoscalers scale."

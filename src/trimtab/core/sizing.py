@@ -13,7 +13,7 @@ from typing import Final
 
 from trimtab.core import severity
 from trimtab.core.allocations import is_off, recommended_for_pod
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode, holds
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.node_room import NodeRooms
@@ -65,15 +65,17 @@ class ContainerSizing:
     name: str
     pods: int
     """How many pods have it and have not ended."""
-    current: Allocation
-    """What it has in a pod in the middle."""
     requested: Resources
     """What all pods request for it."""
+    current: Allocation
+    """What it has in a pod in the middle."""
     recommended: Allocation | None = None
     """None where nothing is; what is not in it stays as it is."""
     learned: Learned = field(default_factory=Learned)
     doubt: Doubt | None = None
     kind: ContainerKind = ContainerKind.REGULAR
+    held: frozenset[Resource] = frozenset()
+    """Resources that are left to horizontal autoscalers, and stay as they are."""
 
     def severity_of(self, resource: Resource) -> Severity:
         """How far its request is from what is recommended."""
@@ -165,9 +167,16 @@ def size_group(
     allotments = recommended_for_pod(middle, replace(known, mode=UpdateMode.RECREATE), bounds)
     given = {name: Allocation(each.requests, each.limits) for name, each in allotments.items()}
     containers = tuple(
-        _size_container(each, live, given.get(each.name), learned.get(each.name, Learned()))
-        if not is_off(autoscaler, each)
-        else replace(_size_container(each, live, None, Learned()), doubt=Doubt.SWITCHED_OFF)
+        ContainerSizing(
+            each.name,
+            *_count(each.name, live),
+            recommended=given.get(each.name),
+            current=each.current,
+            learned=learned.get(each.name, Learned()),
+            doubt=_doubt(autoscaler, each, given, learned),
+            kind=each.kind,
+            held=frozenset(kind for kind in BOTH if holds(autoscaler, each.name, kind)),
+        )
         for each in middle.containers
     )
     return WorkloadSizing(
@@ -209,26 +218,26 @@ def _samples(learned: Mapping[str, Learned], container: str) -> int:
     return learned.get(container, Learned()).samples
 
 
-def _size_container(
-    container: Container, live: Sequence[Pod], recommended: Allocation | None, learned: Learned
-) -> ContainerSizing:
-    doubt = None
-    if recommended is None:
-        doubt = Doubt.TOO_FEW_SAMPLES if learned.samples else Doubt.NO_SAMPLES
-    members = [one for pod in live for one in pod.containers if one.name == container.name]
-    requested = {
+def _doubt(
+    autoscaler: Autoscaler,
+    container: Container,
+    given: Mapping[str, Allocation],
+    learned: Mapping[str, Learned],
+) -> Doubt | None:
+    """Why a container is given nothing, if it is not."""
+    if is_off(autoscaler, container):
+        return Doubt.SWITCHED_OFF
+    if container.name in given:
+        return None
+    return Doubt.TOO_FEW_SAMPLES if _samples(learned, container.name) else Doubt.NO_SAMPLES
+
+
+def _count(container: str, live: Sequence[Pod]) -> tuple[int, Resources]:
+    """How many pods have a container, and what all of them request for it."""
+    members = [one for pod in live for one in pod.containers if one.name == container]
+    return len(members), {
         kind: sum(amount_of(one.current.requests, kind) for one in members) for kind in BOTH
     }
-    return ContainerSizing(
-        container.name,
-        len(members),
-        container.current,
-        requested,
-        recommended,
-        learned,
-        doubt,
-        container.kind,
-    )
 
 
 def _pod_in_the_middle(pods: Sequence[Pod]) -> Pod:

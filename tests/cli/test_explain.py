@@ -208,6 +208,17 @@ async def test_people_read_it_in_eighty_columns(cluster: ReadableCluster, tmp_pa
     assert "the next pod would have requests cpu 126m memory 800Mi" in text
 
 
+async def test_an_upper_bound_without_confidence_is_endless(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    status = cluster.objects["verticalpodautoscalercheckpoints"][0]["status"]
+    status |= {"firstSampleStart": status["lastSampleStart"], "totalSamplesCount": 1}
+    done = await explain(cluster, "web", "--offline")
+
+    assert "1 CPU samples over 0s, the last at 2026-08-22 00:00 UTC" in done.out
+    assert "comes to             25m      126m   endless" in done.out
+
+
 async def test_of_a_container_alone_nothing_else_is_told(
     cluster: ReadableCluster, explain: Explain
 ) -> None:

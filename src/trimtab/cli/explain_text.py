@@ -28,14 +28,17 @@ from trimtab.api.times import parse_time
 from trimtab.cli.amounts import TITLES, show_amount
 from trimtab.cli.columns import screen_width
 from trimtab.core.checks import Verdict
+from trimtab.core.estimates import MOST
 from trimtab.core.quantities import parse_amount
 from trimtab.core.resources import Resource
 
 _WIDEST: Final = 110
 _STEP: Final = 14
-_NUMBER: Final = 10
+_NUMBER: Final = 9
 _CHECK: Final = 22
 _SAME: Final = "="
+_ENDLESS: Final = "endless"
+"""The largest estimate stands for one without any confidence."""
 _MARKS: Final = {
     Verdict.CLEAR.value: "ok",
     Verdict.BLOCKED.value: "NO",
@@ -124,8 +127,9 @@ def _tell_numbers_from(page: NumbersPage, now: datetime) -> str:
 def _lay_out_container(container: ShownContainer, width: int) -> Iterator[str]:
     yield f"Container {container.name}"
     if container.first_sample and container.last_sample:
-        times = f"{_clock(container.first_sample)} to {_clock(container.last_sample)}"
-        yield from _wrap(f"{container.samples} CPU samples, {times}", width, "  ")
+        span = parse_time(container.last_sample) - parse_time(container.first_sample)
+        times = f"over {brief(span)}, the last at {_clock(container.last_sample)}"
+        yield from _wrap(f"{container.samples} CPU samples {times}", width, "  ")
     if container.histories > 1:
         yield f"  {container.histories} histories put together (labels differ, or restored)"
     for resource in container.resources:
@@ -176,7 +180,7 @@ def _tell_published(numbers: Sequence[ShownNumber], kind: Resource, width: int) 
 
 
 def _row(title: str, cells: Sequence[str]) -> str:
-    return f"  {title:<{_STEP}}" + "".join(f"{cell:>{_NUMBER}}" for cell in cells)
+    return f"  {title:<{_STEP}}" + "".join(f" {cell:>{_NUMBER}}" for cell in cells)
 
 
 def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
@@ -310,7 +314,8 @@ def _wrap(text: str, width: int, indent: str = "") -> list[str]:
 
 def _amount(quantity: str, kind: str) -> str:
     resource = Resource(kind)
-    return show_amount(resource, parse_amount(resource, quantity))
+    amount = parse_amount(resource, quantity)
+    return _ENDLESS if amount >= MOST else show_amount(resource, amount)
 
 
 def _clock(text: str) -> str:

@@ -1,8 +1,9 @@
+import sys
 from datetime import timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from makers import MIB
 
@@ -180,7 +181,16 @@ def test_the_target_lies_between_its_bounds(
     assert floor <= lower <= target <= upper
 
 
+@pytest.mark.parametrize("confidence", [0.0, 5e-324, 1e-200, 1.0, 1e300])
+def test_no_confidence_is_too_little_or_too_much_for_factors(confidence: float) -> None:
+    ((target, lower, upper),) = estimates.confidence_factors(np.array([confidence]))
+
+    assert target == 1
+    assert 0 <= lower <= 1 <= upper
+
+
 @given(numbers, numbers, st.integers(-5, 10**9))
+@example(first=sys.float_info.max, last=-sys.float_info.max, count=1)
 def test_f28_confidence_is_never_negative_nor_undefined(
     first: float, last: float, count: int
 ) -> None:

@@ -35,8 +35,8 @@ def confidence(first: Floats, last: Floats, counts: Ints, interval: timedelta) -
     A row without samples has its first one at +inf and its last one at -inf, and no confidence.
     """
     known = np.isfinite(first) & np.isfinite(last) & (counts > 0)
-    lifespan = np.where(known, last, 0.0) - np.where(known, first, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lifespan = np.where(known, last, 0.0) - np.where(known, first, 0.0)
         ages = np.maximum(lifespan, 0.0) / interval.total_seconds()
         confidences: Floats = np.fmin(ages, counts / np.float64(interval / _MINUTE))
     return confidences
@@ -103,7 +103,7 @@ def truncate(values: Floats) -> Floats:
 
 def confidence_factors(confidences: Floats) -> Floats:
     """By what each of the three is multiplied; endless for an upper bound without confidence."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         lower = 1 + _LOWER_MULTIPLIER / confidences
         upper = 1 + _UPPER_MULTIPLIER / confidences
-    return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)
+        return np.stack([np.ones_like(confidences), 1 / (lower * lower), upper], axis=1)

@@ -21,8 +21,10 @@ _WORKLOADS = (
 )
 
 
-def _metadata(name: str, namespace: str, owner: tuple[str, str] | None = None) -> Json:
-    labels = {"app": name.split("-", maxsplit=1)[0]}
+def _metadata(
+    name: str, namespace: str, owner: tuple[str, str] | None = None, app: str = ""
+) -> Json:
+    labels = {"app": app or name}
     made: Json = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "labels": labels}
     if owner is not None:
         kind, owner_name = owner
@@ -88,7 +90,8 @@ class SmallCluster:
         )
         for place in range(replicas):
             owner = ("ReplicaSet", inner)
-            self.add_pod(f"{inner}-{place}", namespace, resources=resources, owner=owner)
+            pod = f"{inner}-{place}"
+            self.add_pod(pod, namespace, resources=resources, owner=owner, app=name)
 
     def add_pod(
         self,
@@ -97,13 +100,13 @@ class SmallCluster:
         *,
         resources: Json | None = None,
         owner: tuple[str, str] | None = None,
-        **more: object,
+        app: str = "",
     ) -> None:
         container = {"name": "app", "image": "any", "resources": resources or {}}
         self.objects["pods"].append(
             {
-                "metadata": _metadata(name, namespace, owner),
-                "spec": {"containers": [container], "nodeName": "one", **more},
+                "metadata": _metadata(name, namespace, owner, app),
+                "spec": {"containers": [container], "nodeName": "one"},
                 "status": {"phase": "Running", "startTime": "2026-08-22T11:00:00Z"},
             }
         )

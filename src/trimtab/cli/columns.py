@@ -9,7 +9,7 @@ from typing import Final
 _GAP: Final = "  "
 _CUT: Final = "…"
 _SHORTEST: Final = 6
-"""No name is cut further: what is left of it would say nothing."""
+"""Nothing is cut further: what is left of it would say nothing."""
 NARROW: Final = 80
 
 
@@ -25,13 +25,15 @@ def lay_out(
 ) -> list[str]:
     """A line for each row, not longer than the width if cutting the names can help it.
 
-    The first row holds the titles, and those of names are cut before the names are.
+    The first row holds the titles, and those of names are cut before the names are. Those of
+    numbers are cut in the end; numbers never are.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if width is not None:
-        least = [max(map(len, column)) for column in zip(*rows[1:], strict=True)]
-        _shrink(widths, {place: least[place] for place in names}, width)
+        own = [max(*map(len, column), _SHORTEST) for column in zip(*rows[1:], strict=True)]
+        _shrink(widths, {place: own[place] for place in names}, width)
         _shrink(widths, dict.fromkeys(names, _SHORTEST), width)
+        _shrink(widths, {place: own[place] for place in range(len(own))}, width)
     return [
         _GAP.join(
             _cut(cell, most).ljust(most) for cell, most in zip(row, widths, strict=True)
@@ -43,7 +45,7 @@ def lay_out(
 def _shrink(widths: list[int], least: Mapping[int, int], width: int) -> None:
     """Make columns narrower until all of them fit, the widest first, none below its least."""
     for _ in range(sum(widths) + len(_GAP) * (len(widths) - 1) - width):
-        able = [place for place, most in least.items() if widths[place] > max(most, _SHORTEST)]
+        able = [place for place, most in least.items() if widths[place] > most]
         if not able:
             return
         widths[max(able, key=lambda place: widths[place])] -= 1

@@ -10,18 +10,14 @@ from typing import Annotated, Final, assert_never
 
 import yaml
 from cyclopts import Parameter
-from rich.console import Console
-from rich.table import Table
 
+from trimtab.cli.amounts import TITLES, show_amount, write_quantities
+from trimtab.cli.columns import lay_out, screen_width
 from trimtab.cli.viewing import ViewFlags, look, say
 from trimtab.core.overview import ContainerView, survey
-from trimtab.core.quantities import format_amount
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.resources import BOTH, Resource
 
 _VIEW: Final = ViewFlags()
-_TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
-_NARROW: Final = 80
-_MIB: Final = 1024**2
 
 
 class Format(StrEnum):
@@ -59,7 +55,7 @@ def get(
 def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> None:
     match output:
         case Format.TABLE:
-            _print_table(views, shows_namespace=flags.all_namespaces)
+            sys.stdout.write(_format_table(views, shows_namespace=flags.all_namespaces))
         case Format.JSON:
             sys.stdout.write(json.dumps([_record(each) for each in views], indent=2) + "\n")
         case Format.YAML:
@@ -70,23 +66,21 @@ def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> 
             assert_never(output)
 
 
-def _print_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> None:
+def _format_table(views: Sequence[ContainerView], *, shows_namespace: bool) -> str:
     if not views:
-        return
-    table = Table(box=None, pad_edge=False, header_style="")
-    for title in _header(shows_namespace=shows_namespace):
-        table.add_column(title, no_wrap=True, overflow="ellipsis")
+        return ""
+    header = _header(shows_namespace=shows_namespace)
+    rows = [header]
     former = None
     for each in views:
         lead = _lead(each, is_new=each.autoscaler != former, shows_namespace=shows_namespace)
         former = each.autoscaler
         for resource in BOTH:
-            table.add_row(*lead, _TITLES[resource], *_cells(each, resource))
+            rows.append([*lead, TITLES[resource], *_cells(each, resource)])
             lead = [""] * len(lead)
-    console = Console(file=sys.stdout, highlight=False)
     # What is cut off on a screen is whole in a file.
-    console.width = max(console.width, _NARROW) if console.is_terminal else 200
-    console.print(table)
+    lines = lay_out(rows, names=range(header.index("")), width=screen_width())
+    return "\n".join(lines) + "\n"
 
 
 def _lead(view: ContainerView, *, is_new: bool, shows_namespace: bool) -> list[str]:
@@ -103,19 +97,9 @@ def _header(*, shows_namespace: bool) -> list[str]:
 
 
 def _cells(view: ContainerView, resource: Resource) -> list[str]:
-    amounts = [
-        _show(resource, each) for each in (view.request, view.target, view.lower, view.upper)
-    ]
+    told = (view.request, view.target, view.lower, view.upper)
+    amounts = [show_amount(resource, each.get(resource)) for each in told]
     return [*amounts, _difference(view, resource)]
-
-
-def _show(resource: Resource, amounts: Resources) -> str:
-    if resource not in amounts:
-        return "-"
-    if resource is Resource.CPU:
-        return format_amount(resource, amounts[resource])
-    # People compare sizes; exact bytes are for programs.
-    return f"{-(-amounts[resource] // _MIB)}Mi"
 
 
 def _difference(view: ContainerView, resource: Resource) -> str:
@@ -132,18 +116,10 @@ def _record(view: ContainerView) -> dict[str, object]:
         "mode": view.mode.value,
         "container": view.container or None,
         "pods": view.pods,
-        "request": _quantities(view.request),
-        "target": _quantities(view.target),
-        "lowerBound": _quantities(view.lower),
-        "upperBound": _quantities(view.upper),
-    }
-
-
-def _quantities(amounts: Resources) -> dict[str, str]:
-    return {
-        resource.value: format_amount(resource, amounts[resource])
-        for resource in BOTH
-        if resource in amounts
+        "request": write_quantities(view.request),
+        "target": write_quantities(view.target),
+        "lowerBound": write_quantities(view.lower),
+        "upperBound": write_quantities(view.upper),
     }
 
 

@@ -137,6 +137,8 @@ def mend(plane: ControlPlane, remedy: str) -> None:
     environment = {
         "PATH": ":".join(map(str, folders)),
         "KUBECONFIG": str(plane.kubeconfig),
+        # kubectl remembers there what the server can do.
+        "HOME": str(plane.directory),
     }
     subprocess.run(["/bin/sh", "-c", remedy], env=environment, check=True, capture_output=True)
 

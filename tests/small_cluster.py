@@ -1,5 +1,6 @@
 """A small cluster on loopback that only shows: workloads with pods, a node, and their usage."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -66,6 +67,8 @@ class SmallCluster:
     usage: list[Json] = field(default_factory=list)
     forbidden: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    was_measured: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once somebody has asked for usage."""
 
     def add_node(self, name: str = "one", cpu: str = "4", memory: str = "16Gi") -> None:
         allocatable = {"cpu": cpu, "memory": memory}
@@ -141,6 +144,7 @@ class SmallCluster:
         return _list(asked, self.objects[resource])
 
     def _show_usage(self, asked: Asked) -> Response:
+        self.was_measured.set()
         if "metrics" in self.missing:
             return refused(404, reason="NotFound")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

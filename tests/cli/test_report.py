@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import json
+import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -294,3 +295,19 @@ async def test_an_empty_namespace_is_said_to_be_empty(report: Report) -> None:
 
     assert done.returncode == 0
     assert done.stderr == "trimtab: there are no pods; -A looks into all namespaces\n"
+
+
+async def test_whoever_has_seen_enough_ends_it_without_a_traceback(
+    cluster: SmallCluster, tmp_path: Path
+) -> None:
+    async with served(cluster, tmp_path) as kubeconfig:
+        running = await asyncio.create_subprocess_exec(
+            *(TRIMTAB, "report", "--kubeconfig", kubeconfig, "--watch-for", "1h"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        await cluster.was_measured.wait()
+        running.send_signal(signal.SIGINT)
+        written = await running.communicate()
+
+    assert (running.returncode, *written) == (130, b"", b"")

@@ -111,7 +111,7 @@ class Marking:
     While nothing changes the marked one is the very same, so that what follows from it stands.
     """
 
-    def __init__(self, find: Callable[[WorkloadName], Iterable[Horizontal]]) -> None:
+    def __init__(self, find: Callable[[WorkloadName], Sequence[Horizontal]]) -> None:
         self._find = find
         self._marked: OrderedDict[AutoscalerName, tuple[Autoscaler, Autoscaler]] = OrderedDict()
         """Each as it was given, and marked."""
@@ -122,6 +122,8 @@ class Marking:
         if target is None:
             return autoscaler
         found = self._find(WorkloadName(autoscaler.namespace, target.kind, target.name))
+        if not found:
+            return autoscaler
         held = frozenset[Held]().union(*(each.claims for each in found))
         if not held:
             return autoscaler

@@ -12,6 +12,7 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
 from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.core.aggregates import UsageSettings
+from trimtab.core.horizontal import HpaConflict
 from trimtab.core.operations import Add, Patch
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import Allocation, Container, Pod
@@ -65,6 +66,7 @@ _UNGUARDED: Final = UpdaterSettings(
     ),
     pace=PaceSettings(per_second=0, slow_start=timedelta()),
     caps_to_nodes=False,
+    hpa_conflict=HpaConflict.IGNORE,
     max_view_age=timedelta(days=1),
 )
 """What the original's updater does not have is off; what it has is on."""

@@ -142,14 +142,15 @@ class Examination:
     async def _fetch_webhook(self) -> WebhookFacts:
         mutators, registration = await examining.fetch_registrations(self._client)
         webhook = registration and registration.find(MAIN)
+        # What is known already must not be lost to a webhook that hangs.
+        patience = self._order.patience / 3
         addresses: int | Unseen | None = None
         if webhook and isinstance(webhook.address, ServiceAddress):
-            addresses = await examining.attempt(
-                examining.count_addresses(self._client, webhook.address),
-                "the webhook's Service",
-                self._order.patience,
-            )
-        return WebhookFacts(mutators, addresses, await self._try_pods(registration))
+            counting = examining.count_addresses(self._client, webhook.address)
+            addresses = await examining.attempt(counting, "the webhook's Service", patience)
+        trying = self._try_pods(registration)
+        trial = await examining.attempt(trying, "a pod that was tried", patience)
+        return WebhookFacts(mutators, addresses, trial)
 
     async def _try_pods(self, registration: Registration | None) -> Trial | Unseen:
         """What became of a pod where the admission controller runs: it answers no others."""

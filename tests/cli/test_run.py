@@ -19,6 +19,7 @@ from trimtab.cli.flags import CommonFlags, LogFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.process import Duty
 from trimtab.cli.run_flags import RunFlags
+from trimtab.core.horizontal import HpaConflict
 
 # The command sets up logs for its own process.
 pytestmark = pytest.mark.usefixtures("told")
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.usefixtures("told")
         pytest.param("--update-worker-count=0", "--update-worker-count", id="of several"),
         pytest.param("--address=here", "--address", id="no address"),
         pytest.param("--pause=perhaps", "--pause", id="neither yes nor no"),
+        pytest.param("--hpa-conflict=fight", "--hpa-conflict", id="none of the choices"),
         pytest.param("everything", "everything", id="no flag at all"),
     ],
 )
@@ -120,7 +122,7 @@ def test_every_flag_of_a_component_is_one_of_run_by_its_own_name() -> None:
 def test_what_is_said_once_holds_for_every_component_that_has_the_flag() -> None:
     usual = RunFlags()
     care = replace(usual.updater.care, pause=True, cap_to_largest_node=False)
-    loop = replace(usual.recommender.loop, update_worker_count=3)
+    loop = replace(usual.recommender.loop, update_worker_count=3, hpa_conflict=HpaConflict.IGNORE)
     told = run_flags.share(
         replace(
             usual,
@@ -132,6 +134,8 @@ def test_what_is_said_once_holds_for_every_component_that_has_the_flag() -> None
     assert told.roles.pause
     assert not told.admission.care.cap_to_largest_node
     assert told.updater.care.update_worker_count == 3
+    assert told.updater.care.hpa_conflict is HpaConflict.IGNORE
+    assert told.admission.care.hpa_conflict is HpaConflict.IGNORE
     assert run_flags.share(usual) == usual
 
 

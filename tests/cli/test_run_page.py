@@ -1,0 +1,37 @@
+"""The page about all components in one process: it names the flags that are its own, as they are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trimtab.cli import starting
+from trimtab.cli.run_flags import NOT_HERE, TogetherFlags
+from trimtab.core.horizontal import HpaConflict
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "run.md").read_text(encoding="utf-8")
+ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
+FLAGS = starting.list_flags(TogetherFlags())
+
+
+def test_the_page_has_every_flag_of_its_own_with_its_default() -> None:
+    shown = {
+        starting.flag_name(name): f"`{value}`" if value else "" for name, value in FLAGS.items()
+    }
+
+    assert shown == ROWS
+
+
+@pytest.mark.parametrize("name", sorted(NOT_HERE))
+def test_the_page_names_the_flags_of_components_that_it_does_not_have(name: str) -> None:
+    sentence = next(line for line in PAGE.splitlines() if "are no flags of `run`" in line)
+
+    assert f"`{starting.flag_name(name)}`" in sentence
+
+
+@pytest.mark.parametrize("choice", HpaConflict)
+def test_the_page_about_horizontal_autoscalers_tells_of_every_choice(choice: HpaConflict) -> None:
+    page = (DOCS / "hpa.md").read_text(encoding="utf-8")
+
+    assert re.search(rf"^\| `{choice}`", page, re.MULTILINE)

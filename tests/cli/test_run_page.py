@@ -1,4 +1,4 @@
-"""The page about all components in one process: it names the flags that are its own, as they are."""
+"""The pages about all components in one process, and about horizontal autoscalers."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from trimtab.core.horizontal import HpaConflict
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "run.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
+ROWS = dict(re.findall(r"^\| `(--\S+)` \| ?(.*?) ?\|", PAGE, re.MULTILINE))
 FLAGS = starting.list_flags(TogetherFlags())
 
 

@@ -167,6 +167,18 @@ async def test_what_is_shown_and_in_which_order_can_be_chosen(
     assert [each["name"] for each in found["workloads"]] == names
 
 
+async def test_what_is_left_out_is_still_counted(cluster: SmallCluster, report: Report) -> None:
+    whole = await report(cluster, "--sort", "name")
+    worst = await report(cluster, "--min-severity", "critical")
+
+    assert "po/alone" not in worst.stdout
+    assert "Not shown, but counted: 1 of the better workloads." in worst.stdout
+    assert (
+        whole.stdout.split("\n\n")[1].splitlines()[:2]
+        == (worst.stdout.split("\n\n")[1].splitlines()[:2])
+    )
+
+
 async def test_what_an_autoscaler_has_published_is_what_is_told(
     cluster: SmallCluster, report: Report
 ) -> None:

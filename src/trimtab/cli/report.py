@@ -53,7 +53,8 @@ def report(
     clock = RealClock()
     connection = find_way(view.kubeconfig, clock, os.environ, view.context)
     found = asyncio.run(make_report(order, connection, clock))
-    chosen = replace(found, workloads=_choose(found.workloads, tell))
+    shown = _choose(found.workloads, tell)
+    chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
     sys.stdout.write(_format(chosen, tell.output, view))
     if not found.workloads:
         say("trimtab: there are no pods; -A looks into all namespaces")

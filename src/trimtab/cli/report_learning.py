@@ -64,6 +64,8 @@ class Report:
     """From what it was learned, for people."""
     notes: tuple[str, ...] = ()
     """What is missing, for people."""
+    hidden: int = 0
+    """How many workloads are in the totals and not shown."""
 
 
 async def make_report(order: Order, connection: Connection, clock: RealClock) -> Report:

@@ -22,6 +22,7 @@ _STYLE: Final = """
 body { max-width: 96rem; }
 th, td, th:nth-child(-n+12), td:nth-child(-n+12) { text-align: left; padding: .25rem .45rem; }
 td:nth-child(-n+4) { white-space: normal; overflow-wrap: anywhere; min-width: 4rem; }
+td:nth-child(2) { min-width: 11rem; }
 ul { padding-left: 1.1rem; }
 table td.number, table th.number { text-align: right; }
 .tiles { display: flex; flex-wrap: wrap; gap: 1rem; margin: 1.2rem 0; }

@@ -110,6 +110,8 @@ def summarize(report: Report) -> Iterator[str]:
     yield from _tell_binding(totals)
     yield from _tell_doubts(report.workloads)
     yield from _tell_held(report.workloads)
+    if report.hidden:
+        yield f"Not shown, but counted: {report.hidden} of the better workloads."
     if totals.score is not None:
         yield f"Score: {totals.score} of 100, {letter(totals.score)}. Learned from {report.source}."
     yield from (f"Note: {note}." for note in report.notes)

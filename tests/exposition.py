@@ -41,6 +41,13 @@ def differences(text: str, original: Mapping[str, OriginalMetric]) -> dict[str, 
     return {name: found.get(name) for name in wanted if found.get(name) != wanted[name]}
 
 
+def contradictions(text: str, original: Mapping[str, OriginalMetric]) -> dict[str, Seen]:
+    """By name what is shown of an autoscaler's metrics otherwise than the table has it."""
+    wanted = {name: _as_seen(metric) for name, metric in original.items()}
+    found = {name: seen for name, seen in read_exposition(text).items() if name.startswith("vpa_")}
+    return {name: seen for name, seen in found.items() if wanted.get(name) != seen}
+
+
 def _as_seen(metric: OriginalMetric) -> Seen:
     bounds = {*metric.bounds, float("inf")} if metric.bounds else set()
     return Seen(metric.kind, {frozenset(metric.labels)}, bounds)

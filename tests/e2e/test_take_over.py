@@ -1,23 +1,34 @@
-"""Ours in the place of the original and back, on the checkpoints that both of them write."""
+"""Ours in the place of the original and back: checkpoints, the webhook's registration, leases.
 
+These are the steps of docs/migrate.md.
+"""
+
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
-from e2e.components import SLOW_SECONDS, Run, install, running
+from e2e.admission_stage import REGISTRATIONS, Stage
+from e2e.components import SLOW_SECONDS, Json, Run, install, running
 from e2e.conftest import Bring
 from e2e.worlds import World, a_template
+from exposition import contradictions
+from tls_makers import a_pair, an_authority
 
+from reference import original_metrics
 from rig import controlplane, processes, programs, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
+from trimtab.api.registrations import decode_registration
 from trimtab.core.autoscalers import ContainerRecommendation
+from trimtab.core.registration import MAIN
 
 pytestmark = pytest.mark.e2e
 
 ORIGINAL = "original-recommender"
+ORIGINAL_WEBHOOK = "original-admission"
 TICKS = 'vpa_recommender_execution_latency_seconds_count{step="total"}'
 SHORT_WINDOWS = (
     # A checkpoint holds no window that is still open, and nothing shall age out meanwhile.
@@ -37,6 +48,68 @@ def original(kubeconfig: Path, folder: Path, *flags: str) -> Iterator[Run]:
         run = Run(process, port)
         process.wait_until(lambda: run.ask("/health-check")[0] == 200)
         yield run
+
+
+@contextmanager
+def original_webhook(stage: Stage, folder: Path, port: int) -> Iterator[Run]:
+    """The original's admission controller, registered by itself, for as long as the block lasts."""
+    authority = an_authority()
+    pair = a_pair(authority, "webhook")
+    for name, text in (
+        ("tls.crt", pair.certificate),
+        ("tls.key", pair.key),
+        ("ca.crt", authority.certificate),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
+    (told_at,) = controlplane.free_ports(1)
+    flags = [
+        f"--kubeconfig={stage.plane.kubeconfig}",
+        f"--address={LOOPBACK}:{told_at}",
+        *asked_at(stage, port),
+        f"--tls-cert-file={folder / 'tls.crt'}",
+        f"--tls-private-key={folder / 'tls.key'}",
+        f"--client-ca-file={folder / 'ca.crt'}",
+    ]
+    with processes.running(programs.find(ORIGINAL_WEBHOOK), flags, folder) as process:
+        yield Run(process, told_at)
+
+
+def asked_at(stage: Stage, port: int) -> list[str]:
+    """The flags by which either admission controller is asked at a port of loopback."""
+    return [
+        f"--port={port}",
+        "--register-by-url",
+        f"--webhook-address=https://{LOOPBACK}",
+        f"--webhook-port={port}",
+        f"--vpa-object-namespace={stage.namespace}",
+        f"--status-lease-namespace={stage.namespace}",
+    ]
+
+
+def wait_until_asked_at(stage: Stage, port: int) -> None:
+    """Return once the API server asks the webhook at that port, and no other one."""
+
+    def ports() -> list[str]:
+        _, body = stage.plane.request("GET", REGISTRATIONS)
+        found = [
+            decode_registration(json.dumps(each).encode()) for each in json.loads(body)["items"]
+        ]
+        mains = [main for each in found if (main := each.find(MAIN))]
+        return [str(main.address).rstrip("/").rpartition(":")[2] for main in mains]
+
+    waiting.wait_for(ports, lambda found: found == [str(port)], patience_seconds=SLOW_SECONDS)
+
+
+def renewed_pod(stage: Stage) -> str:
+    """The CPU request of a pod that was created now, with its size."""
+    stage.plane.request("DELETE", stage.pods)
+    fresh = stage.observed_pod(lambda pod: "requests" in resources(pod))
+    return str(resources(fresh)["requests"]["cpu"])
+
+
+def resources(pod: Json) -> Json:
+    found: Json = pod["spec"]["containers"][0].get("resources", {})
+    return found
 
 
 @pytest.fixture
@@ -82,6 +155,7 @@ def test_ours_goes_on_where_the_original_ended_and_the_original_where_ours_did(
         world.stop_pods()
         wait_for_ticks(run)
         by_original = world.recommendation()
+        _, told = run.ask("/metrics")
     learned = world.stored()
 
     world.forget_status()
@@ -100,6 +174,7 @@ def test_ours_goes_on_where_the_original_ended_and_the_original_where_ours_did(
         given_back = wait_for_word(world)
         wait_for_ticks(run)
 
+    assert contradictions(told, original_metrics.RECOMMENDER) == {}
     assert taken_over == by_original
     assert saved.total_samples_count >= learned.total_samples_count + 2
     assert saved.first_sample_start == learned.first_sample_start
@@ -107,3 +182,68 @@ def test_ours_goes_on_where_the_original_ended_and_the_original_where_ours_did(
     assert saved.memory_histogram.total_weight >= learned.memory_histogram.total_weight
     assert [dict(one.target) for one in given_back] == [target]
     assert world.stored().total_samples_count == saved.total_samples_count
+
+
+def test_one_registration_serves_whichever_webhook_runs(
+    cluster: ControlPlane,
+    namespace: str,
+    bring: Bring,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bring(ORIGINAL_WEBHOOK)
+    install(cluster)
+    monkeypatch.setenv("NAMESPACE", namespace)
+    theirs, mine = controlplane.free_ports(2)
+    stage = Stage(cluster, namespace)
+    stage.autoscale({})
+    given = []
+    try:
+        with original_webhook(stage, tmp_path, theirs) as run:
+            wait_until_asked_at(stage, theirs)
+            stage.recommend({"app": {"cpu": "300m", "memory": "300Mi"}})
+            stage.deploy({"containers": [{"name": "app", "image": "none"}]})
+            given.append(renewed_pod(stage))
+            _, told = run.ask("/metrics")
+        flags = [*asked_at(stage, mine), f"--bind-address={LOOPBACK}"]
+        with running("admission-controller", cluster.kubeconfig, tmp_path, *flags):
+            wait_until_asked_at(stage, mine)
+            stage.recommend({"app": {"cpu": "400m", "memory": "300Mi"}})
+            given.append(renewed_pod(stage))
+        with original_webhook(stage, tmp_path, theirs):
+            wait_until_asked_at(stage, theirs)
+            stage.recommend({"app": {"cpu": "500m", "memory": "300Mi"}})
+            given.append(renewed_pod(stage))
+    finally:
+        cluster.request("DELETE", f"{REGISTRATIONS}/vpa-webhook-config")
+
+    assert given == ["300m", "400m", "500m"]
+    assert contradictions(told, original_metrics.ADMISSION) == {}
+
+
+def test_while_the_original_leads_ours_waits_and_then_takes_its_turn(
+    world: World, tmp_path: Path
+) -> None:
+    electing = world.flags(
+        "--leader-elect=true",
+        "--leader-elect-lease-duration=4s",
+        "--leader-elect-renew-deadline=3s",
+        "--leader-elect-retry-period=1s",
+    )
+    kubeconfig = world.plane.kubeconfig
+    with ours(kubeconfig, tmp_path, *electing) as first:
+        waiting.wait_for(first.leads, bool, patience_seconds=SLOW_SECONDS)
+        first.end()
+    with original(kubeconfig, tmp_path, *electing) as theirs:
+        wait_for_ticks(theirs)
+        with ours(kubeconfig, tmp_path, *electing) as run:
+            _, reason = run.wait_until(
+                "/readyz", lambda answer: "vpa-recommender-lease" in answer[1]
+            )
+            led_meanwhile = run.leads()
+            theirs.process.popen.terminate()
+            waiting.wait_for(run.leads, bool, patience_seconds=SLOW_SECONDS)
+            wait_for_ticks(run, 1)
+
+    assert not led_meanwhile
+    assert "vpa-recommender-lease" in reason

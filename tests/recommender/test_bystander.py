@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
-from makers import MIB, minutes
+from makers import MIB, a_container, a_recommendation, amounts, minutes
 from recommender.past import Past
 from recommender.small_world import Load, SmallWorld
 from virtual_time import LoopClock, run_virtually
 
+from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.shadows import Owned, group_pods
 from trimtab.recommender.bystander import Bystander, HistoryProgress, Sight
@@ -70,6 +71,24 @@ async def test_nothing_is_written_for_it() -> None:
     await _learned(world, 3)
 
     assert set(world.acts) == {"fetch"}
+
+
+async def test_what_is_published_stays_and_only_what_is_missing_is_added() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("app"), a_container("new"))
+    said = a_recommendation("app", target=amounts(111, 222 * MIB))
+    world.autoscale(recommendation=(said,))
+    (workload,) = world.workloads.values()
+    owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
+    observed = [ObservedAutoscaler(world.autoscaler(), workload.selector)]
+    bystander = Bystander(Sight(group_pods(owned, observed), world.owners), _SETTINGS, world.clock)
+    await bystander.begin()
+    bystander.take_in(await world.fetch())
+    ((group, autoscaler, _),) = bystander.conclude()
+
+    assert not group.is_shadowed
+    assert [one.container_name for one in autoscaler.recommendation or ()] == ["app", "new"]
+    assert (autoscaler.recommendation or ())[0] == said
 
 
 async def test_how_much_is_known_is_told_with_it() -> None:

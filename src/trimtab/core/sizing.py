@@ -207,10 +207,12 @@ def _only_known(
 
     What an autoscaler of the cluster has published counts: it has seen more than we have.
     """
-    if group.autoscaler.recommendation is not None:
-        return autoscaler
-    told = autoscaler.recommendation or ()
-    enough = [each for each in told if _samples(learned, each.container_name) >= least]
+    published = {each.container_name for each in group.autoscaler.recommendation or ()}
+    enough = [
+        each
+        for each in autoscaler.recommendation or ()
+        if each.container_name in published or _samples(learned, each.container_name) >= least
+    ]
     return replace(autoscaler, recommendation=tuple(enough))
 
 

@@ -111,11 +111,11 @@ class Bystander:
         self._knowledge.publications.refresh()
         for group in self._sight.groups:
             name = group.autoscaler.identity
-            told = self._knowledge.publications.recommendation(name).containers
-            autoscaler = group.autoscaler
-            if not autoscaler.recommendation:
-                autoscaler = replace(autoscaler, recommendation=told)
-            yield group, autoscaler, self._learned(name)
+            learned = self._knowledge.publications.recommendation(name).containers
+            published = group.autoscaler.recommendation or ()
+            known = {each.container_name for each in published}
+            told = (*published, *(each for each in learned if each.container_name not in known))
+            yield group, replace(group.autoscaler, recommendation=told), self._learned(name)
 
     def _learned(self, name: AutoscalerName) -> dict[str, Learned]:
         learner = self._knowledge.usage.links.learners[name]

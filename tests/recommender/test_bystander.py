@@ -1,6 +1,7 @@
 """What a bystander says is what the recommender would say, and nothing is written for it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from makers import MIB, a_container, a_recommendation, amounts, minutes
@@ -89,6 +90,29 @@ async def test_what_is_published_stays_and_only_what_is_missing_is_added() -> No
     assert not group.is_shadowed
     assert [one.container_name for one in autoscaler.recommendation or ()] == ["app", "new"]
     assert (autoscaler.recommendation or ())[0] == said
+
+
+async def test_checkpoints_tell_what_an_autoscaler_has_learned() -> None:
+    world = SmallWorld()
+    world.deploy()
+    world.autoscale()
+    recommender = world.recommender()
+    for _ in range(20):
+        await recommender.tick()
+        world.wait(minutes(1))
+    await recommender.save_all()
+    said = world.target()
+    silent = replace(world.autoscaler(), recommendation=None)
+    (workload,) = world.workloads.values()
+    owned = [Owned(pod, workload, "apps/v1") for pod in world.pods]
+    groups = group_pods(owned, [ObservedAutoscaler(silent, workload.selector)])
+    sight = Sight(groups, world.owners, (), tuple(world.checkpoints))
+    bystander = Bystander(sight, _SETTINGS, world.clock)
+    await bystander.begin()
+    ((_, _, learned),) = bystander.conclude()
+
+    assert learned["app"].samples == 20
+    assert _targets(bystander) == {"web": said}
 
 
 async def test_how_much_is_known_is_told_with_it() -> None:

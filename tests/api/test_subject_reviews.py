@@ -2,7 +2,14 @@
 
 import json
 
-from trimtab.api.subject_reviews import Question, encode_question, list_questions
+import pytest
+
+from trimtab.api.subject_reviews import (
+    Question,
+    decode_answer,
+    encode_question,
+    list_questions,
+)
 
 
 def test_a_rule_raises_a_question_for_each_thing_that_it_allows() -> None:
@@ -48,3 +55,16 @@ def test_a_question_about_an_account_names_its_groups_too() -> None:
     assert asked["kind"] == "SubjectAccessReview"
     assert asked["spec"]["user"] == "system:serviceaccount:kube-system:vpa"
     assert "system:serviceaccounts:kube-system" in asked["spec"]["groups"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "may"),
+    [
+        pytest.param({"status": {"allowed": True}}, True, id="one may"),
+        pytest.param({"status": {"allowed": False, "reason": "no"}}, False, id="one may not"),
+        pytest.param({"status": {}}, None, id="no word of it"),
+        pytest.param({}, None, id="no answer at all"),
+    ],
+)
+def test_an_answer_says_whether_one_may(answer: object, *, may: bool | None) -> None:
+    assert decode_answer(json.dumps(answer).encode()) is may

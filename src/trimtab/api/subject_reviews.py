@@ -3,8 +3,23 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Final
 
+import msgspec
+
+from trimtab.api.decoding import Wire, decode
 from trimtab.api.encoding import encode
+
+
+class _Status(Wire, frozen=True, kw_only=True):
+    allowed: bool | None = None
+
+
+class _Review(Wire, frozen=True, kw_only=True):
+    status: _Status | None = None
+
+
+_REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +72,9 @@ def encode_question(question: Question, account: tuple[str, str] | None = None) 
         spec["groups"] = [accounts, f"{accounts}:{namespace}", "system:authenticated"]
     kind = "SelfSubjectAccessReview" if account is None else "SubjectAccessReview"
     return encode({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
+
+
+def decode_answer(data: bytes) -> bool | None:
+    """Whether it may be done, by the JSON of a review that was answered; None if it is silent."""
+    status = decode(_REVIEW, data).status
+    return None if status is None else status.allowed

@@ -11,7 +11,6 @@ from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 from trimtab.api import crds
-from trimtab.api.access_reviews import decode_access_review
 from trimtab.api.certificates import read_bundle, read_certificate
 from trimtab.api.component_deployments import decode_component, with_pod
 from trimtab.api.crd_comparison import compare_definition, name_of
@@ -23,7 +22,7 @@ from trimtab.api.leases import Lease, decode_lease
 from trimtab.api.lists import decode_list
 from trimtab.api.mutators import decode_mutators, order_mutators
 from trimtab.api.registrations import decode_registration
-from trimtab.api.subject_reviews import Question, encode_question
+from trimtab.api.subject_reviews import Question, decode_answer, encode_question
 from trimtab.cluster import paths
 from trimtab.cluster.client import Client
 from trimtab.cluster.election import is_ours
@@ -142,7 +141,7 @@ async def fetch_missing(
     async def ask(question: Question) -> bool:
         async with turns:
             answer = await client.post(path, encode_question(question, account))
-            return decode_access_review(answer) is True
+            return decode_answer(answer) is True
 
     answers = await asyncio.gather(*(ask(question) for question in questions))
     return tuple(str(one) for one, may in zip(questions, answers, strict=True) if not may)

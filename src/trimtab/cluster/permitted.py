@@ -7,8 +7,8 @@ again and again looks like an attack to those who read the server's audit log.
 from datetime import timedelta
 from typing import Final, NoReturn, Protocol
 
-from trimtab.api.access_reviews import decode_access_review, encode_access_review
 from trimtab.api.decoding import DecodeError
+from trimtab.api.subject_reviews import Question, decode_answer, encode_question
 from trimtab.cluster.errors import ClusterError, ForbiddenError, missing_right
 from trimtab.cluster.paths import collection
 from trimtab.cluster.ports import Clock
@@ -73,9 +73,9 @@ class PermittedFeed:
         await self._feed.run()
 
     async def _may_list(self) -> bool:
-        question = encode_access_review("list", self._resource, **self._where)
+        question = encode_question(Question("list", self._resource, **self._where))
         try:
-            answer = decode_access_review(await self._server.post(_REVIEWS, question))
+            answer = decode_answer(await self._server.post(_REVIEWS, question))
         except (ClusterError, DecodeError):
             # Nobody says no: the list itself shows what is the matter.
             return True

@@ -94,6 +94,6 @@ Outcome: TypeAlias = Act | Hold
 
 def wanted_in_the_end(outcome: Outcome) -> Wanted | None:
     """What the pod's containers should have, by whichever act; None if that was not looked at."""
-    if outcome.wanted is None and isinstance(outcome, Hold) and outcome.withheld is not None:
+    if isinstance(outcome, Hold) and outcome.wanted is None and outcome.withheld is not None:
         return outcome.withheld.wanted
     return outcome.wanted

@@ -6,38 +6,47 @@ is for, once for a whole cluster and once for one namespace. The audit log says 
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from e2e.admission_stage import JSON_PATCH, MERGE_PATCH
+from e2e.components import Lacking, an_account, install, rights_of, running
 from e2e.installation_stage import Installation, Reach, after_a_day
 from e2e.rights_stage import COMPONENTS, Account
 
-from rig.controlplane import ControlPlane
+from rig.controlplane import ControlPlane, free_ports
+from rig.flags import LOOPBACK
 from trimtab.api.trial_pods import encode_trial_pod
 
 pytestmark = pytest.mark.e2e
+
+NO_NODES = "missing right: list nodes"
+REGISTERING = "admissionregistration.k8s.io"
 
 
 @pytest.fixture(scope="module")
 def whole(
     cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    folder = tmp_path_factory.mktemp("whole")
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        after_a_day(cluster, folder, Reach.CLUSTER, patch) as it,
-    ):
-        yield it
+    """An installation for a whole cluster, after a day's work."""
+    yield from live_a_day(cluster, tmp_path_factory, Reach.CLUSTER)
 
 
 @pytest.fixture(scope="module")
 def narrow(
     cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    folder = tmp_path_factory.mktemp("narrow")
+    """The same for one namespace."""
+    yield from live_a_day(cluster, tmp_path_factory, Reach.NAMESPACE)
+
+
+def live_a_day(
+    cluster: ControlPlane, folders: pytest.TempPathFactory, reach: Reach
+) -> Iterator[Installation]:
+    folder = folders.mktemp(reach)
     with (
         pytest.MonkeyPatch.context() as patch,
-        after_a_day(cluster, folder, Reach.NAMESPACE, patch) as it,
+        after_a_day(cluster, folder, reach, patch) as it,
     ):
         yield it
 
@@ -78,6 +87,63 @@ def test_who_is_for_one_namespace_asks_for_nothing_outside_of_it(narrow_account:
     places = {request.namespace for request in narrow_account.requests}
 
     assert places == {narrow_account.namespace}
+
+
+def test_what_cannot_be_seen_from_one_namespace_is_told_and_keeps_nobody_from_work(
+    narrow: Installation,
+) -> None:
+    told = {name for name, run in narrow.runs.items() if NO_NODES in run.process.log.read_text()}
+
+    # The role keeper does not look at nodes.
+    assert told == set(COMPONENTS) - {"roles"}
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        pytest.param(
+            Lacking("", "secrets", "get", "missing right: get secrets in {0}"), id="to see its keys"
+        ),
+        pytest.param(
+            Lacking("", "secrets", "create", "missing right: create secrets in {0}"),
+            id="to keep its keys",
+        ),
+        pytest.param(
+            Lacking(
+                REGISTERING,
+                "mutatingwebhookconfigurations",
+                "create",
+                f"missing right: create mutatingwebhookconfigurations.{REGISTERING}",
+            ),
+            id="to register itself",
+        ),
+    ],
+)
+def test_a_right_that_the_admission_controller_lacks_is_named_by_readiness(
+    cluster: ControlPlane,
+    namespace: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lacking: Lacking,
+) -> None:
+    install(cluster)
+    monkeypatch.setenv("NAMESPACE", namespace)
+    rights = lacking.taken_from(rights_of("admission-controller"))
+    kubeconfig = an_account(cluster, namespace, rights, tmp_path, everywhere=True)
+    (port,) = free_ports(1)
+    flags = (
+        f"--bind-address={LOOPBACK}",
+        f"--port={port}",
+        f"--vpa-object-namespace={namespace}",
+        f"--tls-cert-file={tmp_path / 'none'}",
+    )
+    with running("admission-controller", kubeconfig, tmp_path, *flags) as run:
+        status, told = run.wait_until("/readyz", lambda answer: "missing right" in answer[1])
+        alive = run.ask("/health-check")
+
+    assert status == 500
+    assert lacking.told.format(namespace) in told.splitlines()
+    assert alive == (200, "OK")
 
 
 def test_a_policy_keeps_accounts_from_changing_specs_and_from_making_pods(

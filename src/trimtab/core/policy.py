@@ -6,7 +6,7 @@ requests are controlled, its own limit; the later rule wins. Limits follow their
 proportion, so a bound on limits is a bound on requests. In the end the pod must fit some node.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -77,41 +77,35 @@ def cap_for_pod(
     return Capped(tuple(fitting), notes)
 
 
+def _change_amounts(
+    recommendation: ContainerRecommendation, change: Callable[[Resources], Resources]
+) -> ContainerRecommendation:
+    """The recommendation after the same was done to its target and to its bounds."""
+    lower, upper = recommendation.lower_bound, recommendation.upper_bound
+    return replace(
+        recommendation,
+        target=change(recommendation.target),
+        lower_bound=None if lower is None else change(lower),
+        upper_bound=None if upper is None else change(upper),
+    )
+
+
 def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
     """The recommendation without amounts that no pod can have."""
     lower, upper = recommendation.lower_bound, recommendation.upper_bound
     if not any(map(_has_negatives, (recommendation.target, lower, upper))):
         return recommendation
-    return replace(
-        recommendation,
-        target=without_negatives(recommendation.target),
-        lower_bound=None if lower is None else without_negatives(lower),
-        upper_bound=None if upper is None else without_negatives(upper),
-    )
+    return _change_amounts(recommendation, without_negatives)
 
 
 def _without_held(
     recommendation: ContainerRecommendation, held: frozenset[Held]
 ) -> ContainerRecommendation:
     """The recommendation without amounts that are nobody's to apply."""
-    name, lower, upper = (
-        recommendation.container_name,
-        recommendation.lower_bound,
-        recommendation.upper_bound,
-    )
-
-    def strip(amounts: Resources) -> Resources:
-        return {
-            kind: amount
-            for kind, amount in amounts.items()
-            if Held(kind) not in held and Held(kind, name) not in held
-        }
-
-    return replace(
-        recommendation,
-        target=strip(recommendation.target),
-        lower_bound=None if lower is None else strip(lower),
-        upper_bound=None if upper is None else strip(upper),
+    name = recommendation.container_name
+    free = [kind for kind in BOTH if not held & {Held(kind), Held(kind, name)}]
+    return _change_amounts(
+        recommendation, lambda amounts: {kind: amounts[kind] for kind in free if kind in amounts}
     )
 
 
@@ -171,13 +165,7 @@ def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_
 def _cap_recommendation(
     recommendation: ContainerRecommendation, bounds: Sequence[_Bound]
 ) -> ContainerRecommendation:
-    lower, upper = recommendation.lower_bound, recommendation.upper_bound
-    return replace(
-        recommendation,
-        target=_cap(recommendation.target, bounds)[0],
-        lower_bound=None if lower is None else _cap(lower, bounds)[0],
-        upper_bound=None if upper is None else _cap(upper, bounds)[0],
-    )
+    return _change_amounts(recommendation, lambda amounts: _cap(amounts, bounds)[0])
 
 
 def _cap(amounts: Resources, bounds: Iterable[_Bound]) -> tuple[Resources, tuple[Note, ...]]:

@@ -165,6 +165,37 @@ def test_the_marked_one_is_the_very_same_until_something_changes() -> None:
     assert others.marking.mark(mine) is mine
 
 
+def test_the_marked_one_is_the_very_same_when_others_change_and_hold_the_same() -> None:
+    others, mine = Horizontals(a_horizontal(CPU)), an_autoscaler()
+    first = others.marking.mark(mine)
+    others.known = [a_horizontal(CPU), a_horizontal(CPU, name="again")]
+
+    assert others.marking.mark(mine) is first
+
+
+def test_what_is_scaled_on_is_looked_at_again_only_after_a_change() -> None:
+    class Telling(Horizontal):
+        looks = 0
+
+        @property
+        def claims(self) -> frozenset[Held]:
+            type(self).looks += 1
+            return frozenset({Held(CPU)})
+
+    others, mine = Horizontals(Telling("default", "web", "Deployment", "web")), an_autoscaler()
+    marked = [others.marking.mark(mine) for _ in range(3)]
+
+    assert Telling.looks == 1
+    assert all(each.held == {Held(CPU)} for each in marked)
+
+
+def test_one_that_scales_on_something_else_leaves_an_autoscaler_as_it_is() -> None:
+    others, mine = Horizontals(a_horizontal()), an_autoscaler()
+
+    assert others.marking.mark(mine) is mine
+    assert others.marking.mark(mine) is mine
+
+
 @given(
     recommendations=st.lists(recommendation, max_size=4),
     pod=pod(),

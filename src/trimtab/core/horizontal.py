@@ -21,8 +21,9 @@ from trimtab.core.autoscalers import (
 from trimtab.core.pods import WorkloadName
 from trimtab.core.resources import BOTH, Resource
 
-_KEPT: Final = 4096
-"""So many marked autoscalers are remembered; of more, some would be marked anew each time."""
+_KEPT: Final = 32_768
+"""So many marked autoscalers are remembered, half a kilobyte each: of more, whoever goes through
+all of them in turn would have to mark all anew each time."""
 
 
 class HpaConflict(StrEnum):
@@ -105,6 +106,15 @@ def _claims_of(
             yield Claim(horizontal.name, resource, only)
 
 
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """An autoscaler as it was given, what was found beside it, and what came of that."""
+
+    given: Autoscaler
+    found: Sequence[Horizontal]
+    marked: Autoscaler
+
+
 class Marking:
     """Marks autoscalers with what of them is held, given the horizontal ones of a workload.
 
@@ -113,24 +123,29 @@ class Marking:
 
     def __init__(self, find: Callable[[WorkloadName], Sequence[Horizontal]]) -> None:
         self._find = find
-        self._marked: OrderedDict[AutoscalerName, tuple[Autoscaler, Autoscaler]] = OrderedDict()
-        """Each as it was given, and marked."""
+        self._known: OrderedDict[AutoscalerName, _Marked] = OrderedDict()
 
     def mark(self, autoscaler: Autoscaler) -> Autoscaler:
         """The autoscaler that knows what of it is held: itself, where nothing is."""
-        target, name = autoscaler.target, autoscaler.identity
+        target = autoscaler.target
         if target is None:
             return autoscaler
         found = self._find(WorkloadName(autoscaler.namespace, target.kind, target.name))
         if not found:
             return autoscaler
-        held = frozenset[Held]().union(*(each.claims for each in found))
-        if not held:
-            return autoscaler
-        known = self._marked.get(name)
-        if known is None or known[0] is not autoscaler or known[1].held != held:
-            known = self._marked[name] = autoscaler, replace(autoscaler, held=held)
-            if len(self._marked) > _KEPT:
-                self._marked.popitem(last=False)
-        self._marked.move_to_end(name)
-        return known[1]
+        name = autoscaler.identity
+        known = self._known.get(name)
+        # Asked of every new pod, so what is claimed is looked at only if something has changed.
+        if known is None or known.given is not autoscaler or known.found != found:
+            known = self._known[name] = _mark(autoscaler, found, known)
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(name)
+        return known.marked
+
+
+def _mark(autoscaler: Autoscaler, found: Sequence[Horizontal], before: _Marked | None) -> _Marked:
+    held = frozenset[Held]().union(*(each.claims for each in found))
+    if before is not None and before.given is autoscaler and before.marked.held == held:
+        return replace(before, found=found)
+    return _Marked(autoscaler, found, replace(autoscaler, held=held) if held else autoscaler)

@@ -21,7 +21,7 @@ from trimtab.cli.health import (
     list_shortcomings,
     watch_obstacles,
 )
-from trimtab.cluster.errors import ForbiddenError, RivalError, UnreachableError
+from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError, UnreachableError
 
 MINUTE = timedelta(minutes=1)
 NO_RIGHT = 'pods is forbidden: User "x" cannot list resource "pods" in API group "metrics.k8s.io"'
@@ -179,3 +179,12 @@ def test_what_is_in_the_way_is_logged_once_and_its_end_too(news: News) -> None:
         (news.begins, ["no right", "no list"]),
         (news.ends, None),
     ]
+
+
+def test_where_the_crds_are_missing_it_is_said_how_to_get_them() -> None:
+    missing = NotFoundError("GET /x", Status(code=404, message="page not found"))
+    own = "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
+    _, crds, other = list_obstacles(View(None, {own: missing, "/apis/batch/v1/jobs": missing}))
+
+    assert crds == f"{own}: the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
+    assert other == f"/apis/batch/v1/jobs: {missing}"

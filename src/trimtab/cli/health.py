@@ -13,11 +13,12 @@ from typing import Final, NoReturn, Protocol, TypeGuard
 
 import structlog
 
-from trimtab.cluster.errors import ForbiddenError, RivalError
+from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
 """A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""
+_OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _LOOK_AGAIN: Final = timedelta(seconds=10)
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
@@ -86,7 +87,7 @@ def list_obstacles(view: View, others: Iterable[Exception] = ()) -> list[str]:
     rights = [_name_right(one) for one in errors if _lacks_right(one)]
     rivals = [str(error) for error in errors if isinstance(error, RivalError)]
     flaw = _flaw(view.age())
-    causes = [f"{where}: {problem}" for where, problem in problems.items()] if flaw else []
+    causes = [_tell(where, problem) for where, problem in problems.items()] if flaw else []
     return list(dict.fromkeys([*rights, *rivals, *([flaw] if flaw else []), *causes]))
 
 
@@ -115,6 +116,13 @@ async def watch_obstacles(
         elif told and not obstacles:
             _logger.info(news.ends)
         told = obstacles
+
+
+def _tell(where: str, problem: Exception) -> str:
+    if isinstance(problem, NotFoundError) and where.startswith(_OWN_KINDS):
+        # Whoever tries it for the first time meets this first.
+        return f"{where}: the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
+    return f"{where}: {problem}"
 
 
 def _lacks_right(error: Exception) -> TypeGuard[ForbiddenError]:

@@ -23,6 +23,14 @@ Json = dict[str, Any]
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "trimtab-system"
+CLUSTER_WIDE = (
+    "clusterroles",
+    "clusterrolebindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+)
+"""Kinds of what an installation has outside of its namespace, but for CRDs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,22 @@ class Ground:
             "CONTAINERD_ADDRESS": str(self.on.place.socket),
             "CONTAINERD_SNAPSHOTTER": node_settings.SNAPSHOTTER,
         }
+
+    def kubectl(self, *words: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """What kubectl says, in a folder."""
+        command = [str(programs.find("kubectl")), f"--kubeconfig={self.on.plane.kubeconfig}"]
+        return subprocess.run(
+            [*command, *words], cwd=folder, capture_output=True, text=True, check=False
+        )
+
+    def clear(self) -> None:
+        """Take away whatever somebody has installed, and traces that other tests have left."""
+        self.kubectl("delete", "namespace", NAMESPACE, "shop", "--ignore-not-found")
+        own = "--selector=app.kubernetes.io/instance=trimtab"
+        self.kubectl("delete", ",".join(CLUSTER_WIDE), own)
+        self.kubectl("delete", "--ignore-not-found", "-f", str(ROOT / "deploy/crds.yaml"))
+        leases = ("vpa-admission-controller", "vpa-recommender-lease", "vpa-updater")
+        self.kubectl("delete", "lease", "--namespace=kube-system", "--ignore-not-found", *leases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,17 @@ of `deploy` are rendered with it, and the image that the page calls nginx is our
 """
 
 import http.client
-import operator
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+import yaml
 from e2e import install_stage
-from e2e.install_stage import ROOT, Ground, Shell
+from e2e.install_stage import CLUSTER_WIDE, ROOT, Ground, Shell
 
 from rig import controlplane, waiting
 from rig.flags import LOOPBACK
@@ -29,7 +29,7 @@ EXAMPLE_IMAGE = "docker.io/library/nginx:1.29"
 
 
 @pytest.fixture
-def clone(ground: Ground, tmp_path: Path) -> Path:
+def clone(ground: Ground, tmp_path: Path) -> Iterator[Path]:
     """The folder that the guide is followed in: this one, but for `deploy` and what is made."""
     folder = tmp_path / "clone"
     (folder / ".venv").mkdir(parents=True)
@@ -43,18 +43,17 @@ def clone(ground: Ground, tmp_path: Path) -> Path:
     (folder / ".venv/ready").touch()
     ground.write_manifests(folder)
     ground.load_worker(EXAMPLE_IMAGE, tmp_path)
-    return folder
+    yield folder
+    # It is large, and pytest keeps folders.
+    (folder / "dist/trimtab-image.tar").unlink(missing_ok=True)
 
 
 @pytest.fixture
-def bare(ground: Ground) -> Ground:
-    """The cluster as somebody finds it who has installed nothing yet."""
-    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for plural in ("verticalpodautoscalers", "verticalpodautoscalercheckpoints"):
-        path = f"{definitions}/{plural}.autoscaling.k8s.io"
-        ground.on.plane.request("DELETE", path)
-        waiting.wait_for(partial(ground.on.plane.can_read, path), operator.not_)
-    return ground
+def bare(ground: Ground) -> Iterator[Ground]:
+    """The cluster as somebody finds it who has installed nothing yet, and as it is left."""
+    ground.clear()
+    yield ground
+    ground.clear()
 
 
 def interrupt_when_ready(shell: Shell, commands: str, port: int) -> tuple[int, str]:
@@ -106,6 +105,16 @@ def test_only_what_needs_a_registry_is_left_out_of_following() -> None:
     assert len([step for step in steps if step.commands.startswith(NEEDS_A_REGISTRY)]) == 1
     assert len([step for step in steps if ENDLESS in step.commands]) == 1
     assert len(steps) == PAGE.count("```sh\n") > 15
+
+
+def test_uninstalling_plain_manifests_names_every_kind_outside_of_the_namespace() -> None:
+    manifests = yaml.safe_load_all((ROOT / "deploy/trimtab.yaml").read_text(encoding="utf-8"))
+    kinds = {each["kind"] for each in manifests if each and "namespace" not in each["metadata"]}
+    named = {kind.lower().removesuffix("y") for kind in kinds}
+    listed = {plural.removesuffix("ies").removesuffix("s") for plural in CLUSTER_WIDE}
+
+    assert named - {"namespace", "customresourcedefinition"} == listed
+    assert ",".join(CLUSTER_WIDE) in PAGE
 
 
 @pytest.mark.parametrize(

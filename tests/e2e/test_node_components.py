@@ -21,7 +21,6 @@ pytestmark = pytest.mark.e2e
 
 COMPONENTS = {"admission-controller", "recommender", "updater"}
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
-CLUSTER_WIDE = "clusterroles,clusterrolebindings,mutatingwebhookconfigurations"
 # Told by the interpreter, since there is nothing else in the image that could tell.
 LOOK_AROUND = """\
 import os
@@ -36,22 +35,25 @@ class Installation:
     def __init__(self, ground: Ground, folder: Path) -> None:
         self.ground = ground
         self._folder = folder
-        self._environment = ground.surroundings(folder)
 
     def kubectl(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["kubectl", f"--namespace={NAMESPACE}", *words],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return self.ground.kubectl(f"--namespace={NAMESPACE}", *words, folder=self._folder)
 
     def ask(self, *words: str) -> str:
         done = self.kubectl(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def explain(self, name: str, namespace: str) -> Json:
+        """Why an autoscaler says what it says, of components that are asked through the server."""
+        command = ["trimtab", "explain", name, f"--namespace={namespace}", "--output=json"]
+        surroundings = self.ground.surroundings(self._folder)
+        done = subprocess.run(
+            command, env=surroundings, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        told: Json = json.loads(done.stdout)
+        return told
 
     def wait_until_available(self) -> None:
         self.ask("wait", "--for=condition=Available", "--timeout=2m", "deployment", "--all")
@@ -72,17 +74,19 @@ def installation(
 ) -> Iterator[Installation]:
     """All components, until the last of these tests is over."""
     folder = tmp_path_factory.mktemp("installation")
+    ground.clear()
     component_image.build(folder / "image.tar")
     ground.on.load_image(folder / "image.tar")
+    # It is large, and pytest keeps folders.
+    (folder / "image.tar").unlink()
     ground.write_manifests(folder)
     made = Installation(ground, folder)
-    made.ask("apply", "--server-side", "--force-conflicts", "-f", "deploy/trimtab.yaml")
     try:
+        made.ask("apply", "--server-side", "-f", "deploy/trimtab.yaml")
         made.wait_until_available()
         yield made
     finally:
-        made.kubectl("delete", "namespace", NAMESPACE)
-        made.kubectl("delete", CLUSTER_WIDE, "--selector=app.kubernetes.io/instance=trimtab")
+        ground.clear()
 
 
 def test_usage_becomes_a_recommendation_that_running_and_new_pods_get(
@@ -110,6 +114,14 @@ def test_usage_becomes_a_recommendation_that_running_and_new_pods_get(
     assert requested_cpu(after[0]) > 100
     assert "vpaUpdates" in successor["metadata"]["annotations"]
     assert requested_cpu(successor) > 100
+    explained = waiting.wait_for(
+        lambda: installation.explain("stays", node_namespace),
+        lambda told: told["plan"]["source"] == "updater",
+        patience_seconds=SLOW_SECONDS,
+    )
+    assert explained["numbers"]["source"] == "recommender"
+    assert [each["pod"] for each in explained["plan"]["pods"]] == [after[0]["metadata"]["name"]]
+    assert not explained["plan"].get("remarks")
 
 
 def test_pods_run_without_root_on_a_root_that_nobody_can_write_to(

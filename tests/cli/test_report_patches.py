@@ -4,6 +4,7 @@ import pytest
 import yaml
 from makers import MIB, amounts
 
+from trimtab.cli.failures import FailedError
 from trimtab.cli.report_flags import PatchKind
 from trimtab.cli.report_patches import draft_patches, write_patches
 from trimtab.core.autoscalers import AutoscalerName
@@ -87,6 +88,18 @@ def test_sidecars_stay_in_their_own_list_and_the_template_of_a_cron_job_is_found
             id="an autoscaler is there already",
         ),
         pytest.param(
+            PatchKind.KUSTOMIZE,
+            _workload(name="x/../../../home/me/.profile"),
+            "it has no name of an object",
+            id="an owner reference names a file elsewhere",
+        ),
+        pytest.param(
+            PatchKind.VPA,
+            _workload("../../Evil", api_version="evil.dev/v1"),
+            "it has no name of an object",
+            id="an owner reference has a kind that leads elsewhere",
+        ),
+        pytest.param(
             PatchKind.VPA, _workload("Pod"), "no autoscaler can be for it", id="a bare pod"
         ),
     ],
@@ -139,3 +152,23 @@ def test_files_are_written_again_over_those_of_last_time(tmp_path: Path) -> None
         "deployment-web.yaml",
         "kustomization.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param("kustomization.yaml", id="the folder belongs to an overlay"),
+        pytest.param("deployment-web.yaml", id="the workload has a file of that name"),
+    ],
+)
+def test_files_of_others_stay_and_nothing_is_written_beside_them(
+    taken: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "shop" / taken
+    own.parent.mkdir()
+    own.write_text("resources: [web.yaml]\n", encoding="utf-8")
+    with pytest.raises(FailedError, match=rf"shop/{taken} there is not from a report; try another"):
+        write_patches(draft_patches([_workload()], PatchKind.KUSTOMIZE), tmp_path)
+
+    assert own.read_text(encoding="utf-8") == "resources: [web.yaml]\n"
+    assert list(own.parent.iterdir()) == [own]

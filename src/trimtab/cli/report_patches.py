@@ -3,8 +3,12 @@
 Each namespace has a folder. Patches come with a kustomize Component that lists them, so that an
 overlay takes them all with one line; a patch names its target loosely, and hurts nobody whose
 overlay does not have that workload.
+
+Folders may hold files of others. What a report has written says so in its first line, and only that
+is written anew. Names come from owner references, which may say anything.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +18,7 @@ from typing import Final, assert_never
 import yaml
 
 from trimtab.cli.amounts import write_quantities
+from trimtab.cli.failures import FailedError
 from trimtab.cli.report_flags import PatchKind
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import ContainerKind
@@ -29,9 +34,13 @@ _TEMPLATES: Final = {
 }
 """Where the containers of the kinds stand that kustomize can patch by name and that may change."""
 _JOB: Final = {"Job": "batch/v1"}
-_LIST: Final = "kustomization.yaml"
+_SUFFIX: Final = ".yaml"
+_LIST: Final = f"kustomization{_SUFFIX}"
 _MODE: Final = "Off"
 """Whoever applies it decides when more than recommending is to be done."""
+_SIGNATURE: Final = "# Written by trimtab report, and written anew by the next one.\n"
+_FILE_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
+"""What names of objects look like, and no way out of a folder does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +61,25 @@ class Patches:
 
 
 def write_patches(patches: Patches, folder: Path) -> None:
-    """Write all files; an OSError if that cannot be done."""
+    """Write all files; an OSError if that cannot be done, a FailedError if others are there."""
+    strange = [file.path for file in patches.files if not _is_ours(folder / file.path)]
+    if strange:
+        raise FailedError(
+            f"nothing was written to {folder}: {', '.join(strange)} there is not from a report; "
+            "try another --out"
+        )
     for file in patches.files:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(file.text, encoding="utf-8")
+        path.write_text(_SIGNATURE + file.text, encoding="utf-8")
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether there is no such file, or a report wrote it."""
+    if not path.exists():
+        return True
+    with path.open("rb") as found:
+        return found.readline() == _SIGNATURE.encode()
 
 
 def draft_patches(workloads: Sequence[WorkloadSizing], kind: PatchKind) -> Patches:
@@ -89,6 +112,8 @@ def _why_not(workload: WorkloadSizing, kind: PatchKind, parts: int) -> str:
     name = workload.workload
     if not any(_resources(workload)):
         return "nothing is recommended"
+    if not _FILE_NAME.fullmatch(_file_name(workload).removesuffix(_SUFFIX)):
+        return "it has no name of an object"
     if kind is PatchKind.VPA:
         if workload.autoscaler is not None:
             return f"it has the autoscaler {workload.autoscaler.name}"
@@ -178,7 +203,7 @@ def _file(workload: WorkloadSizing, manifest: Mapping[str, object]) -> PatchFile
 
 
 def _file_name(workload: WorkloadSizing) -> str:
-    return f"{workload.workload.kind.lower()}-{workload.workload.name}.yaml"
+    return f"{workload.workload.kind.lower()}-{workload.workload.name}{_SUFFIX}"
 
 
 def _dump(manifest: Mapping[str, object]) -> str:

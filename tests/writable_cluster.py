@@ -20,6 +20,8 @@ class WritableCluster(SmallCluster):
     """Whether somebody may do what the spec of a review asks."""
     refuses: set[tuple[str, str]] = field(default_factory=set)
     """Methods and names of objects that fail, though trials of them do not."""
+    loses: set[str] = field(default_factory=set)
+    """Names of objects that are created, though the answer says that this failed."""
     tried: Callable[[Json], object] = lambda _: None
     """What is done to an object that is only tried."""
     extra: dict[str, object] = field(default_factory=dict)
@@ -51,6 +53,8 @@ class WritableCluster(SmallCluster):
         if not asked.query:
             made["metadata"]["resourceVersion"] = "1"
             self.objects[resource].append(made)
+            if made["metadata"].get("name") in self.loses:
+                return refused(500, message="the request timed out")
         return ok(made)
 
     def _treat(self, asked: Asked, resource: str, name: str) -> Response:

@@ -224,6 +224,27 @@ async def test_a_write_that_fails_takes_all_others_back(run: Run, tmp_path: Path
     assert left["status"] == before["status"]
 
 
+async def test_a_write_of_which_it_is_not_known_what_became_is_taken_back_too(
+    run: Run, tmp_path: Path
+) -> None:
+    target = a_cluster()
+    target.loses = {"web-side"}
+    done = await run(target, "import", write(tmp_path, a_checkpoint(), a_checkpoint("side")))
+
+    assert (done.code, target.stored()) == (1, [])
+
+
+async def test_a_namespace_that_no_checkpoint_is_in_cannot_be_mapped(
+    run: Run, tmp_path: Path
+) -> None:
+    target = a_cluster()
+    file = write(tmp_path, a_checkpoint())
+    done = await run(target, "import", file, "--namespace-map", "shpo=other")
+
+    assert (done.code, target.stored()) == (1, [])
+    assert "--namespace-map: nothing is in the namespace shpo" in done.err
+
+
 async def test_checkpoints_of_one_namespace_go_to_another(run: Run, tmp_path: Path) -> None:
     target = a_cluster()
     file = write(tmp_path, a_checkpoint(namespace="gone"))

@@ -103,6 +103,13 @@ def list_documents(document: JSON, where: str = "") -> Iterator[tuple[str, JSON]
         yield where or "the document", document
 
 
+def namespace_of(document: JSON) -> str:
+    """The namespace in which a document is, by its own word; empty if it does not say."""
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) else ""
+
+
 def read_manifest(
     where: str, document: JSON, namespaces: Mapping[str, str] | None = None
 ) -> Manifest | Flaw | None:
@@ -144,8 +151,8 @@ def _check(where: str, manifest: Manifest) -> Manifest | Flaw:
 def _move(document: dict[str, JSON], namespaces: Mapping[str, str]) -> dict[str, JSON]:
     metadata = document["metadata"]
     assert isinstance(metadata, dict)
-    namespace = metadata.get("namespace")
-    if isinstance(namespace, str) and namespace in namespaces:
+    namespace = namespace_of(document)
+    if namespace in namespaces:
         return {**document, "metadata": {**metadata, "namespace": namespaces[namespace]}}
     return document
 

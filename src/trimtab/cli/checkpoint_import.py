@@ -9,7 +9,13 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
-from trimtab.api.checkpoint_files import Flaw, Manifest, list_documents, read_manifest
+from trimtab.api.checkpoint_files import (
+    Flaw,
+    Manifest,
+    list_documents,
+    namespace_of,
+    read_manifest,
+)
 from trimtab.cli import checkpoint_words as words
 from trimtab.cli.failures import FailedError
 from trimtab.cli.manifest_files import read_documents
@@ -70,18 +76,22 @@ def _parse_map(pairs: Sequence[str]) -> dict[str, str]:
 
 def _read(files: Sequence[str], namespaces: Mapping[str, str]) -> list[Manifest]:
     """All checkpoints of all files, if every one of them is sound."""
-    found = [
-        read_manifest(f"{file}: {where}", document, namespaces)
+    documents = [
+        (f"{file}: {where}", document)
         for file in files
         for each in read_documents(file)
         for where, document in list_documents(each)
     ]
+    found = [read_manifest(where, document, namespaces) for where, document in documents]
     manifests = [one for one in found if isinstance(one, Manifest)]
     flaws = [str(one) for one in found if isinstance(one, Flaw)]
     counts = Counter(one.place for one in manifests)
     flaws += [
         f"{'/'.join(place)}: given {count} times" for place, count in counts.items() if count > 1
     ]
+    # A misspelt name would let them go where they were before.
+    idle = namespaces.keys() - {namespace_of(document) for _, document in documents}
+    flaws += [f"--namespace-map: nothing is in the namespace {name}" for name in sorted(idle)]
     _refuse(flaws)
     if not manifests:
         raise FailedError(f"there are no checkpoints in {', '.join(files)}")

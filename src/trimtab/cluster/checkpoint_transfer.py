@@ -15,12 +15,29 @@ from trimtab.api.crd_schema import JSON
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster import paths
 from trimtab.cluster.client import Client
-from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
+from trimtab.cluster.errors import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
 from trimtab.cluster.examining import list_all
 
 _T = TypeVar("_T")
 
 _AT_ONCE: Final = 8
+_REFUSALS: Final = (
+    UnauthorizedError,
+    ForbiddenError,
+    NotFoundError,
+    ConflictError,
+    InvalidError,
+    TooManyRequestsError,
+)
+"""After these nothing was written for sure."""
 
 
 def decode_document(data: bytes) -> dict[str, JSON]:
@@ -80,8 +97,14 @@ async def write_all(
     written: list[Manifest] = []
 
     async def write(manifest: Manifest) -> None:
-        await _write(client, manifest, existing.get(manifest.place))
+        # Of a write that is cut off nobody knows whether it came through.
         written.append(manifest)
+        try:
+            await _write(client, manifest, existing.get(manifest.place))
+        except _REFUSALS:
+            # It may be of somebody else, who was faster.
+            written.remove(manifest)
+            raise
 
     try:
         await _each(manifests, write)

@@ -80,6 +80,14 @@ async def test_who_may_not_list_everything_lists_a_namespace() -> None:
     assert server.calls == ["GET /api/v1/pods", "GET /api/v1/namespaces/shop/pods"]
 
 
+async def test_what_is_not_in_the_only_namespace_that_is_seen_may_be_elsewhere() -> None:
+    answers = in_turn(refused(403, message=FORBIDDEN), a_page("a"))
+    async with serving(answers) as server:
+        client, place = a_client(server.url), ("v1", "pods")
+        with pytest.raises(ForbiddenError):
+            await examining.list_widely(client, place, "shop", lambda _: None)
+
+
 async def test_without_a_namespace_nothing_else_can_be_listed() -> None:
     async with serving(in_turn(refused(403, message=FORBIDDEN))) as server:
         with pytest.raises(ForbiddenError):

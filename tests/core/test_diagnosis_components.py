@@ -136,7 +136,7 @@ NO_LEASES = LeaseFacts(NOW, ())
             [],
             id="a lease that was left behind",
         ),
-        pytest.param(ALL, Unseen("no"), [], id="no view of leases is told elsewhere"),
+        pytest.param(ALL, Unseen("no"), [UNKNOWN], id="no view of leases"),
     ],
 )
 def test_another_autoscaler_is_found_by_what_it_runs_and_what_it_holds(

@@ -18,7 +18,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.discovery import decode_git_version, decode_resource_names
 from trimtab.api.endpoint_slices import decode_ready_addresses
 from trimtab.api.horizontal_autoscalers import decode_horizontal
-from trimtab.api.leases import Lease, decode_lease
+from trimtab.api.leases import decode_lease
 from trimtab.api.lists import decode_list
 from trimtab.api.mutators import decode_mutators, order_mutators
 from trimtab.api.registrations import decode_registration
@@ -46,6 +46,7 @@ _MUTATORS: Final = paths.collection(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
 )
 _REVIEWS: Final = "authorization.k8s.io/v1"
+_LEASES: Final = frozenset({*LEASES.values(), STATUS_LEASE})
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 _PAGE: Final = "500"
 _MOST_QUESTIONS: Final = 8
@@ -95,16 +96,23 @@ async def list_widely(
     client: Client,
     place: tuple[str, str],
     namespace: str,
-    decode: Callable[[bytes], _T],
+    decode: Callable[[bytes], _T | None],
     parameters: Mapping[str, str] | None = None,
 ) -> list[_T]:
-    """The same of all namespaces; where that is not allowed, of the one that is looked at."""
+    """Those of all namespaces that are decoded as something.
+
+    Where that is not allowed, of the one that is looked at; if none is there, nobody knows of any.
+    """
     try:
-        return await list_all(client, paths.collection(*place), decode, parameters)
+        found = await list_all(client, paths.collection(*place), decode, parameters)
     except ForbiddenError:
         if not namespace:
             raise
-    return await list_all(client, paths.collection(*place, namespace), decode, parameters)
+        found = await list_all(client, paths.collection(*place, namespace), decode, parameters)
+        if not any(each is not None for each in found):
+            # They may be elsewhere, where nobody could look.
+            raise
+    return [each for each in found if each is not None]
 
 
 async def fetch_server(client: Client) -> ServerFacts:
@@ -224,13 +232,14 @@ async def _greet(host: str, port: int, context: ssl.SSLContext) -> bytes:
 
 async def fetch_leases(client: Client, namespace: str) -> list[HeldLease]:
     """All leases that have a name of ours."""
-    names = {*LEASES.values(), STATUS_LEASE}
     place = ("coordination.k8s.io/v1", "leases")
-    found = await list_widely(client, place, namespace, decode_lease, _BUT_FOR_NODES)
-    return [_convert_lease(lease) for lease in found if lease.name in names]
+    return await list_widely(client, place, namespace, _decode_lease, _BUT_FOR_NODES)
 
 
-def _convert_lease(lease: Lease) -> HeldLease:
+def _decode_lease(data: bytes) -> HeldLease | None:
+    lease = decode_lease(data)
+    if lease.name not in _LEASES:
+        return None
     return HeldLease(
         lease.namespace,
         lease.name,
@@ -244,7 +253,7 @@ def _convert_lease(lease: Lease) -> HeldLease:
 async def fetch_installed(client: Client, namespace: str) -> list[Installed]:
     """All Deployments of components, with what their pods complain of."""
     found = await list_widely(client, ("apps/v1", "deployments"), namespace, decode_component)
-    return [await _ask_pods(client, one) for one in found if one is not None]
+    return [await _ask_pods(client, one) for one in found]
 
 
 async def _ask_pods(client: Client, one: Installed) -> Installed:

@@ -214,7 +214,9 @@ def check_other_installations(
         yield unknown(facts)
     else:
         yield from _check_rivals(facts)
-    if not isinstance(leases, Unseen):
+    if isinstance(leases, Unseen):
+        yield unknown(leases)
+    else:
         yield from _check_twins(leases.leases)
 
 

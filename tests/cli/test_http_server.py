@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 
 import aiohttp
 import pytest
@@ -65,6 +66,25 @@ async def test_a_page_of_the_component_is_json_and_knows_its_query() -> None:
         said = answer.status, await answer.json()
 
     assert said == (200, ["shop"])
+
+
+async def test_whoever_asks_for_many_pages_leaves_most_of_the_time_to_others() -> None:
+    address, spans = free_address(), list[tuple[float, float]]()
+    clock = asyncio.get_running_loop().time
+
+    def take_a_while(_: Mapping[str, str]) -> bytes:
+        begin = clock()
+        while clock() - begin < 0.002:
+            pass
+        spans.append((begin, clock()))
+        return b"[]"
+
+    async with serving(address, probes(), {"/plan": take_a_while}):
+        answers = await asyncio.gather(*(ask(address, "/plan") for _ in range(4)))
+
+    assert answers == [(200, "[]")] * 4
+    for (begin, end), (begin_of_next, _) in pairwise(spans):
+        assert begin_of_next - end >= 4 * (end - begin)
 
 
 async def talk(address: str, *requests: bytes) -> bytes:

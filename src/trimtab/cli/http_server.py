@@ -1,7 +1,8 @@
 """The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages.
 
 It answers requests that have no body, one after the other; a whole web framework would cost more
-memory than all that it shows.
+memory than all that it shows. Whoever reaches it may ask, so pages, which may take a while where
+there are many pods, never take most of a component's time.
 """
 
 import asyncio
@@ -22,6 +23,8 @@ _MAX_HEAD_BYTES: Final = 16 * 1024
 _MAX_VISITORS: Final = 100
 _IDLE: Final = timedelta(minutes=2)
 """How long a visitor may be silent, or slow; Prometheus comes each minute, or more often."""
+_REST: Final = 4
+"""After a page so many times as long as it took no other is made."""
 
 Page: TypeAlias = Callable[[Mapping[str, str]], bytes]
 """The JSON that a page shows, given the query of its address."""
@@ -54,9 +57,8 @@ async def serving(
         "/metrics": _show_metrics,
         "/health-check": _probe(probes.health),
         "/readyz": _probe(probes.readiness),
-        **{path: _show(page) for path, page in (pages or {}).items()},
     }
-    visits = _Visits(routes)
+    visits = _Visits(routes, pages or {})
     try:
         server = await asyncio.start_server(visits.receive, host, port, limit=_MAX_HEAD_BYTES)
     except OSError as error:
@@ -92,8 +94,12 @@ _Route: TypeAlias = Callable[[Mapping[str, str]], _Answer]
 class _Visits:
     """Whoever is connected at the moment."""
 
-    def __init__(self, routes: Mapping[str, _Route]) -> None:
+    def __init__(self, routes: Mapping[str, _Route], pages: Mapping[str, Page]) -> None:
         self._routes = routes
+        self._pages = pages
+        self._turn = asyncio.Lock()
+        self._rested_at = 0.0
+        """When the next page may be made, on the clock of the event loop."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -130,7 +136,7 @@ class _Visits:
         # What has a body would have to be read to its end, and nobody here has use for it.
         has_body = "content-length:" in headers or "transfer-encoding:" in headers
         is_last = has_body or "connection: close" in headers or version != "HTTP/1.1"
-        answer = self._find(method, target)
+        answer = await self._find(method, target)
         writer.write(answer.format(is_last=is_last, is_head=method == "HEAD"))
         async with asyncio.timeout(_IDLE.total_seconds()):
             await writer.drain()
@@ -141,14 +147,28 @@ class _Visits:
                     pass
         return not is_last
 
-    def _find(self, method: str, target: str) -> _Answer:
-        path, _, query = target.partition("?")
-        route = self._routes.get(path)
-        if route is None:
+    async def _find(self, method: str, target: str) -> _Answer:
+        path, _, text = target.partition("?")
+        query = dict(parse_qsl(text, keep_blank_values=True))
+        route, page = self._routes.get(path), self._pages.get(path)
+        if route is None and page is None:
             return _Answer(HTTPStatus.NOT_FOUND, b"there is no such page\n")
         if method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"pages can only be read\n")
-        return route(dict(parse_qsl(query, keep_blank_values=True)))
+        if page is not None:
+            return await self._show(page, query)
+        assert route is not None
+        return route(query)
+
+    async def _show(self, page: Page, query: Mapping[str, str]) -> _Answer:
+        """What a page shows, once the last one has been rested from."""
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            await asyncio.sleep(max(self._rested_at - loop.time(), 0))
+            began = loop.time()
+            body = page(query)
+            self._rested_at = loop.time() + _REST * (loop.time() - began)
+        return _Answer(HTTPStatus.OK, body, "application/json")
 
 
 def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
@@ -160,10 +180,6 @@ def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:
 
 def _show_metrics(_: Mapping[str, str]) -> _Answer:
     return _Answer(HTTPStatus.OK, format_metrics(), CONTENT_TYPE_LATEST)
-
-
-def _show(page: Page) -> _Route:
-    return lambda query: _Answer(HTTPStatus.OK, page(query), "application/json")
 
 
 def _probe(list_reasons: Callable[[], Sequence[str]]) -> _Route:

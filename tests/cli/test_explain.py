@@ -270,6 +270,18 @@ async def test_what_may_not_be_read_is_done_without_and_told(
     assert "CPU: no number: nothing is known of its usage yet" in text.out
 
 
+async def test_who_may_not_see_horizontal_autoscalers_is_told_that_none_is_counted(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    cluster.forbidden = {"horizontalpodautoscalers", "nodes"}
+    found = await records(explain, cluster, "web", "--offline")
+
+    assert found["plan"]["remarks"] == [
+        "nodes cannot be read: as if any pod fitted on one",
+        "horizontal autoscalers cannot be read: as if there were none",
+    ]
+
+
 async def test_without_pods_or_autoscalers_there_is_nothing_to_explain(
     cluster: ReadableCluster, explain: Explain
 ) -> None:

@@ -33,7 +33,11 @@ _DISPENSABLE: Final = {
     "namespaces": "the namespace cannot be read: as if it paused nothing",
 }
 """What an explanation can do without, and what follows from that."""
-_NODES: Final = "/api/v1/nodes"
+_ASIDE: Final = {
+    "nodes": "nodes cannot be read: as if any pod fitted on one",
+    "horizontalpodautoscalers": "horizontal autoscalers cannot be read: as if there were none",
+}
+"""The same of what nobody waits for who lists the rest."""
 _MOMENT: Final = timedelta(milliseconds=50)
 _PATIENCE: Final = timedelta(seconds=3)
 
@@ -74,7 +78,7 @@ async def survey(sight: Sight, clock: RealClock) -> Surroundings:
         if _resource_of(path) not in _DISPENSABLE:
             raise FailedError(f"no view of {path}: {error or 'no answer in time'}")
     cluster, now = sight.cluster, clock.now()
-    await _wait_for_nodes(cluster, clock)
+    await _wait_for_the_rest(cluster, clock)
     settings = UpdaterSettings()
     alive = await _is_admission_alive(cluster, settings, clock)
     observer = Observer(cluster, settings, Memory())
@@ -120,13 +124,19 @@ def explain_pods(around: Surroundings, question: Question) -> PodsPage:
     return plans.explain(around.view, origin, question.parameters())
 
 
-async def _wait_for_nodes(cluster: LiveCluster, clock: RealClock) -> None:
-    """Nobody else waits for nodes, but what fits on them bounds numbers."""
+async def _wait_for_the_rest(cluster: LiveCluster, clock: RealClock) -> None:
+    """Nobody else waits for nodes and horizontal autoscalers, but both bound what is done."""
     ends_at = clock.elapsed() + _PATIENCE
-    while clock.elapsed() < ends_at and cluster.nodes.age() is None:
-        if _NODES in cluster.shortcomings():
+    while clock.elapsed() < ends_at:
+        lacking = {_resource_of(path) for path in cluster.shortcomings()}
+        if lacking.issuperset(_list_unlisted(cluster)):
             return
         await clock.sleep(_MOMENT)
+
+
+def _list_unlisted(cluster: LiveCluster) -> Iterator[str]:
+    stores = (cluster.nodes, cluster.horizontals)
+    return (name for name, store in zip(_ASIDE, stores, strict=True) if store.age() is None)
 
 
 async def _is_admission_alive(
@@ -145,8 +155,8 @@ async def _is_admission_alive(
 def _list_remarks(sight: Sight) -> Iterator[str]:
     for path in sight.unseen:
         yield _DISPENSABLE[_resource_of(path)]
-    if _NODES in sight.cluster.shortcomings():
-        yield "nodes cannot be read: as if any pod fitted on one"
+    for name in _list_unlisted(sight.cluster):
+        yield _ASIDE[name]
 
 
 def _resource_of(path: str) -> str:

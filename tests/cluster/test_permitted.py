@@ -9,7 +9,7 @@ from virtual_time import LoopClock, run_virtually
 
 from trimtab.api.statuses import Status
 from trimtab.cluster.errors import ApiError, ForbiddenError
-from trimtab.cluster.permitted import ASK_AGAIN, PermittedFeed
+from trimtab.cluster.permitted import ASK_AGAIN, ASK_AT_FIRST, PermittedFeed
 
 
 class Server:
@@ -49,7 +49,7 @@ async def play(server: Server, feed: PermittedFeed, *, gives: bool = False) -> N
     await asyncio.sleep(ASK_AGAIN.total_seconds() / 2)
     if gives:
         server.allows = True
-    await asyncio.sleep(ASK_AGAIN.total_seconds())
+    await asyncio.sleep(2 * ASK_AGAIN.total_seconds())
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -85,6 +85,37 @@ def test_the_right_that_is_missing_is_named_until_it_is_given() -> None:
         assert str(told.right) == "list nodes"
         assert feed.problem is None
         assert watch.begins == 1
+
+    run_virtually(scene())
+
+
+def test_a_right_that_is_known_a_moment_late_is_used_at_once() -> None:
+    async def scene() -> None:
+        server, watch = Server(allows=False), Watch()
+        feed = PermittedFeed(server, watch, "nodes", clock=LoopClock())
+        running = asyncio.create_task(feed.run())
+        await asyncio.sleep(ASK_AT_FIRST.total_seconds() / 2)
+        server.allows = True
+        await asyncio.sleep(ASK_AT_FIRST.total_seconds())
+        begins = watch.begins
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+        assert begins == 1
+
+    run_virtually(scene())
+
+
+def test_who_may_not_asks_once_a_minute_in_the_end() -> None:
+    async def scene() -> None:
+        server, clock = Server(allows=False), LoopClock()
+        feed = PermittedFeed(server, Watch(), "nodes", clock=clock)
+        running = asyncio.create_task(feed.run())
+        await asyncio.sleep(60 * ASK_AGAIN.total_seconds())
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+        assert 60 <= len(server.questions) <= 66
 
     run_virtually(scene())
 

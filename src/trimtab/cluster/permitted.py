@@ -15,6 +15,9 @@ from trimtab.cluster.ports import Clock
 
 ASK_AGAIN: Final = timedelta(minutes=1)
 """After so long a right may have been given."""
+ASK_AT_FIRST: Final = timedelta(seconds=1)
+"""So long, and then longer each time, in the beginning: a server that has just started, or roles
+that are made with us, may not be known yet, and who acts meanwhile sees less than it may."""
 _REVIEWS: Final = collection("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 
 
@@ -66,9 +69,11 @@ class PermittedFeed:
 
     async def run(self) -> NoReturn:
         """Feed the store until cancelled, from when on that is allowed."""
+        delay = ASK_AT_FIRST
         while not await self._may_list():
             self._refusal = missing_right(f"GET {self.path}", "list", self._resource, **self._where)
-            await self._clock.sleep(ASK_AGAIN)
+            await self._clock.sleep(delay)
+            delay = min(2 * delay, ASK_AGAIN)
         self._refusal = None
         await self._feed.run()
 

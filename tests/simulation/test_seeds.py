@@ -62,6 +62,13 @@ def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() ->
     assert report.violations == (), told(report)
 
 
+def test_seed_564_a_successor_that_comes_late_is_not_up_before_it_is_ready() -> None:
+    # A quota was full for a quarter of an hour: nobody waited for the successors any more.
+    report = run_seed(564, Size(settling_hours=1, quiet_hours=0))
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_596883236_admission_that_restarts_knows_the_owners_of_the_first_pods() -> None:
     report = run_seed(596883236, AS_THEN)
 

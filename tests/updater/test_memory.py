@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 from makers import NOW, a_pod, minutes
@@ -46,3 +47,13 @@ def test_after_an_eviction_a_sibling_that_is_not_ready_may_be_the_successor() ->
     assert settling(memory, minutes(10)) == {RESTARTING.uid}
     assert settling(memory, minutes(14)) == set()
     assert memory.disturbed == {}
+
+
+def test_a_pod_that_was_just_made_is_not_counted_on_until_it_is_ready() -> None:
+    memory = Memory()
+    settling(memory, timedelta())
+    late = replace(RESTARTING, uid="late", created_at=NOW + minutes(60))
+    ready = replace(late, uid="ready", ready_since=NOW + minutes(61))
+
+    assert memory.settling([late, ready, RESTARTING], NOW + minutes(62)) == {"late"}
+    assert memory.settling([late, ready, RESTARTING], NOW + minutes(66)) == set()

@@ -122,7 +122,12 @@ class Memory:
             [
                 pod.uid
                 for pod in pods
-                if (pod.ready_since is None and (is_new or owner_of(pod) in self.disturbed))
+                if (
+                    pod.ready_since is None
+                    # A pod that was just made is not up before it is ready, whoever asked for it:
+                    # a successor may come when nobody waits for it any more.
+                    and (is_new or _is_young(pod, lately) or owner_of(pod) in self.disturbed)
+                )
                 # Of most pods there is nothing of late to remember, and all pods are asked for.
                 or (
                     (found := known.get(pod.uid)) is not None
@@ -221,3 +226,7 @@ class Memory:
             before = self.recollections.get(pod.uid, Recollection(expectation.autoscaler))
             self.recollections[pod.uid] = remembering.after_succession(before, expectation.since)
             self._of_all = None
+
+
+def _is_young(pod: Pod, lately: datetime) -> bool:
+    return pod.created_at is not None and pod.created_at > lately

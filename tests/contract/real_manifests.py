@@ -8,6 +8,7 @@ from contract.world import CUSTOM_KIND
 from trimtab.api.amounts import encode_amounts
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.nodes import Node
+from trimtab.core.pods import WorkloadName
 from trimtab.core.resources import Resources
 
 Json = dict[str, Any]
@@ -31,6 +32,7 @@ RIGHTS: Sequence[tuple[str, str, str]] = (
     ("apps", "statefulsets", "list watch"),
     ("batch", "cronjobs", "list watch"),
     ("batch", "jobs", "list watch"),
+    ("autoscaling", "horizontalpodautoscalers", "list watch"),
     ("autoscaling.k8s.io", "verticalpodautoscalers", "list watch"),
     ("autoscaling.k8s.io", "verticalpodautoscalers/status", "patch"),
     (
@@ -155,6 +157,17 @@ def limit_range(name: str, item: LimitRangeItem) -> Json:
                 for kind, amount in amounts.items()
             }
     return {"metadata": {"name": name}, "spec": {"limits": [limits]}}
+
+
+def horizontal(name: str, target: WorkloadName, container: str) -> Json:
+    """One that never does anything: it wants as many pods as there are at most."""
+    reference = {"apiVersion": "apps/v1", "kind": target.kind, "name": target.name}
+    aim = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+    metric = {"type": "Resource", "resource": aim}
+    if container:
+        metric = {"type": "ContainerResource", "containerResource": {**aim, "container": container}}
+    spec = {"scaleTargetRef": reference, "minReplicas": 1, "maxReplicas": 1, "metrics": [metric]}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def disruption_budget(app: str, min_available: int) -> Json:

@@ -112,6 +112,7 @@ class RealWorld:
                 quotas=True,
                 namespaces=True,
                 memory_evictions=True,
+                horizontals=True,
             )
             cluster = LiveCluster(client, scope, clock=CLOCK, random=Random(1))
             usage = MetricsApi(client, self.namespace)
@@ -215,6 +216,18 @@ class RealWorld:
             return bool(budget.get("status", {}).get("observedGeneration"))
 
         await wait_until(holds)
+
+    async def scale_horizontally(self, target: WorkloadName, *, container: str = "") -> None:
+        await self._administrator.create(
+            self._horizontals, manifests.horizontal("hpa", target, container)
+        )
+
+    async def delete_horizontal(self) -> None:
+        await self._administrator.delete(paths.item(self._horizontals, "hpa"))
+
+    @property
+    def _horizontals(self) -> str:
+        return paths.collection("autoscaling/v2", "horizontalpodautoscalers", self.namespace)
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         path = paths.collection("v1", "limitranges", self.namespace)

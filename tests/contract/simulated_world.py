@@ -32,6 +32,7 @@ from trimtab.simulation.loads import Load, Wave
 from trimtab.simulation.objects import (
     ContainerTemplate,
     DisruptionBudget,
+    HorizontalScaler,
     LimitRange,
     Namespace,
     Node,
@@ -181,6 +182,14 @@ class SimulatedWorld:
     async def create_disruption_budget(self, app: str, *, min_available: int) -> None:
         selector = Selector((equality("app", app),))
         self._world.budgets.put(DisruptionBudget(self.namespace, app, selector, min_available))
+
+    async def scale_horizontally(self, target: WorkloadName, *, container: str = "") -> None:
+        containers = (container,) if container else ()
+        scaler = HorizontalScaler(self.namespace, "hpa", target, containers=containers)
+        self._world.scalers.put(scaler)
+
+    async def delete_horizontal(self) -> None:
+        self._world.scalers.delete(self.namespace, "hpa")
 
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None:
         self._world.limit_ranges.put(LimitRange(self.namespace, name, (item,)))

@@ -12,6 +12,7 @@ from contract.world import Link, World
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError, UnreachableError
 from trimtab.core.annotations import PAUSED
+from trimtab.core.autoscalers import Held
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.nodes import Node, Taint
@@ -217,6 +218,27 @@ async def test_limit_ranges_are_seen_in_their_namespace_alone(world: World) -> N
         assert found.type is LimitRangeType.CONTAINER
         assert found.max == {Resource.CPU: 2000}
         assert list(link.cluster.limit_ranges("elsewhere")) == []
+
+
+@in_every_world
+async def test_horizontal_autoscalers_are_found_by_what_they_scale_until_they_are_gone(
+    world: World,
+) -> None:
+    web = await world.create_workload("Deployment", "web")
+    await world.scale_horizontally(web)
+    async with world.joined() as link:
+        index = link.cluster.horizontals.index(lambda each: each.target)
+        (found,) = index.under(web)
+
+        assert found.name == "hpa"
+        assert found.claims == {Held(Resource.CPU)}
+
+        await world.delete_horizontal()
+        await eventually(world, lambda: not index.under(web))
+        await world.scale_horizontally(web, container="app")
+        await eventually(world, lambda: index.under(web))
+
+        assert index.under(web)[0].claims == {Held(Resource.CPU, "app")}
 
 
 @in_every_world

@@ -108,6 +108,12 @@ class World(Protocol):
     async def create_disruption_budget(self, app: str, *, min_available: int) -> None:
         """A PodDisruptionBudget of the pods labelled `app=<app>`, which holds on return."""
 
+    async def scale_horizontally(self, target: WorkloadName, *, container: str = "") -> None:
+        """A HorizontalPodAutoscaler `hpa` that goes by CPU: of the pods, or of one container."""
+
+    async def delete_horizontal(self) -> None:
+        """Delete that one."""
+
     async def create_limit_range(self, name: str, item: LimitRangeItem) -> None: ...
 
     async def create_quota(self, name: str, requests: Resources) -> None:

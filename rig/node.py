@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final
 
 from rig import (
-    api_relay,
     certificates,
     debian,
     fake_node,
@@ -28,6 +27,7 @@ from rig import (
     node_settings,
     processes,
     programs,
+    service_relay,
 )
 from rig.controlplane import ControlPlane, Part
 from rig.fake_node import Json
@@ -86,22 +86,25 @@ class Node:
         _run([ctr, *place, *unpacking, str(archive)])
 
     @contextmanager
-    def api_for_pods(self) -> Iterator[dict[str, str]]:
-        """The variables by which pods find the API server, for as long as the block lasts."""
+    def services(self) -> Iterator[dict[str, str]]:
+        """Services that lead to pods, and a way of pods to the API server, while the block lasts.
+
+        What is given are the variables by which pods find the API server.
+        """
         directory, address = self.plane.directory, self.place.address
         certificates.issue(directory, "relay", "/CN=relay", f"IP:{address}")
-        ports = [str(api_relay.PORT), str(self.plane.port)]
+        place = [address, self.place.bridge, str(self.plane.port), str(directory)]
         with processes.running(
             Path(sys.executable),
-            ["-I", "-S", api_relay.__file__, address, *ports, str(directory)],
+            ["-I", "-S", service_relay.__file__, *place],
             directory,
             logs=self.plane.logs,
-            name=f"{self.name}-relay",
+            name=f"{self.name}-services",
         ) as process:
-            process.wait_until(lambda: _is_listening(address, api_relay.PORT))
+            process.wait_until(lambda: _is_listening(address, service_relay.API_PORT))
             yield {
                 "KUBERNETES_SERVICE_HOST": address,
-                "KUBERNETES_SERVICE_PORT": str(api_relay.PORT),
+                "KUBERNETES_SERVICE_PORT": str(service_relay.API_PORT),
             }
 
 

@@ -73,7 +73,7 @@ def node_cluster(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def ground(bring: Bring, node_cluster: Node) -> Iterator[Ground]:
     """The cluster with the real node, whose pods reach its API server: fit for an installation."""
     bring("helm", "kubectl")
-    with node_cluster.api_for_pods() as api:
+    with node_cluster.services() as api:
         yield Ground(node_cluster, api)
 
 

@@ -1,7 +1,7 @@
-"""What installing on the rig takes: values for a cluster without Services, and images on its node.
+"""What installing on the rig takes: values for its pods, and images on its node.
 
-Without a kube-proxy nothing is reached by a Service, so pods are told where the API server is, and
-the webhook is asked at the address of its pod. Everything else is as in any cluster.
+The Service of the API server itself leads nowhere there, so pods are told where it is. Everything
+else is as in any cluster: the webhook is asked by its Service.
 """
 
 import os
@@ -43,22 +43,13 @@ class Ground:
     def values(self) -> Json:
         """Values for this cluster, with components that are quicker than usual."""
         environment = [{"name": name, "value": value} for name, value in self.api.items()]
-        address = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
         common = {"replicas": 1, "extraEnv": environment}
         return {
             "recommender": {**common, "extraArgs": {"recommender-interval": "2s"}},
             "updater": {**common, "extraArgs": {"updater-interval": "2s", "cool-down": "0s"}},
             "admissionController": {
                 **common,
-                "extraEnv": [*environment, address],
-                "extraArgs": {
-                    "register-by-url": True,
-                    "webhook-address": "https://$(POD_IP)",
-                    "webhook-port": 8000,
-                    "status-lease-update-interval": "1s",
-                },
-                # Only one can be asked at an address.
-                "updateStrategy": {"type": "Recreate"},
+                "extraArgs": {"status-lease-update-interval": "1s"},
             },
         }
 

@@ -194,6 +194,24 @@ def test_all_components_save_before_the_process_ends() -> None:
     assert run_virtually(scenario()) == [["acts", "saved"], ["acts", "saved"]]
 
 
+def test_who_is_needed_until_others_have_ended_goes_on_until_then() -> None:
+    async def scenario() -> tuple[list[str], list[str]]:
+        actor, server = Worker("updater"), Worker("webhook")
+        team = Team(
+            {"updater": actor.component(), "webhook": replace(server.component(), ends_last=True)}
+        )
+        stop = asyncio.Event()
+        serving = asyncio.create_task(team.serve(stop))
+        await asyncio.sleep(1)
+        stop.set()
+        await asyncio.sleep(4)
+        early = [*server.story]
+        await serving
+        return early, server.story
+
+    assert run_virtually(scenario()) == (["acts"], ["acts", "saved"])
+
+
 def test_where_one_component_breaks_the_others_end_well_and_the_process_with_an_error() -> None:
     async def scenario() -> list[list[str]]:
         workers = [Worker("one"), Worker("other")]

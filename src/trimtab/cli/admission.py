@@ -273,6 +273,8 @@ def _build(
         elector=None,
         list_problems=running.list_problems,
         list_reasons=running.list_reasons,
+        # Pods that were evicted in the last moment shall come back in their new size.
+        ends_last=True,
     )
 
 

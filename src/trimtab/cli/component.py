@@ -78,6 +78,8 @@ class Component:
     """The same, in words."""
     pages: Mapping[str, Page] = field(default_factory=dict)
     """What it shows besides metrics and health, by path."""
+    ends_last: bool = False
+    """Whether others need it until they have ended."""
 
     def obstacles(self) -> list[str]:
         """What keeps it from its work now."""
@@ -182,19 +184,28 @@ class Team:
             await process.serve(name, alone.duty, stop, alone.elector)
             return
         broken: list[Exception] = []
+        nobody_acts = asyncio.Event()
 
         async def serve_one(name: str, component: Component) -> None:
+            until = nobody_acts if component.ends_last else stop
             with bound_contextvars(component=name):
                 try:
-                    await process.serve(name, component.duty, stop, component.elector)
+                    await process.serve(name, component.duty, until, component.elector)
                 except Exception as error:
                     _logger.exception("a component broke: all are told to end")
                     broken.append(error)
                     stop.set()
 
+        async def serve_some(*, last: bool) -> None:
+            async with asyncio.TaskGroup() as group:
+                for name, component in self._components.items():
+                    if component.ends_last is last:
+                        group.create_task(serve_one(name, component))
+
         async with asyncio.TaskGroup() as group:
-            for name, component in self._components.items():
-                group.create_task(serve_one(name, component))
+            group.create_task(serve_some(last=True))
+            await serve_some(last=False)
+            nobody_acts.set()
         if broken:
             raise ExceptionGroup("components broke", broken)
 

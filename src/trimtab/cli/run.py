@@ -29,10 +29,10 @@ from trimtab.cli import (
 from trimtab.cli.failures import FailedError, NoClusterError
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.http_server import parse_address
-from trimtab.cli.run_flags import RunFlags
+from trimtab.cli.run_flags import RunFlags, SharedFlags
 from trimtab.cli.workers import Crew
 
-_COMMON: Final = CommonFlags()
+_COMMON: Final = SharedFlags()
 _FLAGS: Final = RunFlags()
 _NAME: Final = "run"
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
@@ -48,7 +48,7 @@ _WITHOUT_ADMISSION: Final = (
 def run_all(
     *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
     flags: RunFlags = _FLAGS,
-    common: CommonFlags = _COMMON,
+    common: SharedFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
     together = flags.together

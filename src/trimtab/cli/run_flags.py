@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 
 from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
 from trimtab.cli.flag_types import Named, Switch, Text
+from trimtab.cli.flags import CommonFlags, ElectionFlags
 from trimtab.core.horizontal import HpaConflict
 
 NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
@@ -32,7 +33,8 @@ class TogetherFlags:
     """Which components run, beside which cluster, and where they show themselves."""
 
     address: Named = ":8942"
-    """Where /metrics, /health-check, /readyz, /plan and /roles are served, for all components."""
+    """Where /metrics, /health-check, /readyz, /plan, /roles and /explain/* are served, for all
+    components."""
     context: Text = ""
     """The context in the kubeconfig; the current one if not given."""
     roles: Switch = False
@@ -110,6 +112,23 @@ class RolesFlags(roles_flags.RolesFlags):
     address: _Given = ":0"
     pause: _Shared = False
     leader_elect_resource_name: _Given = "trimtab-roles"
+
+
+@Parameter(name="*", group=Group("Leader election", sort_key=6))
+@dataclass(frozen=True, slots=True)
+class _Election(ElectionFlags):
+    # Whoever tries it beside a kubeconfig does not know who else does, or what is installed.
+    leader_elect: Switch = True
+    """Act only while holding a lease, so that several copies can run, or one beside an
+    installation."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class SharedFlags(CommonFlags):
+    """The flags that every component has."""
+
+    election: _Election = _Election()
 
 
 FlagsT = TypeVar("FlagsT")

@@ -141,17 +141,18 @@ class SmallCluster:
             return refused(403, reason="Forbidden", message=f"{resource} is forbidden")
         if resource in self.missing or resource not in self.objects:
             return refused(404, reason="NotFound")
-        return _list(asked, self.objects[resource])
+        return in_namespace(asked, self.objects[resource])
 
     def _show_usage(self, asked: Asked) -> Response:
         self.was_measured.set()
         if "metrics" in self.missing:
             return refused(404, reason="NotFound")
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return _list(asked, [{**each, "timestamp": now} for each in self.usage])
+        return in_namespace(asked, [{**each, "timestamp": now} for each in self.usage])
 
 
-def _list(asked: Asked, items: Iterable[Json]) -> Response:
+def in_namespace(asked: Asked, items: Iterable[Json]) -> Response:
+    """The items of the namespace that is asked for, or of all."""
     parts = asked.path.split("/")
     namespace = parts[parts.index("namespaces") + 1] if "namespaces" in parts[:-1] else ""
     shown = [each for each in items if namespace in ("", each["metadata"].get("namespace", ""))]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from aiohttp import web
 from api_server import Asked, Response, ok, refused, serving
-from small_cluster import Json, SmallCluster, served
+from small_cluster import Json, SmallCluster, in_namespace, served
 from terminal import in_terminal
 
 from trimtab.cli.main import main
@@ -86,7 +86,7 @@ class ReadableCluster(SmallCluster):
         if asked.path == "/api/v1/namespaces/shop":
             return ok({"metadata": {"name": "shop", "resourceVersion": "1"}})
         if "labelSelector" in asked.query:
-            return ok({"metadata": {}, "items": self.objects["components"]})
+            return in_namespace(asked, self.objects["components"])
         return SmallCluster.answer(self, asked)
 
 
@@ -298,7 +298,8 @@ async def test_a_component_that_runs_is_asked_through_the_server(
     mine = await records(explain, cluster, "web", "--offline")
     theirs = {**mine["plan"], "source": "updater", "waiting": 2}
     cluster.add_object(
-        "components", {"metadata": {"name": "updater-0", "namespace": "sys", "labels": COMPONENT}}
+        "components",
+        {"metadata": {"name": "updater-0", "namespace": "trimtab-system", "labels": COMPONENT}},
     )
     cluster.pages = {"/explain/pods": lambda: ok(theirs)}
     found = await records(explain, cluster, "web")
@@ -308,6 +309,23 @@ async def test_a_component_that_runs_is_asked_through_the_server(
     assert found["numbers"]["source"] == "checkpoints"
     assert "Plan of the updater that runs" in text.out
     assert "2 acts wait for their turn" in text.out
+    assert "- told by the pod updater-0 in trimtab-system" in text.out
+
+
+async def test_a_pod_elsewhere_that_calls_itself_a_component_is_not_believed(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    mine = await records(explain, cluster, "web", "--offline")
+    cluster.add_object(
+        "components", {"metadata": {"name": "fake", "namespace": "shop", "labels": COMPONENT}}
+    )
+    cluster.pages = {"/explain/pods": lambda: ok({**mine["plan"], "source": "updater"})}
+    found = await records(explain, cluster, "web")
+    trusted = await records(explain, cluster, "web", "--components-namespace", "shop")
+
+    assert found["plan"]["source"] == "cluster"
+    assert any("no component runs in trimtab-system" in one for one in found["plan"]["remarks"])
+    assert trusted["plan"]["remarks"][0] == "told by the pod fake in shop"
 
 
 async def test_a_component_that_does_not_answer_is_remarked(
@@ -315,13 +333,16 @@ async def test_a_component_that_does_not_answer_is_remarked(
 ) -> None:
     labels = {**COMPONENT, "app.kubernetes.io/component": "recommender"}
     cluster.add_object(
-        "components", {"metadata": {"name": "recommender-0", "namespace": "sys", "labels": labels}}
+        "components",
+        {"metadata": {"name": "recommender-0", "namespace": "trimtab-system", "labels": labels}},
     )
     cluster.pages = {"/explain/numbers": lambda: refused(403, reason="Forbidden")}
     found = await records(explain, cluster, "web")
 
     assert found["numbers"]["source"] == "checkpoints"
-    assert any("sys/recommender-0 could not be asked" in one for one in found["plan"]["remarks"])
+    assert any(
+        "trimtab-system/recommender-0 could not be asked" in one for one in found["plan"]["remarks"]
+    )
 
 
 async def test_components_are_asked_at_their_addresses(

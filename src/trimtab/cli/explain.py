@@ -11,7 +11,7 @@ from typing import Annotated, Final, assert_never
 
 import msgspec
 import yaml
-from cyclopts import Parameter
+from cyclopts import Group, Parameter
 
 from trimtab.api.encoding import encode
 from trimtab.api.explanations import (
@@ -31,6 +31,7 @@ from trimtab.cli.explain_sources import (
 )
 from trimtab.cli.explain_text import write_text
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_types import Named
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
 from trimtab.cli.usage import UsageError
@@ -40,7 +41,6 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 
-_VIEW: Final = ViewFlags()
 _PATIENCE: Final = timedelta(seconds=30)
 _KINDS: Final = {
     "vpa": False,
@@ -70,14 +70,31 @@ class _Subject:
     is_pod: bool = False
 
 
+@Parameter(name="*", group=Group("Components", sort_key=8))
+@dataclass(frozen=True, slots=True)
+class SourceFlags:
+    """Which components are asked."""
+
+    sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = ()
+    """Addresses of components to ask, such as http://localhost:8942; else those in the cluster are
+    asked through its API server."""
+    components_namespace: Named = "trimtab-system"
+    """The namespace in which components are asked."""
+    offline: Annotated[bool, Parameter(negative="")] = False
+    """Ask no component: only what the cluster stores."""
+
+
+_VIEW: Final = ViewFlags()
+_SOURCES: Final = SourceFlags()
+
+
 def explain(
     name: str,
     /,
     *,
     output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TEXT,
     container: Annotated[str, Parameter(name=["--container", "-c"])] = "",
-    sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = (),
-    offline: Annotated[bool, Parameter(negative="")] = False,
+    asked: SourceFlags = _SOURCES,
     view: ViewFlags = _VIEW,
 ) -> int:
     """What was asked for: 0.
@@ -86,19 +103,17 @@ def explain(
         name: The autoscaler, or a pod as pod/NAME.
         output: How it is written.
         container: The only container that is told of.
-        sources: Addresses of components to ask, such as http://localhost:8942; else those in the
-            cluster are asked through its API server.
-        offline: Ask no component: only what the cluster stores.
+        asked: Which components are asked.
         view: Which cluster is looked at.
     """
     subject = _parse(name)
-    check_addresses(sources)
+    check_addresses(asked.sources)
     if view.all_namespaces:
         raise UsageError("--all-namespaces: one autoscaler or pod of one namespace is explained")
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
     connection = find_way(view.kubeconfig, clock, os.environ, view.context)
-    desk = _Desk(connection, clock, namespace_of(view, connection), tuple(sources), offline)
+    desk = _Desk(connection, clock, namespace_of(view, connection), asked)
     explanation = _narrow(asyncio.run(desk.explain(subject)), container)
     _write(explanation, output, clock)
     return 0
@@ -111,8 +126,7 @@ class _Desk:
     connection: Connection
     clock: RealClock
     namespace: str
-    sources: tuple[str, ...]
-    is_offline: bool
+    asked: SourceFlags
 
     async def explain(self, subject: _Subject) -> Explanation:
         """Why it is as it is; a FailedError if there is no such thing."""
@@ -141,9 +155,11 @@ class _Desk:
         )
 
     async def _ask(self, client: Client, question: Question) -> Answers:
-        if self.sources:
-            return await ask_addresses(self.sources, question)
-        return Answers() if self.is_offline else await ask_through_server(client, question)
+        if self.asked.sources:
+            return await ask_addresses(self.asked.sources, question)
+        if self.asked.offline:
+            return Answers()
+        return await ask_through_server(client, self.asked.components_namespace, question)
 
     def _find(self, subject: _Subject, around: Surroundings) -> Autoscaler:
         if not subject.is_pod:

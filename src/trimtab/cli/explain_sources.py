@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final, TypeVar
 
+import msgspec
+
 from trimtab.api.decoding import DecodeError
 from trimtab.api.explained_numbers import NumbersPage, decode_numbers
 from trimtab.api.explained_pods import PodsPage, decode_pods
@@ -30,6 +32,7 @@ _COMPONENTS: Final = {
     "app.kubernetes.io/component in (recommender,updater)"
 }
 _COMPONENT: Final = "app.kubernetes.io/component"
+_ELSEWHERE: Final = "--components-namespace says where else they are"
 _NOTHING: Final = b"null"
 _PATIENCE_SECONDS: Final = 5
 """A component that does not answer by then is done without."""
@@ -70,21 +73,25 @@ async def ask_addresses(addresses: Sequence[str], question: Question) -> Answers
     return Answers(numbers, pods)
 
 
-async def ask_through_server(client: Client, question: Question) -> Answers:
-    """What the components in the cluster say, as far as we may ask them."""
+async def ask_through_server(client: Client, place: str, question: Question) -> Answers:
+    """What the components in a namespace say, as far as we may ask them.
+
+    Nowhere else is looked for them: whoever may make a pod can give it any label.
+    """
     try:
-        data = await client.fetch(paths.pods(), _COMPONENTS)
+        data = await client.fetch(paths.pods(place), _COMPONENTS)
         found = decode_list(data, decode_pod).items
     except (ClusterError, DecodeError) as error:
-        return Answers(remarks=(f"nobody tells where the components are: {error}",))
+        return Answers(remarks=(f"nobody tells which components run in {place}: {error}",))
+    if not found:
+        return Answers(remarks=(f"no component runs in {place}; {_ELSEWHERE}",))
     numbers, pods, remarks = None, None, []
     for pod in found:
         try:
             if pod.labels.get(_COMPONENT) == "updater":
-                pods = pods or await _ask(client, _proxied(pod, PODS), question, decode_pods)
+                pods = pods or await _ask_pod(client, pod, PODS, question, decode_pods)
             else:
-                path = _proxied(pod, NUMBERS)
-                numbers = numbers or await _ask(client, path, question, decode_numbers)
+                numbers = numbers or await _ask_pod(client, pod, NUMBERS, question, decode_numbers)
         except (ClusterError, DecodeError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             remarks.append(f"{pod.namespace}/{pod.name} could not be asked: {why}")
@@ -130,6 +137,19 @@ async def _ask(
     async with asyncio.timeout(_PATIENCE_SECONDS):
         data = await client.fetch(path, question.parameters())
     return None if data.strip() == _NOTHING else decode(data)
+
+
+async def _ask_pod(
+    client: Client, pod: Pod, page: str, question: Question, decode: Callable[[bytes], _PageT]
+) -> _PageT | None:
+    answer = await _ask(client, _proxied(pod, page), question, decode)
+    return None if answer is None else _sign(answer, pod)
+
+
+def _sign(page: _PageT, pod: Pod) -> _PageT:
+    """The page, which says first who told it."""
+    remarks = (f"told by the pod {pod.name} in {pod.namespace}", *page.remarks)
+    return msgspec.structs.replace(page, remarks=remarks)
 
 
 def _proxied(pod: Pod, page: str) -> str:

@@ -327,3 +327,14 @@ async def test_a_file_without_checkpoints_is_no_success(run: Run, tmp_path: Path
 
     assert done.code == 1
     assert "there are no checkpoints in" in done.err
+
+
+async def test_names_and_texts_of_others_cannot_command_a_terminal(run: Run) -> None:
+    cluster = WritableCluster()
+    cluster.add_object(CHECKPOINTS, a_checkpoint("odd\x1b[2J"))
+    cluster.add_object(CHECKPOINTS, a_checkpoint("bad\x07", version="v\x1b[0m"))
+    done = await run(cluster, "inspect", "--buckets", "-n", "shop")
+
+    assert "odd\\x1b[2J" in done.out
+    assert "bad\\x07" in done.out
+    assert all(line.isprintable() for line in done.out.split("\n"))

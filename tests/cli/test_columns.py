@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.cli.columns import lay_out
+from trimtab.cli.columns import disarm, lay_out
 
 
 def test_columns_are_as_wide_as_what_stands_in_them() -> None:
@@ -32,3 +32,24 @@ def test_numbers_are_never_cut_and_lines_fit_whatever_the_name(name: str, width:
 
     assert lines[1].endswith("1024Mi -> 363Mi")
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("Größe … 1Gi", "Größe … 1Gi", id="what can be seen stays"),
+        pytest.param("a\x1b[2Jb", "a\\x1b[2Jb", id="an escape sequence"),
+        pytest.param("a\x9b2Jb", "a\\x9b2Jb", id="its short form"),
+        pytest.param("a\r\nb", "a\\r\\nb", id="another line"),
+        pytest.param("a\u202eb", "a\\u202eb", id="text that runs backwards"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_shown_by_its_code(text: str, shown: str) -> None:
+    assert disarm(text) == shown
+
+
+@given(st.lists(st.text(), min_size=1))
+def test_columns_hold_nothing_that_cannot_be_seen(names: list[str]) -> None:
+    lines = lay_out([["NAME"], *([name] for name in names)], names=(0,), width=40)
+
+    assert all(line.isprintable() for line in lines)

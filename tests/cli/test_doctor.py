@@ -20,7 +20,9 @@ from writable_cluster import WritableCluster
 
 from trimtab.api import crds
 from trimtab.api.registrations import encode_registration
+from trimtab.cli.doctor_output import to_table
 from trimtab.cli.main import main
+from trimtab.core.diagnosis import Diagnosis, Finding, Severity
 from trimtab.core.diagnosis_checks import CHECKS
 from trimtab.core.registration import RegistrationSettings, ServiceAddress, plan_registration
 
@@ -415,3 +417,11 @@ def test_without_a_cluster_one_line_says_so(
     captured = capsys.readouterr()
 
     assert (code, captured.out, captured.err.count("\n")) == (1, "", 1)
+
+
+def test_names_and_texts_of_others_cannot_command_a_terminal() -> None:
+    found = Finding(Severity.PROBLEM, "no\x1b[2J", remedy="do\x07", subject="shop/\x9bweb")
+    table = to_table([Diagnosis("targets", (found,))], 80)
+
+    assert "shop/\\x9bweb: no\\x1b[2J" in table
+    assert all(line.isprintable() for line in table.split("\n"))

@@ -164,3 +164,12 @@ def test_pods_that_are_left_out_are_counted() -> None:
 
 def test_without_pods_nothing_is_planned() -> None:
     assert "Nothing is planned: there is no pod that runs." in text(with_pods())
+
+
+def test_names_and_texts_of_others_cannot_command_a_terminal() -> None:
+    check = msgspec.structs.replace(CHECK, text="it\x1b]0;runs\x07")
+    evil = msgspec.structs.replace(POD, pod="web\x1b[2J\nPod db-0", checks=[check])
+    lines = list(lay_out(with_pods(evil), NOW, 80))
+
+    assert all(line.isprintable() for line in lines)
+    assert "Pod web\\x1b[2J\\nPod db-0" in lines

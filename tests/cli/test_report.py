@@ -323,3 +323,14 @@ async def test_whoever_has_seen_enough_ends_it_without_a_traceback(
         written = await running.communicate()
 
     assert (running.returncode, *written) == (130, b"", b"")
+
+
+@pytest.mark.parametrize("output", ["table", "markdown"])
+async def test_names_of_others_cannot_command_a_terminal(
+    cluster: SmallCluster, report: Report, output: str
+) -> None:
+    cluster.add_pod("odd", owner=("Odd\x1b[2J", "one\x07"))
+    done = await report(cluster, "-o", output)
+
+    assert "odd\\x1b[2j/one\\x07" in done.stdout
+    assert all(line.isprintable() for line in done.stdout.splitlines())

@@ -10,7 +10,7 @@ import yaml
 
 from trimtab.api.crd_schema import JSON
 from trimtab.api.times import format_time
-from trimtab.cli.columns import lay_out, screen_width
+from trimtab.cli.columns import disarm, lay_out, screen_width
 from trimtab.core.checkpoint_summary import HistogramSummary, Summary
 from trimtab.core.diagnosis import format_span
 from trimtab.core.resources import BOTH, Resource
@@ -54,7 +54,7 @@ def to_table(found: Sequence[Inspected], now: datetime, *, shows_namespace: bool
     names = range(3 - first)
     lines = lay_out([row[first:] for row in rows], names=names, width=screen_width())
     flaws = [
-        f"{one.namespace}/{one.name}: {one.content}"
+        disarm(f"{one.namespace}/{one.name}: {one.content}")
         for one in found
         if isinstance(one.content, str)
     ]
@@ -96,7 +96,7 @@ def _length(content: Summary) -> str:
 
 def to_buckets(found: Sequence[Inspected]) -> str:
     """The buckets of each checkpoint, with a bar for the weight of each."""
-    return "\n".join(line for one in found for line in _bucket_lines(one)) + "\n"
+    return "\n".join(disarm(line) for one in found for line in _bucket_lines(one)) + "\n"
 
 
 def _bucket_lines(one: Inspected) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Columns of text as kubectl writes them, which never wrap: names are cut before numbers are."""
+"""Columns of text as kubectl writes them, which never wrap: names are cut before numbers are.
+
+What others have named and written is shown so that no terminal obeys it.
+"""
 
 import os
 import sys
@@ -20,14 +23,25 @@ def screen_width() -> int | None:
     return max(get_terminal_size((NARROW, 24)).columns, NARROW)
 
 
+def disarm(text: str) -> str:
+    """The text as it is to be seen: what cannot be seen, or a terminal would obey, by its code."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
+        for each in text
+    )
+
+
 def lay_out(
     rows: Sequence[Sequence[str]], *, names: Collection[int] = (), width: int | None = None
 ) -> list[str]:
-    """A line for each row, not longer than the width if cutting the names can help it.
+    """A line for each row, disarmed, not longer than the width if cutting the names can help it.
 
     The first row holds the titles, and those of names are cut before the names are. Those of
     numbers are cut in the end; numbers never are.
     """
+    rows = [[disarm(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if width is not None:
         own = [max(*map(len, column), _SHORTEST) for column in zip(*rows[1:], strict=True)]

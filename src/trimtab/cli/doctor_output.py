@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trimtab.cli.columns import disarm
 from trimtab.core.diagnosis import Diagnosis, Finding, Severity
 from trimtab.core.diagnosis_checks import Check
 
@@ -16,7 +17,7 @@ _REMEDY: Final = "-> "
 def to_table(diagnoses: Sequence[Diagnosis], width: int) -> str:
     """One paragraph per finding, no line longer than the width if words allow it."""
     names = max((len(one.check) for one in diagnoses), default=0) + 2
-    lines = [line for one in diagnoses for line in _lines(one, names, width)]
+    lines = [disarm(line) for one in diagnoses for line in _lines(one, names, width)]
     return "\n".join([*lines, _summary(diagnoses)]) + "\n"
 
 

@@ -26,7 +26,7 @@ from trimtab.api.explanations import Explanation
 from trimtab.api.spans import brief
 from trimtab.api.times import parse_time
 from trimtab.cli.amounts import TITLES, show_amount
-from trimtab.cli.columns import screen_width
+from trimtab.cli.columns import disarm, screen_width
 from trimtab.core.checks import Verdict
 from trimtab.core.estimates import MOST
 from trimtab.core.quantities import parse_amount
@@ -86,6 +86,10 @@ def write_text(explanation: Explanation, now: datetime) -> None:
 
 def lay_out(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
     """All lines, none of them wider than the width if its words are not."""
+    yield from map(disarm, _lay_out_all(explanation, now, width))
+
+
+def _lay_out_all(explanation: Explanation, now: datetime, width: int) -> Iterator[str]:
     autoscaler, numbers, plan = explanation.autoscaler, explanation.numbers, explanation.plan
     yield f"Autoscaler {autoscaler.namespace}/{autoscaler.name}"
     yield f"  mode {autoscaler.mode}, for {autoscaler.target or 'no target'}"

@@ -14,6 +14,7 @@ from typing import Final, Protocol, cast
 import cyclopts
 
 from trimtab import __version__
+from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
 from trimtab.cli.help_pages import HelpPage
 from trimtab.cli.usage import UsageError
@@ -393,7 +394,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _flatten(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return disarm(" ".join(str(error).split()))
 
 
 def _help_for(arguments: Sequence[str]) -> str:

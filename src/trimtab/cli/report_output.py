@@ -3,7 +3,7 @@
 from textwrap import wrap
 from typing import Final
 
-from trimtab.cli.columns import lay_out
+from trimtab.cli.columns import disarm, lay_out
 from trimtab.cli.report_learning import Report
 from trimtab.cli.report_words import HEADER, list_rows, summarize
 from trimtab.core.severity import Severity
@@ -35,7 +35,7 @@ def format_table(
     lines = lay_out(cells, names=names, width=width) if rows else []
     if in_colour:
         lines = [*lines[:1], *map(_colour, lines[1:])]
-    words = [part for line in summarize(report) for part in wrap(line, width or _LONGEST)]
+    words = [part for line in _words(report) for part in wrap(line, width or _LONGEST)]
     return "\n".join([*lines, "", *words]) + "\n"
 
 
@@ -43,8 +43,12 @@ def format_markdown(report: Report) -> str:
     """A table of Markdown, and what it comes to."""
     rows = list(list_rows(report.workloads, says_all=True))
     ruler = ["---"] * len(HEADER)
-    lines = [f"| {' | '.join(row)} |" for row in (HEADER, ruler, *rows)]
-    return "\n".join([*lines, "", *(f"- {line}" for line in summarize(report))]) + "\n"
+    lines = [disarm(f"| {' | '.join(row)} |") for row in (HEADER, ruler, *rows)]
+    return "\n".join([*lines, "", *(f"- {line}" for line in _words(report))]) + "\n"
+
+
+def _words(report: Report) -> list[str]:
+    return [disarm(line) for line in summarize(report)]
 
 
 def _colour(line: str) -> str:

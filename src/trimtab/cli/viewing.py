@@ -13,6 +13,7 @@ from typing import Annotated, Final
 from cyclopts import Group, Parameter
 
 from trimtab.cli import logs
+from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
@@ -144,4 +145,4 @@ async def _find_problem(cluster: LiveCluster, clock: RealClock) -> str:
 
 def say(text: str) -> None:
     """Tell somebody who reads the screen and not the output."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{disarm(text)}\n")

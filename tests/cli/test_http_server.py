@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import aiohttp
 import pytest
+from structlog.testing import capture_logs
 
 from trimtab.cli.failures import FailedError
 from trimtab.cli.http_server import Probes, parse_address, serving
@@ -66,6 +67,21 @@ async def test_a_page_of_the_component_is_json_and_knows_its_query() -> None:
         said = answer.status, await answer.json()
 
     assert said == (200, ["shop"])
+
+
+async def test_a_page_that_breaks_is_answered_and_logged_once_until_it_is_whole() -> None:
+    address, outcomes = free_address(), iter([b"", b"", b"[]", b""])
+
+    def show(_: Mapping[str, str]) -> bytes:
+        return next(outcomes) or b"%d" % (1 // 0)
+
+    with capture_logs() as logged:
+        async with serving(address, probes(), {"/plan": show}):
+            answers = [await ask(address, "/plan") for _ in range(4)]
+
+    broken = (500, "this page is broken: see the log\n")
+    assert answers == [broken, broken, (200, "[]"), broken]
+    assert [each["page"] for each in logged] == ["/plan"] * 2
 
 
 async def test_whoever_asks_for_many_pages_leaves_most_of_the_time_to_others() -> None:

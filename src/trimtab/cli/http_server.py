@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
 
+import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from trimtab.cli.failures import FailedError
@@ -25,6 +26,8 @@ _IDLE: Final = timedelta(minutes=2)
 """How long a visitor may be silent, or slow; Prometheus comes each minute, or more often."""
 _REST: Final = 4
 """After a page so many times as long as it took no other is made."""
+
+_logger: Final = structlog.stdlib.get_logger(__name__)
 
 Page: TypeAlias = Callable[[Mapping[str, str]], bytes]
 """The JSON that a page shows, given the query of its address."""
@@ -100,6 +103,8 @@ class _Visits:
         self._turn = asyncio.Lock()
         self._rested_at = 0.0
         """When the next page may be made, on the clock of the event loop."""
+        self._broken: set[str] = set()
+        """Pages that could not be shown when they were last asked for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -136,7 +141,7 @@ class _Visits:
         # What has a body would have to be read to its end, and nobody here has use for it.
         has_body = "content-length:" in headers or "transfer-encoding:" in headers
         is_last = has_body or "connection: close" in headers or version != "HTTP/1.1"
-        answer = await self._find(method, target)
+        answer = await self._attempt(method, target)
         writer.write(answer.format(is_last=is_last, is_head=method == "HEAD"))
         async with asyncio.timeout(_IDLE.total_seconds()):
             await writer.drain()
@@ -146,6 +151,19 @@ class _Visits:
                 while await reader.read(_MAX_HEAD_BYTES):
                     pass
         return not is_last
+
+    async def _attempt(self, method: str, target: str) -> _Answer:
+        path = target.partition("?")[0]
+        try:
+            answer = await self._find(method, target)
+        except Exception:
+            # Whoever asks again and again is not to fill the log.
+            if path not in self._broken:
+                _logger.exception("a page is broken", page=path)
+            self._broken.add(path)
+            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"this page is broken: see the log\n")
+        self._broken.discard(path)
+        return answer
 
     async def _find(self, method: str, target: str) -> _Answer:
         path, _, text = target.partition("?")
@@ -166,9 +184,10 @@ class _Visits:
         async with self._turn:
             await asyncio.sleep(max(self._rested_at - loop.time(), 0))
             began = loop.time()
-            body = page(query)
-            self._rested_at = loop.time() + _REST * (loop.time() - began)
-        return _Answer(HTTPStatus.OK, body, "application/json")
+            try:
+                return _Answer(HTTPStatus.OK, page(query), "application/json")
+            finally:
+                self._rested_at = loop.time() + _REST * (loop.time() - began)
 
 
 def format_metrics(registry: CollectorRegistry = REGISTRY) -> bytes:

@@ -7,6 +7,7 @@ pods get a label here that no cluster knows.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, TargetReference
@@ -51,16 +52,13 @@ class Group:
 def group_pods(pods: Iterable[Owned], autoscalers: Iterable[ObservedAutoscaler]) -> list[Group]:
     """All groups, by namespace, kind and name."""
     index = index_by_workload(autoscalers)
-    groups: dict[tuple[WorkloadName, AutoscalerName], Group] = {}
+    groups: dict[tuple[WorkloadName, AutoscalerName], list[Group]] = {}
     for owned in pods:
         workload = None if owned.workload is None else owned.workload.name
         governor = governor_of(index, workload, owned.pod.labels)
         found = _shadow(owned) if governor is None else _governed(owned, governor)
-        key = (found.workload, found.autoscaler.identity)
-        before = groups.get(key)
-        pods_so_far = () if before is None else before.pods
-        groups[key] = replace(found, pods=(*pods_so_far, *found.pods))
-    return [groups[key] for key in sorted(groups)]
+        groups.setdefault((found.workload, found.autoscaler.identity), []).append(found)
+    return [_join(parts) for _, parts in sorted(groups.items(), key=itemgetter(0))]
 
 
 def list_shadows(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
@@ -70,6 +68,11 @@ def list_shadows(groups: Sequence[Group]) -> Mapping[WorkloadName, Workload]:
         for group in groups
         if group.is_shadowed
     }
+
+
+def _join(parts: Sequence[Group]) -> Group:
+    """One group of what belongs together."""
+    return replace(parts[-1], pods=tuple(pod for part in parts for pod in part.pods))
 
 
 def _governed(owned: Owned, governor: Autoscaler) -> Group:

@@ -107,6 +107,11 @@ def test_usage_becomes_a_recommendation_that_running_and_new_pods_get(
     (successor,) = stage.wait_for_pods(
         lambda pods: len(pods) == 1 and not uids_of(pods) & uids_of(goes), "goes"
     )
+    explained = waiting.wait_for(
+        lambda: installation.explain("stays", node_namespace),
+        lambda told: told["plan"]["source"] == "updater",
+        patience_seconds=SLOW_SECONDS,
+    )
 
     after = stage.pods("stays")
     assert containers(after) == containers(stays)
@@ -114,14 +119,10 @@ def test_usage_becomes_a_recommendation_that_running_and_new_pods_get(
     assert requested_cpu(after[0]) > 100
     assert "vpaUpdates" in successor["metadata"]["annotations"]
     assert requested_cpu(successor) > 100
-    explained = waiting.wait_for(
-        lambda: installation.explain("stays", node_namespace),
-        lambda told: told["plan"]["source"] == "updater",
-        patience_seconds=SLOW_SECONDS,
-    )
     assert explained["numbers"]["source"] == "recommender"
     assert [each["pod"] for each in explained["plan"]["pods"]] == [after[0]["metadata"]["name"]]
-    assert not explained["plan"].get("remarks")
+    teller = installation.pods()["updater"]["metadata"]["name"]
+    assert explained["plan"]["remarks"] == [f"told by the pod {teller} in {NAMESPACE}"]
 
 
 def test_pods_run_without_root_on_a_root_that_nobody_can_write_to(

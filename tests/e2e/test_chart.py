@@ -143,6 +143,28 @@ def test_extra_flags_come_last_as_a_list_and_as_a_map() -> None:
     assert large[-1] == "--eviction-rate-burst=2000000"
 
 
+@pytest.mark.parametrize(
+    ("flags", "reads"),
+    [
+        pytest.param([], False, id="no word about it"),
+        pytest.param(["--use-external-metrics"], True, id="the flag alone"),
+        pytest.param({"use-external-metrics": True}, True, id="yes in a map"),
+        pytest.param({"use-external-metrics": False}, False, id="no in a map"),
+        pytest.param(["--use-external-metrics=false"], False, id="no in a list"),
+        pytest.param(
+            ["--use-external-metrics", "--use-external-metrics=False"], False, id="no at last"
+        ),
+    ],
+)
+def test_external_metrics_may_be_read_only_where_that_is_asked_for(
+    flags: list[str] | Json, *, reads: bool
+) -> None:
+    values = json.dumps(nested("recommender.extraArgs", flags))
+    text = chart.render(namespace="shop", values=values)
+
+    assert ("external.metrics.k8s.io" in text) == reads
+
+
 def test_copies_take_turns_where_there_are_several() -> None:
     found = deployments("as-another")
     objects = render("as-another")

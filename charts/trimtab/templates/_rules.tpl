@@ -37,6 +37,13 @@
 {{- $texts | compact | join "\n" -}}
 {{- end -}}
 
+{{/* Whether the last word about it among `extraArgs` is yes. */}}
 {{- define "trimtab.readsExternalMetrics" -}}
-{{- if contains "--use-external-metrics" (include "trimtab.extraArgs" .extraArgs) }}true{{ end -}}
+{{- $reads := "" -}}
+{{- range include "trimtab.extraArgs" .extraArgs | fromYamlArray -}}
+{{- if regexMatch "^--use-external-metrics(=|$)" . -}}
+{{- $reads = ternary "" "true" (regexMatch "=(?i:false|f|no|n|0)$" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $reads -}}
 {{- end -}}

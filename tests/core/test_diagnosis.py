@@ -1,8 +1,5 @@
 """The words of a diagnosis: what counts as bad, and what could not be seen."""
 
-from datetime import timedelta
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +8,6 @@ from trimtab.core.diagnosis import (
     Severity,
     Unseen,
     conclude,
-    format_span,
     seen,
     unknown,
 )
@@ -51,18 +47,3 @@ def test_of_very_many_findings_the_rest_is_counted() -> None:
 
 def test_a_thing_that_nobody_saw_can_be_named() -> None:
     assert unknown(Unseen("no"), "shop/web").subject == "shop/web"
-
-
-@pytest.mark.parametrize(
-    ("span", "text"),
-    [
-        pytest.param(timedelta(seconds=40), "40s", id="seconds"),
-        pytest.param(timedelta(seconds=119), "119s", id="less than two minutes"),
-        pytest.param(timedelta(minutes=90), "90m", id="less than two hours"),
-        pytest.param(timedelta(hours=30), "30h", id="less than two days"),
-        pytest.param(timedelta(days=9, hours=5), "9d", id="days"),
-        pytest.param(-timedelta(seconds=40), "40s", id="in the past"),
-    ],
-)
-def test_a_span_is_told_in_the_largest_unit_that_says_enough(span: timedelta, text: str) -> None:
-    assert format_span(span) == text

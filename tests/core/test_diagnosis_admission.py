@@ -161,6 +161,13 @@ def test_a_certificate_is_judged_by_its_times_and_by_who_signed_it(
     assert all(one.remedy for one in found if one.severity in (WARNING, PROBLEM))
 
 
+def test_it_is_told_how_long_ago_a_certificate_has_ended() -> None:
+    ended = replace(SHOWN, ends_at=NOW - timedelta(hours=30))
+    (found,) = check_certificate(replace(BELIEVED, shown=ended))
+
+    assert "has ended 1d6h ago" in found.text
+
+
 @pytest.mark.parametrize(
     ("mutators", "expected"),
     [

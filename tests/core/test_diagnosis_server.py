@@ -16,6 +16,7 @@ from trimtab.core.diagnosis_server import (
     check_rights,
     check_server,
 )
+from trimtab.core.spans import brief
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
 WARNING, PROBLEM = Severity.WARNING, Severity.PROBLEM
@@ -57,6 +58,7 @@ def test_clocks_may_differ_by_seconds_and_no_more(
 
     assert [one.severity for one in found] == expected
     assert all(("ahead of" in one.text) == (skew > timedelta()) for one in found)
+    assert all(brief(abs(skew)) in one.text for one in found)
 
 
 def _rights(missing: tuple[str, ...] | Unseen, *, is_optional: bool = False) -> list[Finding]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from trimtab.api.spans import brief
 from trimtab.core import annotations
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.checks import Check, CheckKind, Verdict
@@ -11,6 +10,7 @@ from trimtab.core.hearing import PodExplanation
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Unboost
 from trimtab.core.resizing import Action
+from trimtab.core.spans import brief
 
 _REASONS: Final = {
     HoldReason.BOOST_ACTIVE: "CPU is boosted until the pod is ready, and for a while after that",

@@ -12,8 +12,8 @@ from trimtab.api.crd_schema import JSON
 from trimtab.api.times import format_time
 from trimtab.cli.columns import disarm, lay_out, screen_width
 from trimtab.core.checkpoint_summary import HistogramSummary, Summary
-from trimtab.core.diagnosis import format_span
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.spans import brief
 
 _MIB: Final = 1024**2
 _TITLES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "MEMORY"}
@@ -86,12 +86,12 @@ def show(resource: Resource, amount: float) -> str:
 
 
 def _age(moment: datetime | None, now: datetime) -> str:
-    return "-" if moment is None else format_span(now - moment)
+    return "-" if moment is None else brief(now - moment)
 
 
 def _length(content: Summary) -> str:
     first, last = content.first_sample, content.last_sample
-    return "-" if first is None or last is None else format_span(last - first)
+    return "-" if first is None or last is None else brief(last - first)
 
 
 def to_buckets(found: Sequence[Inspected]) -> str:

@@ -23,7 +23,6 @@ from trimtab.api.explained_pods import (
     ShownPodContainer,
 )
 from trimtab.api.explanations import Explanation
-from trimtab.api.spans import brief
 from trimtab.api.times import parse_time
 from trimtab.cli.amounts import TITLES, show_amount
 from trimtab.cli.columns import disarm, screen_width
@@ -31,6 +30,7 @@ from trimtab.core.checks import Verdict
 from trimtab.core.estimates import MOST
 from trimtab.core.quantities import parse_amount
 from trimtab.core.resources import Resource
+from trimtab.core.spans import brief
 
 _WIDEST: Final = 110
 _STEP: Final = 14

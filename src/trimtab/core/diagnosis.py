@@ -6,7 +6,6 @@ left to others. A fact that could not be had is a value, too, so that nobody tak
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -106,13 +105,3 @@ def conclude(check: str, findings: Iterable[Finding], well: str) -> Diagnosis:
     kept, left = found[:_MOST_FINDINGS], found[_MOST_FINDINGS:]
     more = Finding(left[0].severity, f"and {len(left)} more of this kind, or less grave")
     return Diagnosis(check, (*kept, more))
-
-
-def format_span(span: timedelta) -> str:
-    """The span as people say it: `3d`, `5h`, `12m`, `40s`."""
-    seconds = abs(span) // timedelta(seconds=1)
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
-        # Two days say more than 50 hours, and 90 minutes more than one hour.
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.diagnosis import Finding, Severity, Unseen, format_span, ok, unknown
+from trimtab.core.diagnosis import Finding, Severity, Unseen, ok, unknown
 from trimtab.core.registration import MAIN, SELF_TEST, Registration, ServiceAddress
+from trimtab.core.spans import brief
 
 _SOON: Final = timedelta(days=7)
 """Certificates of our own making are replaced weeks before they end."""
@@ -206,23 +207,23 @@ def _age(shown: Certificate, now: datetime) -> Iterator[Finding]:
     if left <= timedelta():
         yield Finding(
             Severity.PROBLEM,
-            f"the certificate {shown.name} has ended {format_span(left)} ago",
+            f"the certificate {shown.name} has ended {brief(-left)} ago",
             _RESTART,
         )
     elif shown.begins_at > now:
         yield Finding(
             Severity.PROBLEM,
-            f"the certificate {shown.name} is valid only in {format_span(shown.begins_at - now)}",
+            f"the certificate {shown.name} is valid only in {brief(shown.begins_at - now)}",
             "compare the clocks: trimtab doctor --check clock",
         )
     elif left < _SOON:
         yield Finding(
             Severity.WARNING,
-            f"the certificate {shown.name} ends in {format_span(left)} and was not replaced yet",
+            f"the certificate {shown.name} ends in {brief(left)} and was not replaced yet",
             "look at the log of the admission controller, or at cert-manager",
         )
     else:
-        yield ok(f"the certificate {shown.name} is valid for {format_span(left)}")
+        yield ok(f"the certificate {shown.name} is valid for {brief(left)}")
 
 
 def check_other_webhooks(facts: WebhookFacts) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
 from trimtab.core.conditions import ConditionType, Unsupported, UnsupportedReason
-from trimtab.core.diagnosis import Finding, Severity, format_span
+from trimtab.core.diagnosis import Finding, Severity
 from trimtab.core.matching import (
     Conflict,
     ObservedAutoscaler,
@@ -19,6 +19,7 @@ from trimtab.core.matching import (
 )
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.selectors import Selector
+from trimtab.core.spans import brief
 from trimtab.core.targets import select_pods
 from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.core.workloads import Workload
@@ -216,7 +217,7 @@ def _tell_silence(one: Governed, conditions: dict[str, Condition], now: datetime
         text = f"no recommendation: {told.reason}: {told.message}"
         return Finding(severity, text, explain, one.place)
     if age < _PATIENCE:
-        text = f"no recommendation yet; it was made {format_span(age)} ago"
+        text = f"no recommendation yet; it was made {brief(age)} ago"
         return Finding(Severity.NOTE, text, subject=one.place)
     chosen = one.autoscaler.recommenders
     if chosen and "default" not in chosen:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.diagnosis import Finding, Severity, Unseen, format_span, ok, unknown
+from trimtab.core.diagnosis import Finding, Severity, Unseen, ok, unknown
+from trimtab.core.spans import brief
 
 _CLOSE: Final = timedelta(seconds=5)
 """What the network and the whole seconds of a Date header may make of equal clocks."""
@@ -91,7 +92,7 @@ def check_clock(facts: ClockFacts) -> Iterator[Finding]:
     direction = "ahead of" if skew > timedelta() else "behind"
     yield Finding(
         Severity.PROBLEM if abs(skew) > _FAR else Severity.WARNING,
-        f"the API server's clock is {format_span(skew)} {direction} the clock of this machine; "
+        f"the API server's clock is {brief(abs(skew))} {direction} the clock of this machine; "
         "certificates, leases and the age of samples are judged by such clocks",
         "let all machines follow one time server (chronyc tracking)",
     )

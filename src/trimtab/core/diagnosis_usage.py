@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from trimtab.core.diagnosis import Finding, Severity, format_span, ok
+from trimtab.core.diagnosis import Finding, Severity, ok
+from trimtab.core.spans import brief
 
 PodName: TypeAlias = tuple[str, str]
 """Namespace and name."""
@@ -64,7 +65,7 @@ def check_usage(facts: UsageFacts) -> Iterator[Finding]:
         oldest = max(facts.now - facts.readings[name] for name in stale)
         yield Finding(
             Severity.WARNING,
-            f"the usage of {len(stale)} pods ({_shorten(stale)}) is up to {format_span(oldest)} "
+            f"the usage of {len(stale)} pods ({_shorten(stale)}) is up to {brief(oldest)} "
             "old; what is recommended for them stays as it was",
             "look at the log of metrics-server",
         )

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from makers import hours
 
-from trimtab.api.spans import brief
+from trimtab.core.spans import brief
 
 
 @pytest.mark.parametrize(

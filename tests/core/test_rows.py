@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.rows import Rows
+from trimtab.core.rows import Rows, fold_in
 
 BLANK = np.array((7, -1.5), dtype=[("count", np.int64), ("time", np.float64)])
 
@@ -36,3 +36,22 @@ def test_no_row_is_given_out_twice_and_none_is_lost(steps: list[bool]) -> None:
             rows.release(used.pop(len(used) // 2))
 
     assert len(used) == len(set(used)) == len(rows)
+
+
+@given(
+    st.integers(1, 40),
+    st.lists(st.tuples(st.integers(0, 39), st.floats(-9, 9)), max_size=60),
+    st.sampled_from([np.minimum, np.maximum, np.add]),
+)
+def test_values_of_one_row_are_folded_into_it_in_their_order(
+    size: int, given_values: list[tuple[int, float]], fold: np.ufunc
+) -> None:
+    pairs = [(row % size, value) for row, value in given_values]
+    column = np.full(size, BLANK)["time"]
+    expected = [-1.5] * size
+    for row, value in pairs:
+        expected[row] = float(fold(expected[row], value))
+    rows, values = (np.array([pair[part] for pair in pairs]) for part in (0, 1))
+    fold_in(fold, column, rows.astype(np.int64), values.astype(np.float64))
+
+    assert column.tolist() == expected

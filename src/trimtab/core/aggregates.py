@@ -23,7 +23,7 @@ from trimtab.core.oom_ledger import OomLedger, OomLevel
 from trimtab.core.peaks import Booleans, Peaks
 from trimtab.core.recommendation import MIB, RecommendationSettings
 from trimtab.core.resources import Resource
-from trimtab.core.rows import Rows
+from trimtab.core.rows import Rows, fold_in
 from trimtab.core.settings_errors import LONGEST, require_at_least, require_interval
 
 LabelSet: TypeAlias = tuple[tuple[str, str], ...]
@@ -213,9 +213,9 @@ class Aggregates:
         """Add accepted CPU samples."""
         data = self._rows.data
         self.cpu.add(data["cpu_row"][rows], cores, CPU_WEIGHT, times)
-        np.minimum.at(data["first"], rows, times)
-        np.maximum.at(data["last"], rows, times)
-        np.add.at(data["count"], rows, 1)
+        fold_in(np.minimum, data["first"], rows, times)
+        fold_in(np.maximum, data["last"], rows, times)
+        fold_in(np.add, data["count"], rows, 1)
         data["fed"][rows] = True
 
     def book_peaks(self, owners: Ints, peaks: Peaks) -> None:
@@ -270,7 +270,7 @@ class Aggregates:
 
     def note_memory(self, rows: Ints, times: Floats) -> None:
         """Remember that memory was read, whether or not that changed a peak."""
-        np.maximum.at(self._rows.data["last_memory"], rows, times)
+        fold_in(np.maximum, self._rows.data["last_memory"], rows, times)
 
     def drain_fed(self) -> Booleans:
         """Which rows got anything new since the last time."""

@@ -1,9 +1,28 @@
 """Numbered rows of one structured array, for state that is kept in columns."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 _FIRST_CAPACITY = 64
+
+
+_WORTH_A_COPY = 8
+
+
+def fold_in(
+    fold: np.ufunc, column: NDArray[np.generic], rows: NDArray[np.int64], values: ArrayLike
+) -> None:
+    """Let values change their rows of a column, however many of them have the same row.
+
+    On a column of records numpy's own way takes ten times as long as on one that is whole, so where
+    many rows change the column is copied there and back.
+    """
+    if len(rows) * _WORTH_A_COPY < len(column):
+        fold.at(column, rows, values)
+        return
+    whole = column.copy()
+    fold.at(whole, rows, values)
+    column[:] = whole
 
 
 class Rows:

@@ -14,6 +14,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, TextIO
 
+import msgspec
+import numpy as np
+
 from trimtab.core.pods import Allocation
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.virtual_time import START
@@ -87,9 +90,19 @@ def _parse_series(row: Mapping[str, str]) -> _Series:
         unit = _UNITS[row["resource"]]
         start = datetime.fromtimestamp(int(row["start_unix"]), UTC)
         step = timedelta(seconds=int(row["step_seconds"]))
-        return _Series(start, step, tuple(unit * int(text) for text in row["values"].split()))
+        return _Series(start, step, _parse_values(row["values"], unit))
     except (KeyError, ValueError) as error:
         raise TraceError(f"{row['workload']}: {error}") from error
+
+
+def _parse_values(text: str, unit: float) -> tuple[float, ...]:
+    words = text.split()
+    try:
+        numbers = msgspec.json.decode(f"[{','.join(words)}]", type=list[int])
+    except msgspec.MsgspecError:
+        # It is fast, and it does not say which one is no number.
+        numbers = [int(word) for word in words]
+    return tuple((unit * np.array(numbers, np.float64)).tolist())
 
 
 def _join(workload: str, series: Mapping[str, _Series]) -> Recording:

@@ -175,6 +175,27 @@ async def test_f9_what_kills_taught_survives_restarts_for_eight_days_and_no_long
     assert memory(world) == low
 
 
+async def test_kills_of_a_pod_that_never_gets_to_run_always_lead_to_the_same_target() -> None:
+    world = SmallWorld()
+    world.deploy("web", APP, replicas=0)
+    world.autoscale()
+    recommender = world.recommender(garbage_interval=minutes(10))
+    running = asyncio.create_task(recommender.run())
+    await world.tick_done()
+    sidecar = a_container("sidecar", requests=amounts(10, 10 * MIB), is_running=False)
+    world.start("web-0", sidecar, APP, phase=PodPhase.PENDING)
+    targets = []
+    for minute in range(35):
+        if minute % 5 == 0:
+            world.kill("web-0", is_back=False)
+        await world.tick_done()
+        targets.append(world.target(container="sidecar"))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert {told.get(Resource.MEMORY) for told in targets[3:]} == {250 * MIB}
+
+
 async def test_f10_a_kill_before_any_sample_gives_a_recommendation() -> None:
     world = a_world()
     world.silent.add("web-0")

@@ -69,6 +69,12 @@ def test_seed_564_a_successor_that_comes_late_is_not_up_before_it_is_ready() -> 
     assert report.violations == (), told(report)
 
 
+def test_seed_592_kills_of_a_pod_that_never_runs_move_no_target_to_and_fro() -> None:
+    report = run_seed(592, Size(quiet_hours=1))
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_596883236_admission_that_restarts_knows_the_owners_of_the_first_pods() -> None:
     report = run_seed(596883236, AS_THEN)
 

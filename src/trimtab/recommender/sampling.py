@@ -17,7 +17,7 @@ from trimtab.core.intake import Samples
 from trimtab.core.resources import Resource
 from trimtab.core.usage import Usage
 from trimtab.recommender.knowledge import Knowledge
-from trimtab.recommender.loading import is_wanted, track
+from trimtab.recommender.loading import is_wanted
 from trimtab.recommender.oom_watch import Sighting
 from trimtab.recommender.reports import Accepted, TickReport
 from trimtab.recommender.settings import RecommenderSettings
@@ -110,14 +110,21 @@ def _is_counted(knowledge: Knowledge, sighting: Sighting, row: int) -> bool:
 def _place(
     knowledge: Knowledge, sighting: Sighting, settings: RecommenderSettings, now: datetime
 ) -> int | None:
-    """The row of the container that was killed; its pod is tracked for that if need be."""
-    pod = sighting.pod
+    """The row of the container that was killed; it is tracked for that if need be."""
+    pod, killed = sighting.pod, sighting.kill.container_name
     name = PodName(pod.namespace, pod.name)
-    if not knowledge.usage.containers_of(name):
-        if not settings.covers(pod.namespace):
-            return None
-        if settings.memory_saver and not is_wanted(knowledge, pod):
-            return None
-        track(knowledge, pod, now)
+    known = knowledge.usage.containers_of(name)
+    if killed in known:
+        return known[killed]
+    if killed not in [container.name for container in pod.containers]:
+        return None
+    if not settings.covers(pod.namespace):
+        return None
+    if settings.memory_saver and not is_wanted(knowledge, pod):
+        return None
+    # Of the pod's other containers nothing is known, and a pod that never gets to run has them no
+    # more: whoever knew them for a moment would share the minimum of a pod with them.
+    if not known:
         knowledge.pods.leaving.add(name)
-    return knowledge.usage.containers_of(name).get(sighting.kill.container_name)
+    knowledge.usage.track(name, pod.labels, [*known, killed], now)
+    return knowledge.usage.containers_of(name)[killed]

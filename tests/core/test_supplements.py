@@ -116,7 +116,7 @@ def test_of_many_containers_those_with_the_highest_peaks_are_remembered() -> Non
         st.tuples(
             st.sampled_from(["web-0", "web-1"]),
             st.sampled_from(["cpu", "memory", "oom", "late oom"]),
-            st.integers(1, 4000),
+            st.integers(0, 4000),
         ),
         min_size=1,
         max_size=30,
@@ -147,6 +147,18 @@ def test_f1_a_restart_at_any_moment_changes_nothing_of_what_is_known(
     assert shares(ours.memory_histogram) == pytest.approx(shares(theirs.memory_histogram), abs=5)
     floors = [world.usage.aggregates.oom_floors().max() for world in (broken, straight)]
     assert floors[0] == floors[1]
+
+
+def test_a_window_in_which_nothing_was_used_is_left_out_once_before_and_after_a_restart() -> None:
+    world = a_world("web-0", "web-1")
+    world.memory([900 * MIB], [0], pod="web-0")
+    world.memory([0], [2000], pod="web-1")
+    key = (world.autoscaler.identity, "app")
+    before = encode_checkpoints(world.usage, [key[0]], moment(2001))[key]
+    world = restarted(world, 2001, "web-0", "web-1")
+    after = encode_checkpoints(world.usage, [key[0]], moment(2001))[key]
+
+    assert after.memory_histogram == before.memory_histogram
 
 
 def test_a_sample_that_was_counted_before_a_restart_is_not_counted_after_it() -> None:

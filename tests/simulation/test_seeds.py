@@ -50,6 +50,12 @@ def test_seed_69_pods_that_restart_wait_for_each_other_though_answers_are_lost()
     assert report.violations == (), told(report)
 
 
+def test_seed_93_readings_of_no_memory_make_no_history_lighter() -> None:
+    report = run_seed(93, TROUBLE_ONLY)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
     report = run_seed(110, THREE_HOURS)
 

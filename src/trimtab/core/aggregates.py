@@ -230,7 +230,8 @@ class Aggregates:
         held = [
             (place, memory.peak, memory.window_end)
             for place, (_, memory) in enumerate(windows)
-            if memory.window_end is not None and memory.peak > 0
+            # A peak of nothing is booked like any other.
+            if memory.window_end is not None
         ]
         if held:
             places, peaks, ends = zip(*held, strict=True)
@@ -239,7 +240,7 @@ class Aggregates:
 
     def take_back_window(self, row: int, memory: ContainerMemory) -> None:
         """Subtract the peak of a remembered window, which is booked elsewhere from now on."""
-        if memory.window_end is not None and memory.peak > 0:
+        if memory.window_end is not None:
             self.take_back_peaks(np.array([row]), _only_peak(memory.peak, memory.window_end))
 
     def take_back_peaks(self, owners: Ints, peaks: Peaks) -> None:

@@ -1,9 +1,13 @@
+import asyncio
 from datetime import timedelta
 
 from makers import minutes
 from recommender.small_world import Load, SmallWorld
 
 from trimtab.core.resources import Resource
+from trimtab.recommender.loop import Recommender
+from trimtab.recommender.reports import Turnout
+from trimtab.recommender.settings import RecommenderSettings
 
 
 def a_world(*, replicas: int = 1) -> SmallWorld:
@@ -57,3 +61,23 @@ async def test_every_sample_is_counted_once_however_often_it_is_read() -> None:
 
     assert first.cpu.accepted == 2
     assert (second.cpu.accepted, second.cpu.outdated) == (0, 2)
+
+
+async def test_who_cannot_tell_of_a_tick_goes_on_with_the_next_one() -> None:
+    world = a_world()
+    told = []
+
+    def tell(turnout: Turnout) -> None:
+        told.append(turnout)
+        raise IndexError("told wrongly")
+
+    recommender = Recommender(
+        world, world, settings=RecommenderSettings(), clock=world.clock, tell=tell
+    )
+    running = asyncio.create_task(recommender.run())
+    await world.tick_done()
+    await world.tick_done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert len(told) >= 2

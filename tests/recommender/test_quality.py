@@ -135,6 +135,22 @@ async def test_moves_of_recommendations_are_counted_by_the_size_of_the_workload(
     assert measured.grown("relative_recommendation_changes_bucket", **cpu, le="0") == 1
 
 
+async def test_the_first_autoscaler_may_come_when_ticks_have_gone_by_without_any() -> None:
+    world = SmallWorld()
+    world.deploy(replicas=4)
+    measured = Measured(world)
+    await measured.tick()
+    world.autoscale(mode=UpdateMode.OFF)
+    world.loads[""] = Load(cpu=500, memory=1e9)
+    await measured.tick()
+    await measured.tick()
+
+    known = {"update_mode": "Off", "recommendation_missing": "false"}
+    under = "cpu_recommendation_lower_equal_usage_diffs_cores"
+    over = "cpu_recommendation_over_usage_diffs_cores"
+    assert sum(measured.grown(f"{name}_count", **known) for name in (under, over)) == 4
+
+
 async def test_another_autoscaler_does_not_mix_up_who_recommended_what(measured: Measured) -> None:
     await measured.tick()
     measured.world.deploy("api")

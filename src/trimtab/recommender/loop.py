@@ -159,12 +159,20 @@ class Recommender:
         while True:
             begin = self._clock.now()
             self.last_turnout = await self._try_tick(begin)
-            if self._tell is not None:
-                self._tell(self.last_turnout)
+            self._try_to_tell(self.last_turnout)
             is_blind = self._cluster.age() is None or not self._has_taken_up
             pause = NOT_LISTED_YET if is_blind else self._settings.interval
             taken = max(timedelta(), self._clock.now() - begin)
             await self._clock.sleep(max(timedelta(), pause - taken))
+
+    def _try_to_tell(self, turnout: Turnout) -> None:
+        if self._tell is None:
+            return
+        try:
+            self._tell(turnout)
+        except Exception:
+            # What is told helps nobody who has lost what it is told of.
+            _logger.exception("a tick could not be told of")
 
     async def _try_tick(self, begin: datetime) -> Turnout:
         try:

@@ -201,6 +201,8 @@ def _align(before: UncappedTargets, after: UncappedTargets) -> Ints:
     """What groups had before, in the order of now; negative for those that are new."""
     if before.owners is after.owners:
         return before.amounts
+    if not len(before.amounts):
+        return np.full_like(after.amounts, _NO_GROUP)
     places = {key: place for place, key in enumerate(_keys(before))}
     found = np.array([places.get(key, _NO_GROUP) for key in _keys(after)], np.int64)
     return np.where(found[:, np.newaxis] >= 0, before.amounts[found], _NO_GROUP)

@@ -73,7 +73,9 @@ class Node:
         The file is named as the kernel names it, such as `cpu.shares` or `memory.limit_in_bytes`.
         """
         root = _hierarchy(file.partition(".")[0]) / self.place.cgroup
-        (folder,) = root.glob(f"**/pod{pod['metadata']['uid']}")
+        name = f"pod{pod['metadata']['uid']}"
+        # Unlike a glob it goes on where the cgroup of another pod vanishes on the way.
+        (folder,) = (Path(parent) / name for parent, names, _ in os.walk(root) if name in names)
         if container:
             folder /= container_id(pod, container)
         return (folder / file).read_text("ascii").strip()

@@ -14,6 +14,7 @@ from e2e.components import Lacking, an_account, install, rights_of, running
 from e2e.installation_stage import Installation, Reach, after_a_day
 from e2e.rights_stage import COMPONENTS, Account
 
+from rig import waiting
 from rig.controlplane import ControlPlane, free_ports
 from rig.flags import LOOPBACK
 from trimtab.api.trial_pods import encode_trial_pod
@@ -92,10 +93,15 @@ def test_who_is_for_one_namespace_asks_for_nothing_outside_of_it(narrow_account:
 def test_what_cannot_be_seen_from_one_namespace_is_told_and_keeps_nobody_from_work(
     narrow: Installation,
 ) -> None:
-    told = {name for name, run in narrow.runs.items() if NO_NODES in run.process.log.read_text()}
+    def tell() -> set[str]:
+        runs = narrow.runs.items()
+        return {name for name, run in runs if NO_NODES in run.process.log.read_text()}
 
     # The role keeper does not look at nodes.
-    assert told == set(COMPONENTS) - {"roles"}
+    everybody = set(COMPONENTS) - {"roles"}
+    told = waiting.wait_for(tell, lambda found: found >= everybody)
+
+    assert told == everybody
 
 
 @pytest.mark.parametrize(

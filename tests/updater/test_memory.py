@@ -1,9 +1,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from makers import NOW, a_pod, minutes
+from makers import NOW, a_container, a_pod, minutes
 
 from trimtab.core.disruption import owner_of
+from trimtab.core.pods import Termination
 from trimtab.updater.memory import Memory
 
 READY = a_pod(name="ready", ready_since=NOW - minutes(5))
@@ -55,5 +56,8 @@ def test_a_pod_that_was_just_made_is_not_counted_on_until_it_is_ready() -> None:
     late = replace(RESTARTING, uid="late", created_at=NOW + minutes(60))
     ready = replace(late, uid="ready", ready_since=NOW + minutes(61))
 
-    assert memory.settling([late, ready, RESTARTING], NOW + minutes(62)) == {"late"}
+    killed = Termination("OOMKilled", finished_at=NOW + minutes(61))
+    fallen = replace(late, uid="fallen", containers=(a_container(last_termination=killed),))
+
+    assert memory.settling([late, ready, fallen, RESTARTING], NOW + minutes(62)) == {"late"}
     assert memory.settling([late, ready, RESTARTING], NOW + minutes(66)) == set()

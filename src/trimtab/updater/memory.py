@@ -126,7 +126,7 @@ class Memory:
                     pod.ready_since is None
                     # A pod that was just made is not up before it is ready, whoever asked for it:
                     # a successor may come when nobody waits for it any more.
-                    and (is_new or _is_young(pod, lately) or owner_of(pod) in self.disturbed)
+                    and (is_new or _is_starting(pod, lately) or owner_of(pod) in self.disturbed)
                 )
                 # Of most pods there is nothing of late to remember, and all pods are asked for.
                 or (
@@ -228,5 +228,8 @@ class Memory:
             self._of_all = None
 
 
-def _is_young(pod: Pod, lately: datetime) -> bool:
-    return pod.created_at is not None and pod.created_at > lately
+def _is_starting(pod: Pod, lately: datetime) -> bool:
+    """Whether a pod was just made and is still on its way; one that falls over may need help."""
+    if pod.created_at is None or pod.created_at <= lately:
+        return False
+    return not any(each.termination or each.last_termination for each in pod.containers)

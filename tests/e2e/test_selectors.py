@@ -259,8 +259,13 @@ def test_5_a_pod_without_a_role_is_left_alone_by_all(
         cast.give("leader", "db-0")
         cast.wait_for_sizes("500m", "100m", "100m")
         planned = set(plan(run, "leader"))
-        counted = run.metric(
-            'vpa_updater_controlled_pods_total{update_mode="InPlace",vpa_size_log2="0"}'
+        # What is counted is told after a whole plan, which may not be the one that resized it.
+        counted = waiting.wait_for(
+            lambda: run.metric(
+                'vpa_updater_controlled_pods_total{update_mode="InPlace",vpa_size_log2="0"}'
+            ),
+            bool,
+            patience_seconds=90,
         )
         marked = [
             name_of(pod)

@@ -133,9 +133,9 @@ def test_help_shows_defaults_as_one_would_type_them(capsys: pytest.CaptureFixtur
 
     text = " ".join(capsys.readouterr().out.split())
     assert code == 0
-    assert "--recommender-interval DURATION: How often usage is read" in text
+    assert "--recommender-interval DURATION How often usage is read" in text
     assert "recommendations are made. [default: 1m]" in text
-    assert "--history-length DURATION: How far back history goes. [default: 8d]" in text
+    assert "--history-length DURATION How far back history goes. [default: 8d]" in text
     assert '[default: ""]' not in text
 
 

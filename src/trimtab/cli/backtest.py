@@ -25,6 +25,7 @@ from trimtab.cli.backtest_flags import AnswerFlags, PastFlags, ReplayFlags, Swee
 from trimtab.cli.backtest_output import Format, SweepAnswer, format_findings
 from trimtab.cli.backtest_sources import read_cluster, read_file
 from trimtab.cli.manifest_files import read_autoscalers
+from trimtab.cli.output_files import write_out
 from trimtab.cli.recommender_flags import PrometheusFlags
 from trimtab.cli.usage import UsageError
 from trimtab.core.gates import FeatureGates
@@ -83,7 +84,7 @@ def backtest(
     ]
     best = _answer(settings, rows, sweep.max_oom_per_month)
     findings = Findings(source.name, demand, runs, outcomes, rows)
-    _write(format_findings(findings, answer.format, best), answer.output)
+    write_out(format_findings(findings, answer.format, best), answer.output)
     return 0
 
 
@@ -188,16 +189,6 @@ def _check_output(output: Path | None) -> None:
     """Refuse a place that does not exist before hours of work, not after."""
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"cannot write {output}: there is no folder {output.parent}")
-
-
-def _write(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror or error}") from error
 
 
 def _tell(share: float) -> None:

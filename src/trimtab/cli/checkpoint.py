@@ -18,7 +18,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cli import checkpoint_words as words
 from trimtab.cli.checkpoint_words import Inspected
 from trimtab.cli.failures import FailedError
-from trimtab.cli.usage import UsageError
+from trimtab.cli.output_files import write_out
 from trimtab.cli.viewing import ViewFlags, say
 from trimtab.cli.visiting import Visit, visit
 from trimtab.cluster import paths
@@ -96,7 +96,9 @@ def export(
     if not chosen:
         raise FailedError("there are no checkpoints; -A looks into all namespaces")
     document = make_file(chosen, server=server, at=now, version=__version__)
-    _write(words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file)
+    write_out(
+        words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file
+    )
     say(f"trimtab: {words.count(len(chosen))} exported")
     return 0
 
@@ -142,16 +144,6 @@ def _format(
             return words.to_yaml(words.to_records(found))
         case _:
             assert_never(output)
-
-
-def _write(text: str, file: Path | None) -> None:
-    if file is None:
-        sys.stdout.write(text)
-        return
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {file}: {error.strerror}") from error
 
 
 def _names(document: dict[str, JSON]) -> tuple[str, str]:

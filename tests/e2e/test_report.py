@@ -263,6 +263,31 @@ def test_no_line_of_get_or_report_wraps_in_a_terminal_of_80_columns(
         assert max(map(len, seen.lines), default=0) <= 80
 
 
+def test_kubectl_explains_an_autoscaler_by_the_plugin_on_80_columns(
+    kubectl: list[str], place: str, tmp_path: Path
+) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment"}
+    autoscaler = {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscaler",
+        "metadata": {"name": "asked", "namespace": place},
+        "spec": {"targetRef": target},
+    }
+    file = tmp_path / "asked.yaml"
+    file.write_text(yaml.safe_dump(autoscaler), encoding="utf-8")
+    _call([*kubectl, "apply", "-f", str(file)])
+    try:
+        words = [*kubectl, "trimtab", "explain", "asked", "-n", place, "--offline"]
+        told = json.loads(_call([*words, "-o", "json"]))
+        seen = in_terminal(words)
+    finally:
+        _call([*kubectl, "delete", "-f", str(file)])
+
+    assert told["autoscaler"]["name"] == "asked"
+    assert seen.code == 0, seen.raw
+    assert max(map(len, seen.lines), default=0) <= 80
+
+
 def test_patches_apply_cleanly_by_kustomize_and_by_server_side_apply(
     kubectl: list[str], cluster: ControlPlane, place: str, tmp_path: Path
 ) -> None:

@@ -34,18 +34,31 @@ _EXPECTED: Final = (
     waiting.WaitError,
 )
 _DOWN_SECONDS: Final = 60
+_USAGE: Final = """\
+python -m rig                  a cluster on loopback, until Ctrl-C
+python -m rig down             end the cluster that runs
+python -m rig image ARCHIVE    pack the image of our components"""
 
 
 def main(words: list[str]) -> int:
-    """Run a cluster until told to stop, stop the one that runs, or pack an image; 1 on failure."""
+    """Run a cluster until told to stop, stop the one that runs, or pack an image.
+
+    1 on failure, 2 if the words mean nothing.
+    """
     try:
         match words:
             case ["down"]:
                 return _end()
             case ["image", archive]:
                 return _pack(Path(archive))
-            case _:
+            case []:
                 return _run()
+            case ["--help" | "-h"]:
+                _say(_USAGE)
+                return 0
+            case _:
+                sys.stderr.write(f"rig: not understood: {' '.join(words)}\n{_USAGE}\n")
+                return 2
     except _EXPECTED as error:
         sys.stderr.write(f"rig: {error}\n")
         return 1

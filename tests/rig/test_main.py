@@ -36,6 +36,25 @@ def test_without_a_cluster_there_is_nothing_to_end(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == "No cluster runs.\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        pytest.param(["--help"], 0, id="help is asked for"),
+        pytest.param(["-h"], 0, id="help is asked for in short"),
+        pytest.param(["up"], 2, id="a word that means nothing"),
+        pytest.param(["image"], 2, id="an image without a place for it"),
+    ],
+)
+def test_nothing_is_started_when_help_or_nonsense_is_said(
+    words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = rig.main(words)
+
+    told = capsys.readouterr()
+    assert answer == code
+    assert "python -m rig down" in (told.err if code else told.out)
+
+
 def test_the_record_of_a_cluster_that_died_ends_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     rig._record().write_text('{"pid": "1", "kubeconfig": "gone"}', encoding="utf-8")
     code = rig.main(["down"])

@@ -218,6 +218,29 @@ def test_d9_a_failed_unboost_waits_and_never_evicts() -> None:
     assert told(outcomes) == ["UnboostDelayed"]
 
 
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        pytest.param(PodMemory(), amounts(200, 500 * MIB), id="at first all that is recommended"),
+        pytest.param(
+            PodMemory(whole_end_refused=True), amounts(200, 100 * MIB), id="then only the boost"
+        ),
+    ],
+)
+def test_an_end_that_was_refused_takes_back_only_the_boost(
+    memory: PodMemory, expected: Resources
+) -> None:
+    has = amounts(400, 100 * MIB)
+    container = a_container(requests=has, status=Allocation(has))
+    pod = replace(boosted(ready=minutes(2)), containers=(container,))
+    grown = boosting(a_recommendation(target=amounts(200, 500 * MIB)))
+    known = {(pod.uid, grown.identity): memory}
+
+    wanted = unboosted_to(planned(snapshot_of([pod], grown, pod_memory=known)))["app"]
+
+    assert wanted.requests == expected
+
+
 def test_a_boost_that_was_ended_is_not_ended_again_while_the_view_still_shows_it() -> None:
     pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
     memory = {(pod.uid, autoscaler.identity): PodMemory(unboosted=frozenset({"app"}))}

@@ -110,6 +110,14 @@ def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> N
     assert done.memory.unboosted == {"app"}
 
 
+def test_that_the_end_of_a_boost_was_refused_is_not_forgotten_by_other_failures() -> None:
+    refused = after_failed_unboost(FRESH, NOW, is_refused=True)
+    failed = after_failed_unboost(refused, NOW)
+
+    assert not after_failed_unboost(FRESH, NOW).memory.whole_end_refused
+    assert failed.memory.whole_end_refused
+
+
 def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:
     protected = after_protection(FRESH, NOW + minutes(1))
 

@@ -83,10 +83,16 @@ def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollec
     return replace(resized, memory=replace(resized.memory, unboost=Retry(), unboosted=unboosted))
 
 
-def after_failed_unboost(before: Recollection, now: datetime) -> Recollection:
+def after_failed_unboost(
+    before: Recollection, now: datetime, *, is_refused: bool = False
+) -> Recollection:
     """After an attempt to end a boost failed: it is repeated ever later (D9)."""
-    retry = before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY)
-    return replace(before, memory=replace(before.memory, unboost=retry))
+    memory = replace(
+        before.memory,
+        unboost=before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY),
+        whole_end_refused=before.memory.whole_end_refused or is_refused,
+    )
+    return replace(before, memory=memory)
 
 
 def after_protection(before: Recollection, until: datetime) -> Recollection:

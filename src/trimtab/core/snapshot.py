@@ -59,6 +59,8 @@ class PodMemory:
     governed_since: datetime | None = None
     """When this autoscaler took it over from another; None if it always had it."""
     unboost: Retry = field(default_factory=Retry)
+    whole_end_refused: bool = False
+    """Whether the API server did not take the end of a boost with all that was to come with it."""
     unboosted: frozenset[str] = frozenset()
     """The containers whose boost was ended, whatever the view still shows."""
     eviction: Retry = field(default_factory=Retry)

@@ -163,7 +163,8 @@ def _wanted(end: BoostEnd, context: Context) -> Wanted:
     if end.cause is EndOfBoost.STUCK:
         return without_growth(pod, {})
     wanted = _wanted_at_end(end, context)
-    if pod.resize in PUT_OFF:
+    if pod.resize in PUT_OFF or end.memory.whole_end_refused:
+        # A quota that is full may be so for good, and only what grows runs into it.
         return {**wanted, **without_growth(pod, wanted)}
     return wanted
 

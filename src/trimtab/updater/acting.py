@@ -237,7 +237,8 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
                 ended = partial(remembering.after_unboost, act=act, now=now)
                 memory.amend(act.pod, act.autoscaler, ended)
             elif result is not ActResult.OUTDATED:
-                failed = partial(remembering.after_failed_unboost, now=now)
+                is_refused = result is ActResult.REFUSED
+                failed = partial(remembering.after_failed_unboost, now=now, is_refused=is_refused)
                 memory.amend(act.pod, act.autoscaler, failed)
 
 

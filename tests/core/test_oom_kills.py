@@ -134,6 +134,9 @@ def test_a_pod_never_seen_before_shows_all_its_kills(
         pytest.param(AGAIN, 0, id="it runs again, perhaps with more because of that kill"),
         pytest.param(WAITING, 0, id="it is about to run again"),
         pytest.param(DOWN, 1, id="it still has what it was killed with"),
+        pytest.param(
+            replace(WAITING, termination=killed(2, "Error")), 0, id="the resize restarts it"
+        ),
     ],
 )
 def test_at_first_sight_of_a_pod_that_was_resized_only_what_is_down_counts(

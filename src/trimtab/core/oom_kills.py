@@ -46,8 +46,13 @@ def list_oom_kills(pod: Pod) -> tuple[OomKill, ...]:
     kills = find_oom_kills(replace(pod, containers=tuple(unharmed)), pod)
     if IN_PLACE_UPDATED not in pod.annotations:
         return kills
-    down = {each.name for each in pod.containers if each.termination is not None}
-    return tuple(kill for kill in kills if kill.container_name in down)
+    # One that lies there for another reason may have been restarted by the resize.
+    down = {
+        (each.name, each.termination.finished_at)
+        for each in pod.containers
+        if each.termination is not None
+    }
+    return tuple(kill for kill in kills if (kill.container_name, kill.time) in down)
 
 
 def _new_kills(before: Container, after: Container) -> Iterator[OomKill]:

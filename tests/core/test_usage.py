@@ -104,6 +104,19 @@ def test_a_forgotten_pod_leaves_its_history_behind() -> None:
     assert not world.usage.has_pods(world.autoscaler.identity)
 
 
+def test_what_was_read_of_an_earlier_pod_of_the_same_name_counts_for_no_other() -> None:
+    world = a_world()
+    name = PodName("default", "web-0")
+    world.cpu([500], [1])
+    world.usage.forget(name)
+    world.usage.track(name, WEB, ["app"], moment(3), created_at=moment(2))
+
+    assert world.cpu([500], [1]) == Intake(outdated=1)
+    assert world.memory([500 * MIB], [1]) == Intake(outdated=1)
+    assert world.cpu([500], [3]) == Intake(accepted=1)
+    assert world.history().total_samples_count == 2
+
+
 def test_forgetting_an_unknown_pod_is_no_error() -> None:
     world = World()
     world.usage.forget(PodName("default", "gone"))

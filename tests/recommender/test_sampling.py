@@ -166,6 +166,20 @@ async def test_samples_that_cannot_be_are_refused_and_counted() -> None:
     assert (report.memory.accepted, report.memory.absurd) == (1, 2)
 
 
+async def test_a_late_answer_tells_nothing_of_a_pod_that_was_not_there_yet() -> None:
+    world = a_world(replicas=1)
+    recommender = world.recommender()
+    await work(world, recommender, 2)
+    world.read_at = world.clock.now() - minutes(1)
+    pod = world.pod("web-0")
+    world.end("web-0")
+    await work(world, recommender, 1)
+    world.put_pod(replace(pod, uid="another", created_at=world.clock.now()))
+    report = await recommender.tick()
+
+    assert (report.cpu.accepted, report.cpu.outdated) == (0, 1)
+
+
 async def test_f11_the_floor_of_a_renamed_container_is_not_split_over_a_ghost() -> None:
     world = SmallWorld()
     world.deploy("web", a_container("old"))

@@ -17,7 +17,7 @@ from trimtab.core.peaks import Windows
 from trimtab.core.rows import Rows
 
 _BLANK: Final = np.array(
-    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0),
+    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf),
     dtype=[
         ("aggregate", np.int64),
         ("last_cpu", np.float64),
@@ -25,6 +25,7 @@ _BLANK: Final = np.array(
         ("window_end", np.float64),
         ("usage_peak", np.float64),
         ("oom_peak", np.float64),
+        ("born", np.float64),
     ],
 )
 
@@ -76,10 +77,15 @@ class Containers:
         """Which aggregate each row feeds; -1 for unused rows."""
         return self._rows.data["aggregate"]
 
-    def add(self, aggregate: int) -> int:
-        """A new container that feeds an aggregate."""
+    def add(self, aggregate: int, born: float = -math.inf) -> int:
+        """A new container that feeds an aggregate; nothing that was read before its birth is its.
+
+        A pod may have the name of an earlier one, of which a late answer still tells.
+        """
         row = self._rows.allocate()
         self.aggregate[row] = aggregate
+        # What is read in that very moment counts.
+        self.floats("born")[row] = math.nextafter(born, -math.inf)
         return row
 
     def move(self, row: int, aggregate: int) -> None:
@@ -100,7 +106,7 @@ class Containers:
     def recall(self, row: int, now: float) -> ContainerMemory:
         """What is remembered of a container at that moment."""
         # All fields at once: to read them one by one takes five times as long.
-        _, last_cpu, last_memory, end, usage_peak, oom_peak = self._rows.data[row].item()
+        _, last_cpu, last_memory, end, usage_peak, oom_peak, _ = self._rows.data[row].item()
         return ContainerMemory(
             last_cpu,
             last_memory,

@@ -2,7 +2,8 @@
 
 A batch may hold any number of samples of a container; its order is the order in which they were
 read. What is refused changes nothing and is counted: values and times that cannot be, samples of
-unknown containers or from the future, and samples no newer than what the container already told.
+unknown containers or from the future, and samples no newer than what the container already told or
+from before it was there.
 """
 
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ class Intake:
 
     accepted: int = 0
     outdated: int = 0
-    """Refused because the container had told as much or more before."""
+    """Refused because the container had told as much or more before, or was not there yet."""
     absurd: int = 0
     """Refused because no container can have used that then, or because it is not known."""
 
@@ -82,7 +83,7 @@ def add_cpu(aggregates: Aggregates, containers: Containers, samples: Samples, no
     """Add CPU samples: each must be strictly newer than the last one of its container."""
     sane = _sane(samples, now, MOST_MILLICORES)
     last = containers.floats("last_cpu")
-    fresh = sane.pick(sane.times > _newest_before(sane, last))
+    fresh = sane.pick(sane.times > _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     aggregates.add_cpu(containers.aggregate[fresh.containers], fresh.values / CORE, fresh.times)
     return _count(samples, sane, fresh)
@@ -94,7 +95,7 @@ def add_memory(
     """Add memory samples: none may be older than the last one of its container."""
     sane = _sane(samples, now, MOST_BYTES)
     last = containers.floats("last_memory")
-    fresh = sane.pick(sane.times >= _newest_before(sane, last))
+    fresh = sane.pick(sane.times >= _newest_before(sane, _known_until(containers, last)))
     last[fresh.containers] = fresh.times
     _fold(aggregates, containers, fresh, from_oom_kills=False)
     return _count(samples, sane, fresh)
@@ -132,6 +133,11 @@ def _add_one_kill_each(
     _fold(aggregates, containers, bumped, from_oom_kills=True)
     aggregates.remember_kills(containers.aggregate[bumped.containers], needed, bumped.times)
     return _count(kills, kills, timely)
+
+
+def _known_until(containers: Containers, last: Floats) -> Floats:
+    """Up to when nothing that is told of a container can be new of it."""
+    return np.maximum(last, containers.floats("born"))
 
 
 def _needed(aggregates: Aggregates, containers: Containers, kills: Samples) -> Floats:

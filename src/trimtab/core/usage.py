@@ -5,6 +5,7 @@ learn from aggregates through links and from their checkpoints. It is level-base
 there, as often as you like, and only what changed is work.
 """
 
+import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -71,9 +72,16 @@ class Usage:
     # Pods
 
     def track(
-        self, pod: PodName, labels: Mapping[str, str], container_names: Iterable[str], now: datetime
+        self,
+        pod: PodName,
+        labels: Mapping[str, str],
+        container_names: Iterable[str],
+        now: datetime,
+        *,
+        created_at: datetime | None = None,
     ) -> None:
         """Let exactly these containers of a pod feed the aggregates of these labels."""
+        born = to_seconds(created_at, missing=-math.inf)
         label_set = self.links.shared_labels(pod.namespace, tuple(sorted(labels.items())))
         tracked = self._pods.get(pod, _Tracked(label_set, {}))
         names = set(container_names)
@@ -81,7 +89,7 @@ class Usage:
             self._remove_container(pod, tracked, gone)
         for name in sorted(names - tracked.containers.keys()):
             aggregate = self._aggregate(AggregateKey(pod.namespace, name, label_set), now)
-            row = self.containers.add(aggregate)
+            row = self.containers.add(aggregate, born)
             tracked.containers[name] = row
             self._places[pod.namespace, pod.name, name] = row
             self._feed(aggregate, 1, now)

@@ -133,8 +133,9 @@ def delete_removed_pods(knowledge: Knowledge) -> None:
 
 def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
     """Let a pod feed the aggregates of its labels."""
+    name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
-    knowledge.usage.track(PodName(pod.namespace, pod.name), pod.labels, names, now)
+    knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
 
 
 def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:

@@ -86,7 +86,8 @@ async def test_f33_a_week_of_rollouts_and_jobs_keeps_memory_flat(*, restarts: bo
         days = await live_a_week(restarts=restarts)
     finally:
         tracemalloc.stop()
-    second, last = days[1], days[-1]
+    # Histograms get wider for two days, as usage varies.
+    third, last = days[2], days[-1]
 
-    assert all(last.objects[kind] <= second.objects[kind] for kind in second.objects)
-    assert last.memory_bytes <= 1.1 * second.memory_bytes
+    assert all(last.objects[kind] <= third.objects[kind] for kind in third.objects)
+    assert last.memory_bytes <= 1.1 * third.memory_bytes

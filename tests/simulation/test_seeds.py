@@ -12,6 +12,8 @@ AS_THEN = replace(BRIEF, horizontal_share=0)
 """The same as when the seeds below failed: nothing was scaled horizontally."""
 TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0, horizontal_share=0)
 """The usual runs of then up to the moment at which all faults have ended."""
+UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0)
+"""The usual runs of now up to that moment."""
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0)
 
 
@@ -62,6 +64,12 @@ def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed()
     assert report.violations == (), told(report)
 
 
+def test_seed_150_a_full_quota_keeps_no_pod_boosted() -> None:
+    report = run_seed(150, UNTIL_MENDED)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
     report = run_seed(503, THREE_HOURS)
 
@@ -77,6 +85,18 @@ def test_seed_564_a_successor_that_comes_late_is_not_up_before_it_is_ready() -> 
 
 def test_seed_592_kills_of_a_pod_that_never_runs_move_no_target_to_and_fro() -> None:
     report = run_seed(592, Size(quiet_hours=1))
+
+    assert report.violations == (), told(report)
+
+
+def test_seed_663_what_was_read_before_a_pod_was_there_is_not_counted_again() -> None:
+    report = run_seed(663, UNTIL_MENDED)
+
+    assert report.violations == (), told(report)
+
+
+def test_seed_677_a_resize_that_restarts_a_container_makes_no_older_kill_larger() -> None:
+    report = run_seed(677, UNTIL_MENDED)
 
     assert report.violations == (), told(report)
 

@@ -56,7 +56,7 @@ image: .venv/ready ## the image of all components as dist/trimtab-image.tar, wit
 e2e: .venv/ready ## the tests that need a real control plane or the original
 	$(BIN)/pytest -m e2e
 
-bench: .venv/ready ## two hours: measure beside the original, as ratios; fails where one got worse
+bench: .venv/ready ## two hours and more: measure beside the original, as ratios; fails where one got worse
 	$(BIN)/python -m bench $(BENCH)
 
 lock: .venv/ready ## pin every dependency anew, with hashes: of developers, of the image, of its build

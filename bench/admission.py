@@ -9,20 +9,20 @@ it answers. HTTP/1.1 is spoken, as API servers speak it to webhooks.
 Writes `results/admission.json` and the page of benchmarks; fails if a ratio got clearly worse.
 """
 
-import argparse
+import asyncio
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Final
 
-from bench import contests, fleet, page, webhooks
-from bench.contests import Contest
-from bench.page import GOVERNED, STARTED, STRANGE
+from bench import admission_tables, contests, fleet, webhooks
+from bench.admission_tables import GOVERNED, STARTED, STRANGE
+from bench.contests import Contest, Course, Turn
 from bench.reviews import TargetFleet
-from bench.scoring import Entry, Side
-from bench.telling import say
+from bench.scoring import Entry
 from bench.webhooks import LoadError, Webhook
 from rig.controlplane import ControlPlane
 
@@ -30,27 +30,13 @@ REQUESTS: Final = 4000
 """Of each kind of pod."""
 WARM_UP: Final = 500
 CONTEST: Final = Contest(
-    "admission",
+    admission_tables.SECTION,
     sizes=(1, 100, 1000, 10_000),
     rounds=3,
     short_size=1,
     programs=("original-admission",),
-    tables=(page.ADMISSION, page.STARTING),
     recipes=(webhooks.LOAD,),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is measured at a time."""
-
-    size: int
-    round: int
-    side: Side
-
-    def entry(self, group: str, values: dict[str, float]) -> Entry:
-        """What was measured under some conditions."""
-        return Entry(group, self.size, self.round, self.side, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +56,18 @@ class Bench:
         """The file of reviews of other pods."""
         return self.plane.directory / "strange.jsonl"
 
-    def measure(self, case: Case) -> Iterator[Entry]:
-        """One side in one round."""
-        say(f"{case.size} autoscalers, round {case.round}: {case.side}")
-        with webhooks.admitting(case.side, self.plane) as webhook:
+    def measure(self, turn: Turn) -> Iterator[Entry]:
+        """One side in one round: of each kind of pods, and of the process."""
+        with webhooks.admitting(turn.side, self.plane) as webhook:
             webhook.wait_until_patching(self.governed)
             start = {"seconds": time() - webhook.started, "cpu": webhook.vitals().cpu_seconds}
             webhook.load(self.strange, WARM_UP)
             # Before the first patches, like a webhook that has little to do.
             start["resident"] = webhook.vitals().resident_bytes
-            yield case.entry(STRANGE, self._load(webhook, self.strange, is_patched=False))
+            yield turn.entry(self._load(webhook, self.strange, is_patched=False), STRANGE)
             webhook.load(self.governed, WARM_UP)
-            yield case.entry(GOVERNED, self._load(webhook, self.governed, is_patched=True))
-            yield case.entry(STARTED, {**start, "peak": webhook.vitals().peak_bytes})
+            yield turn.entry(self._load(webhook, self.governed, is_patched=True), GOVERNED)
+            yield turn.entry({**start, "peak": webhook.vitals().peak_bytes}, STARTED)
 
     def _load(self, webhook: Webhook, reviews: Path, *, is_patched: bool) -> dict[str, float]:
         before = webhook.vitals().cpu_seconds
@@ -99,26 +84,26 @@ class Bench:
         }
 
 
-def plan(sizes: Sequence[int], rounds: int) -> Iterator[Case]:
-    """What is measured, in its order."""
+def plan(sizes: Sequence[int], rounds: int) -> Iterator[Turn]:
+    """What is measured, in its order: processes, each of which is asked about all kinds of pods."""
     for size in sorted(sizes):
         for number, side in contests.take_turns(rounds):
-            yield Case(size, number, side)
+            yield Turn(STARTED, size, number, side)
 
 
-async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
-    """Everything that is asked for, on one control plane whose fleet grows."""
-    found: list[Entry] = []
-    bench = Bench(plane, WARM_UP if given.short else REQUESTS)
+async def measure_all(requests: int, plane: ControlPlane, course: Course) -> None:
+    """Every turn of a course, on one control plane whose fleet grows."""
+    bench = Bench(plane, requests)
     async with fleet.manned(plane, TargetFleet) as targets:
         await targets.settle_strangers()
         _write(bench.strange, await targets.list_strange_reviews())
-        for case in plan(given.sizes, given.rounds):
-            if targets.size < case.size:
-                await targets.grow(case.size)
+        for turn in course:
+            if targets.size < turn.size:
+                await targets.grow(turn.size)
                 _write(bench.governed, await targets.list_reviews())
-            found += map(contests.note, bench.measure(case))
-    return found
+            course.note(turn, *bench.measure(turn))
+            # Nothing else is waited for here, and an interrupt is noticed only by who waits.
+            await asyncio.sleep(0)
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
@@ -127,7 +112,9 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code, after everything was measured, printed and recorded."""
-    return CONTEST.hold(CONTEST.parser().parse_args(arguments), measure_all)
+    given = CONTEST.parse(CONTEST.parser(), arguments)
+    requests = WARM_UP if given.short else REQUESTS
+    return CONTEST.hold(given, plan(given.sizes, given.rounds), partial(measure_all, requests))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Everything is the product's own but the network: an API server in this very proc
 with pages that it makes on the spot, says nothing more, and takes every write. So this process
 holds what a real one would, and a little more. The original has no part in this.
 
-Writes `results/capacity.json`.
+Writes `results/capacity.json` and the page of benchmarks; fails if it holds more than it may.
 """
 
 import argparse
@@ -16,16 +16,18 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
 
-from bench import measuring, page, workloads
+from bench import measuring, page, scoring, workloads
+from bench.telling import say
 from bench.usage_server import Answers
 from bench.workloads import CONTAINERS, PODS, Manifest, Workload
+from rig.fake_node import Json
 from trimtab.api.checkpoints import encode_checkpoint
 from trimtab.cli import process
 from trimtab.cluster.adapter import LiveCluster, Scope
@@ -153,18 +155,28 @@ async def live(containers: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure, print and write down; 1 if it holds more than it may."""
+    """Measure, and write down each size as soon as it is known; 1 if it holds more than it may."""
     parser = argparse.ArgumentParser(prog="python -m bench.capacity")
     parser.add_argument("--containers", type=int, help="only so many, in this very process")
     given = parser.parse_args()
     if given.containers is not None:
         return process.run(partial(_report, given.containers))
-    runs = [_measure_apart(size) for size in SIZES]
-    RESULTS.write_text(json.dumps({"runs": runs}, indent=1) + "\n", encoding="utf-8")
-    page.write()
+    runs = []
+    for number, size in enumerate(SIZES, start=1):
+        say(f"{number} of {len(SIZES)}: {size} containers")
+        runs.append(_measure_apart(size))
+        write_runs(RESULTS, runs)
+        page.write()
     most = max(run["peak_bytes"] for run in runs)
     print(f"{most / 1024**2:.0f} MiB at most, of {LIMIT_BYTES / 1024**2:.0f}")
     return 0 if most <= LIMIT_BYTES else 1
+
+
+def write_runs(path: Path, runs: Sequence[Json]) -> None:
+    """Write down runs in place of those of the same sizes."""
+    known = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    renewed = {run["containers"]: run for run in (*known, *runs)}
+    scoring.write_json(path, {"runs": [renewed[size] for size in sorted(renewed)]})
 
 
 async def _report(containers: int, _stop: asyncio.Event) -> None:

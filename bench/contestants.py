@@ -19,6 +19,7 @@ from typing import Final
 from bench import measuring
 from bench.measuring import Vitals
 from bench.scoring import Side
+from bench.telling import telling
 from rig import controlplane, processes, programs
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
@@ -84,11 +85,13 @@ class Recommender(Run):
 
     async def wait_for_tick(self, number: int) -> float:
         """When the tick of a number ended, as soon as it has."""
-        for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
-            ticks = self.ticks()
-            if len(ticks) >= number:
-                return ticks[number - 1].end
-            await asyncio.sleep(_POLL_SECONDS)
+        ticks: list[Tick] = []
+        async with telling(lambda: f"{len(ticks)} of {number} ticks"):
+            for _ in range(int(PATIENCE_SECONDS / _POLL_SECONDS)):
+                ticks = self.ticks()
+                if len(ticks) >= number:
+                    return ticks[number - 1].end
+                await asyncio.sleep(_POLL_SECONDS)
         raise TimeoutError(f"tick {number} has not ended after {PATIENCE_SECONDS} s")
 
 

@@ -5,12 +5,11 @@ a small Go program on its own module (`peer/`): one decaying histogram object pe
 sides take turns, tick by tick. What counts is CPU time, and what each side holds in memory; before
 any figure is believed, every percentile and the weight of every bucket has to be equal.
 
-Writes `results/core.json` and `results/core.md`. Needs Go.
+Writes `results/core.json` and the page of benchmarks; fails if a ratio got clearly worse. Needs Go.
 """
 
-import json
+import argparse
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -29,7 +28,12 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 from numpy.typing import NDArray
 
+from bench import contests, core_tables, interrupts, scoring
+from bench.recording import Record
+from bench.scoring import Entry, Side
+from bench.telling import say
 from rig import building
+from rig.progress import format_span
 from trimtab.core.buckets import CPU_BUCKETS
 from trimtab.core.histogram import HistogramBank
 
@@ -40,7 +44,8 @@ START: Final = 1_767_225_600
 """2026-01-01: the first sample."""
 STEP_SECONDS: Final = 60
 WEIGHT: Final = 0.1
-ROUNDS: Final = 15
+ROUNDS: Final = 3
+TICKS_PER_ROUND: Final = 5
 EXTREMES: Final = (-3.8, 3.8)
 """The outermost of a sample a minute over eight days, in standard deviations."""
 
@@ -81,7 +86,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """CPU milliseconds of one tick."""
+    """CPU seconds of one tick."""
 
     intake: float
     percentiles: float
@@ -92,35 +97,12 @@ class Cost:
         return self.intake + self.percentiles
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """What one side needed: medians over the rounds, and the cheapest and dearest round."""
-
-    intake_ms: float
-    percentiles_ms: float
-    total_ms: float
-    least_ms: float
-    most_ms: float
-    bytes_per_histogram: float
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Both sides on one workload, and how many times more the original needs."""
-
-    workload: Workload
-    ours: Side
-    original: Side
-    cpu_ratio: float
-    memory_ratio: float
-
-
 def draw_ticks(workload: Workload) -> Iterator[Tick]:
     """The history of a workload, then the ticks to be measured; the same in every run."""
     random = np.random.default_rng(20260101)
     mean = np.log(0.1) + random.normal(0.0, 1.2, workload.containers)
     moment = START
-    steps = [workload.history_minutes] * workload.history_ticks + [1] * ROUNDS
+    steps = [workload.history_minutes] * workload.history_ticks + [1] * ROUNDS * TICKS_PER_ROUND
     for number, minutes in enumerate(steps):
         moment += minutes * STEP_SECONDS
         noise = random.normal(0.0, workload.spread, workload.containers)
@@ -162,7 +144,7 @@ class Peer:
     def tick(self, path: Path, weight: float) -> Cost:
         """Do one tick with the samples of a file and tell its cost."""
         intake, percentiles = self.ask("tick", path, weight)
-        return Cost(intake / 1e6, percentiles / 1e6)
+        return Cost(intake / 1e9, percentiles / 1e9)
 
     def dump(self) -> Floats:
         """A line for each histogram: the total, the percentiles, the weight of each bucket."""
@@ -194,7 +176,7 @@ def tick_ours(bank: HistogramBank, path: Path, weight: float) -> Cost:
     bank.add(rows, values, weight, times)
     middle = time.process_time()
     bank.percentiles()
-    return Cost(1e3 * (middle - start), 1e3 * (time.process_time() - middle))
+    return Cost(middle - start, time.process_time() - middle)
 
 
 def differing(bank: HistogramBank, dump: Floats) -> list[str]:
@@ -210,128 +192,69 @@ def differing(bank: HistogramBank, dump: Floats) -> list[str]:
     return [f"{count} {name}" for name, count in zip(names, counts, strict=True) if count]
 
 
-def compare(workload: Workload, peer: Peer) -> Comparison:
-    """Both sides on one workload, taking turns."""
+def compare(workload: Workload, peer: Peer) -> list[Entry]:
+    """Both sides on one workload, taking turns, round by round."""
     bank = HistogramBank(CPU_BUCKETS, timedelta(days=1), QUANTILES)
     bank.allocate(workload.containers)
-    original_bytes = peer.open(workload.containers)
-    ours: list[Cost] = []
-    original: list[Cost] = []
+    held = {Side.ORIGINAL: peer.open(workload.containers)}
+    costs: dict[Side, list[Cost]] = {side: [] for side in Side}
     for number, tick in enumerate(draw_ticks(workload)):
         path = write_tick(tick, peer.scratch)
         # The one that goes second finds other things in the caches: so each does in turn.
         if number % 2:
-            ours.append(tick_ours(bank, path, tick.weight))
-        original.append(peer.tick(path, tick.weight))
+            costs[Side.OURS].append(tick_ours(bank, path, tick.weight))
+        costs[Side.ORIGINAL].append(peer.tick(path, tick.weight))
         if not number % 2:
-            ours.append(tick_ours(bank, path, tick.weight))
+            costs[Side.OURS].append(tick_ours(bank, path, tick.weight))
     if differences := differing(bank, peer.dump()):
         raise SystemExit(f"bench: {workload}: differ from the original: {', '.join(differences)}")
-    return summarise(
-        workload,
-        ours=summarise_side(ours[-ROUNDS:], bank.bytes_held / workload.containers),
-        original=summarise_side(original[-ROUNDS:], original_bytes),
-    )
-
-
-def summarise_side(costs: Sequence[Cost], bytes_per_histogram: float) -> Side:
-    """Medians and spread of one side's rounds."""
-    totals = [cost.total for cost in costs]
-    return Side(
-        intake_ms=statistics.median(cost.intake for cost in costs),
-        percentiles_ms=statistics.median(cost.percentiles for cost in costs),
-        total_ms=statistics.median(totals),
-        least_ms=min(totals),
-        most_ms=max(totals),
-        bytes_per_histogram=bytes_per_histogram,
-    )
-
-
-def summarise(workload: Workload, *, ours: Side, original: Side) -> Comparison:
-    """Both sides and their ratios."""
-    return Comparison(
-        workload=workload,
-        ours=ours,
-        original=original,
-        cpu_ratio=original.total_ms / ours.total_ms,
-        memory_ratio=original.bytes_per_histogram / ours.bytes_per_histogram,
-    )
-
-
-def format_table(comparisons: Sequence[Comparison]) -> str:
-    """The comparisons as a Markdown table."""
-    lines = [
-        "| Histograms | Side | Samples | Percentiles | Tick (least to most) | Bytes each |",
-        "|---|---|--:|--:|--:|--:|",
+    held[Side.OURS] = bank.bytes_held / workload.containers
+    measured = {side: found[workload.history_ticks :] for side, found in costs.items()}
+    return [
+        Entry(workload.name, workload.containers, number, side, values)
+        for side in Side
+        for number, values in enumerate(list_rounds(measured[side], held[side]), start=1)
     ]
-    for found in comparisons:
-        count = f"{found.workload.containers:,}".replace(",", " ")
-        name = f"{count} {found.workload.name}"
-        lines += [
-            _format_side(name, "Trimtab", found.ours),
-            _format_side("", "original", found.original),
-            _format_ratios(found),
-        ]
-    return "\n".join(lines) + "\n"
 
 
-def _format_ratios(found: Comparison) -> str:
-    intake = found.original.intake_ms / found.ours.intake_ms
-    percentiles = found.original.percentiles_ms / found.ours.percentiles_ms
-    return (
-        f"| | **ratio** | {intake:.1f} | {percentiles:.1f} "
-        f"| **{found.cpu_ratio:.1f}** | **{found.memory_ratio:.1f}** |"
-    )
+def list_rounds(costs: Sequence[Cost], bytes_each: float) -> Iterator[dict[str, float]]:
+    """What one side needed in each round: medians of its ticks."""
+    for start in range(0, len(costs), TICKS_PER_ROUND):
+        ticks = costs[start : start + TICKS_PER_ROUND]
+        yield {
+            "cpu": statistics.median(each.total for each in ticks),
+            "intake_cpu": statistics.median(each.intake for each in ticks),
+            "percentiles_cpu": statistics.median(each.percentiles for each in ticks),
+            "bytes": bytes_each,
+        }
 
 
-def _format_side(name: str, side_name: str, side: Side) -> str:
-    return (
-        f"| {name} | {side_name} | {side.intake_ms:.2f} ms | {side.percentiles_ms:.2f} ms "
-        f"| {side.total_ms:.2f} ms ({side.least_ms:.2f} to {side.most_ms:.2f}) "
-        f"| {side.bytes_per_histogram:.0f} |"
-    )
-
-
-def format_page(comparisons: Sequence[Comparison]) -> str:
-    """The page of results."""
-    return (
-        "# One tick of the histograms, beside the original\n\n"
-        f"CPU time of one sample and {len(QUANTILES)} percentiles for every container, medians of "
-        f"{ROUNDS} rounds in turn,\nafter eight days of history where nothing else is said. Every "
-        "percentile and the weight of every bucket\nis equal, bit for bit. The ratios say how many "
-        "times more the original needs. Written by `make bench`.\n\n" + format_table(comparisons)
-    )
-
-
-def write_results(comparisons: Sequence[Comparison], directory: Path) -> None:
-    """Both files of results."""
-    directory.mkdir(exist_ok=True)
-    facts = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "rounds": ROUNDS,
-        "comparisons": [asdict(found) for found in comparisons],
-    }
-    (directory / "core.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    (directory / "core.md").write_text(format_page(comparisons), encoding="utf-8")
-
-
-def main() -> int:
-    """Measure, print and write everything; 2 if the original cannot be built."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Measure, print and record; 1 if a ratio got worse, 2 if the original cannot be built."""
+    parser = argparse.ArgumentParser(prog="python -m bench.core")
+    parser.add_argument("--accept", action="store_true", help="write down even what got worse")
+    given = parser.parse_args(arguments)
     try:
         program = building.build(PEER)
     except building.BuildError as error:
-        print(f"bench: {error}", file=sys.stderr)
+        say(str(error))
         return 2
-    comparisons = []
+    machine = scoring.describe_machine()
+    record = Record(core_tables.SECTION, machine=machine, accepts_worse=given.accept)
+    with interrupts.raised():
+        return contests.run(record, lambda: measure_all(program, record))
+
+
+def measure_all(program: Path, record: Record) -> None:
+    """All workloads, each recorded as soon as it is through."""
     with running_peer(program) as peer:
-        for workload in WORKLOADS:
-            print(f"{workload.containers} {workload.name} histograms ...", flush=True)
-            comparisons.append(compare(workload, peer))
-    print(format_table(comparisons), end="")
-    write_results(comparisons, HERE / "results")
-    return 0
+        for number, workload in enumerate(WORKLOADS, start=1):
+            title = f"{workload.containers} histograms, {workload.name}"
+            say(f"{number} of {len(WORKLOADS)}: {title}")
+            began = time.monotonic()
+            record.add(compare(workload, peer))
+            say(f"{title}: {format_span(time.monotonic() - began)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

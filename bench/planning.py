@@ -23,8 +23,10 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from bench import page
+from bench import page, scoring
 from bench.telling import say
+from rig.fake_node import Json
+from rig.progress import format_span
 from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -50,6 +52,8 @@ from trimtab.updater.settings import UpdaterSettings
 
 RESULTS: Final = Path(__file__).parent / "results/planning.json"
 SIZES: Final = (100, 1_000, 3_000)
+COUNT: Final = 4 * len(SIZES)
+"""Plans and turns, with nothing and with everything to be done."""
 PODS_EACH: Final = 2
 ROUNDS: Final = 5
 SPACE: Final = "bench"
@@ -201,15 +205,28 @@ def measure_all() -> Iterator[Line]:
 
 
 def main() -> None:
-    """Measure, print and write down what plans and turns cost."""
+    """Measure, and write down what plans and turns cost, each as soon as it is known."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    told = []
-    for line in measure_all():
-        say(json.dumps(asdict(line)))
-        told.append(asdict(line))
-    found = {"rounds": ROUNDS, "lines": told}
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    page.write()
+    lines = {_key(line): line for line in read_lines(RESULTS)}
+    began = time.monotonic()
+    for number, line in enumerate(measure_all(), start=1):
+        passed = format_span(time.monotonic() - began)
+        say(f"{number} of {COUNT}, after {passed}: {json.dumps(asdict(line))}")
+        lines[_key(asdict(line))] = asdict(line)
+        scoring.write_json(RESULTS, {"rounds": ROUNDS, "lines": [*lines.values()]})
+        page.write()
+
+
+def read_lines(path: Path) -> list[Json]:
+    """What was written down; nothing if there is no such file."""
+    found: list[Json] = (
+        json.loads(path.read_text(encoding="utf-8"))["lines"] if path.exists() else []
+    )
+    return found
+
+
+def _key(line: Json) -> tuple[int, str, str]:
+    return line["autoscalers"], line["to_be_changed"], line["what"]
 
 
 if __name__ == "__main__":

@@ -44,8 +44,13 @@ class PodFleet(TargetFleet):
         listed = json.loads(await self.send("GET", paths.autoscalers()))
         told = {key_of(found): _ample_amounts(found) for found in listed["items"]}
         await self._delete_all("pods", paths.pods)
-        self._sizing = None
-        await self._complete(lambda workload: told[workload.namespace, workload.name])
+        self._sizing = lambda workload: told[workload.namespace, workload.name]
+        await self._complete(self._sizing)
+
+    async def replace_evicted(self) -> None:
+        """Make pods anew that were evicted since all of them were there."""
+        assert self._sizing is not None
+        await self._complete(self._sizing)
 
     @asynccontextmanager
     async def watching_evictions(self) -> AsyncIterator[list[Eviction]]:

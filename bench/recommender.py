@@ -27,50 +27,49 @@ from itertools import product
 from time import time
 from typing import Final
 
-from bench import contestants, contests, fleet, measuring, page, usage_server
+from bench import contestants, contests, fleet, measuring, recommender_tables, usage_server
 from bench.contestants import Limits, Recommender
-from bench.contests import Contest
+from bench.contests import Contest, Course, Turn
 from bench.fleet import Fleet
-from bench.scoring import Entry, Side
-from bench.telling import say
+from bench.scoring import Side
+from bench.telling import telling
 from bench.usage_server import UsageServer
 from rig.controlplane import ControlPlane
 
 CONTEST: Final = Contest(
-    "recommender",
+    recommender_tables.SECTION,
     sizes=(100, 1000, 3000),
     rounds=2,
     short_size=100,
     programs=("original-recommender",),
-    tables=(page.RECOMMENDER,),
 )
 DEFAULT_LIMITS_UP_TO: Final = 1000
 """Within its own limits a tick of the original takes minutes beyond that."""
 INTERVALS: Final = {100: timedelta(seconds=5), 1000: timedelta(seconds=15)}
-LONGEST_INTERVAL: Final = timedelta(seconds=30)
+LONGEST_INTERVAL: Final = timedelta(seconds=20)
 """From tick to tick by size, long enough for ours to end within: what is due goes by the clock."""
-_TICKS: Final = {Side.OURS: 10, Side.ORIGINAL: 1}
-"""So many ticks are measured when a side has settled: ours saves a tenth in each of them."""
+MANY: Final = 1000
+"""Beyond that a tick of the original takes minutes, and only one is measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is measured at a time."""
+def interval(turn: Turn) -> timedelta:
+    """From tick to tick."""
+    return INTERVALS.get(turn.size, LONGEST_INTERVAL)
 
-    size: int
-    limits: Limits
-    round: int
-    side: Side
 
-    @property
-    def interval(self) -> timedelta:
-        """From tick to tick."""
-        return INTERVALS.get(self.size, LONGEST_INTERVAL)
+def idle_seconds(turn: Turn) -> float:
+    """How long the side does nothing after its start."""
+    return interval(turn).total_seconds() if turn.side is Side.ORIGINAL else 0.0
 
-    @property
-    def idle_seconds(self) -> float:
-        """How long the side does nothing after its start."""
-        return self.interval.total_seconds() if self.side is Side.ORIGINAL else 0.0
+
+def count_ticks(turn: Turn) -> int:
+    """So many ticks are measured when a side has settled."""
+    match turn.side:
+        case Side.OURS:
+            # It saves a tenth in each of them.
+            return 10
+        case Side.ORIGINAL:
+            return 3 if turn.size <= MANY else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,97 +80,100 @@ class Bench:
     fleet: Fleet
     usage: UsageServer
 
-    async def measure(self, case: Case) -> Entry:
+    async def measure(self, turn: Turn) -> dict[str, float]:
         """One side in one round."""
-        say(f"{case.size} autoscalers, limits {case.limits}, round {case.round}: {case.side}")
-        values = {**await self._start_anew(case), **await self._start_again(case)}
-        return Entry(case.limits, case.size, case.round, case.side, values)
+        return {**await self._start_anew(turn), **await self._start_again(turn)}
 
-    async def _start_anew(self, case: Case) -> dict[str, float]:
+    async def _start_anew(self, turn: Turn) -> dict[str, float]:
         """A start where nobody has recommended anything yet, and a tick after it."""
         await self.fleet.forget()
-        with self._recommending(case) as run:
-            async with asyncio.timeout(contestants.PATIENCE_SECONDS):
+        with self._recommending(turn) as run:
+            async with (
+                asyncio.timeout(contestants.PATIENCE_SECONDS),
+                telling(lambda: "waiting until all are recommended"),
+            ):
                 await self.fleet.wait_until_recommended()
             values = {
-                "first_seconds": time() - run.started - case.idle_seconds,
+                "first_seconds": time() - run.started - idle_seconds(turn),
                 "first_cpu": run.vitals().cpu_seconds,
             }
             await run.wait_for_tick(1)
             return values | await self._watch_ticks(run, "young", 1)
 
-    async def _start_again(self, case: Case) -> dict[str, float]:
+    async def _start_again(self, turn: Turn) -> dict[str, float]:
         """A start with full checkpoints, and ticks after it."""
         await self.fleet.remember()
-        with self._recommending(case) as run:
+        with self._recommending(turn) as run:
             end = await run.wait_for_tick(1)
             values = {
-                "restart_seconds": end - run.started - case.idle_seconds,
+                "restart_seconds": end - run.started - idle_seconds(turn),
                 "restart_cpu": run.vitals().cpu_seconds,
             }
-            values |= await self._watch_ticks(run, "settled", _TICKS[case.side])
+            values |= await self._watch_ticks(run, "settled", count_ticks(turn))
             vitals = run.vitals()
             return values | {"resident": vitals.resident_bytes, "peak": vitals.peak_bytes}
 
-    def _recommending(self, case: Case) -> AbstractContextManager[Recommender]:
-        return contestants.recommending(case.side, case.limits, self.plane, case.interval)
+    def _recommending(self, turn: Turn) -> AbstractContextManager[Recommender]:
+        limits = Limits(turn.group)
+        return contestants.recommending(turn.side, limits, self.plane, interval(turn))
 
     async def _watch_ticks(self, run: Recommender, title: str, count: int) -> dict[str, float]:
         """What a tick costs, on average over the next ones."""
         done = len(run.ticks())
-        before = self._spent(run)
+        # To be asked for its counters costs the server more than a tick of few: not in between.
+        requests = self._count_requests()
+        before = self._spent(run) | requests
         await run.wait_for_tick(done + count)
         after = self._spent(run)
+        after |= self._count_requests()
         costs = {name: (after[name] - value) / count for name, value in before.items()}
         spans = [tick.seconds for tick in run.ticks()[done : done + count]]
         costs["seconds"] = sum(spans) / count
         return {f"{title}_{name}": value for name, value in costs.items()}
 
     def _spent(self, run: Recommender) -> dict[str, float]:
-        cpu = run.vitals().cpu_seconds
-        requests = measuring.count_requests(self.plane)
         return {
-            "cpu": cpu,
+            "cpu": run.vitals().cpu_seconds,
             "server_cpu": measuring.server_cpu_seconds(self.plane),
-            "reads": requests.reads + self.usage.answered,
-            "writes": requests.writes,
         }
 
+    def _count_requests(self) -> dict[str, float]:
+        counted = measuring.count_requests(self.plane)
+        return {"reads": counted.reads + self.usage.answered, "writes": counted.writes}
 
-def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Case]:
+
+def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Turn]:
     """What is measured, in its order."""
     for size, chosen in product(sorted(sizes), limits):
         if chosen is Limits.LIFTED or size <= DEFAULT_LIMITS_UP_TO:
             for number, side in contests.take_turns(rounds):
-                yield Case(size, chosen, number, side)
+                yield Turn(chosen, size, number, side)
 
 
-async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
-    """Everything that is asked for, on one control plane whose fleet grows."""
-    found = []
+async def measure_all(plane: ControlPlane, course: Course) -> None:
+    """Every turn of a course, on one control plane whose fleet grows."""
     with usage_server.serving(plane) as usage:
         async with fleet.manned(plane, Fleet) as manned:
             bench = Bench(plane, manned, usage)
-            for case in plan(given.sizes, given.rounds, given.limits):
-                if manned.size < case.size:
-                    await manned.grow(case.size)
+            for turn in course:
+                if manned.size < turn.size:
+                    await manned.grow(turn.size)
                     usage.show(manned.workloads)
-                found.append(contests.note(await bench.measure(case)))
-    return found
+                course.note(turn, turn.entry(await bench.measure(turn)))
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = CONTEST.parser()
-    parser.add_argument(
-        "--limits", type=Limits, nargs="+", default=list(Limits), help="of requests"
-    )
-    return parser.parse_args(arguments)
+    lifted = [Limits.LIFTED]
+    parser.add_argument("--limits", type=Limits, nargs="+", default=lifted, help="of requests")
+    return CONTEST.parse(parser, arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code, after everything was measured, printed and recorded."""
-    return CONTEST.hold(parse_arguments(arguments), measure_all)
+    given = parse_arguments(arguments)
+    return CONTEST.hold(given, plan(given.sizes, given.rounds, given.limits), measure_all)
 
 
 if __name__ == "__main__":

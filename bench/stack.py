@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from time import time
+from functools import partial
 from typing import Final
 
 from bench import (
@@ -30,26 +30,25 @@ from bench import (
     webhooks,
 )
 from bench.contestants import Limits, Recommender
-from bench.contests import Contest
+from bench.contests import Contest, Course, Turn
 from bench.measuring import Vitals
 from bench.pod_fleet import PodFleet
-from bench.scoring import Entry, Side
-from bench.telling import say
+from bench.scoring import Side
+from bench.telling import telling
 from bench.usage_server import UsageServer
 from rig.controlplane import ControlPlane
+from rig.progress import format_span
 
 CONTEST: Final = Contest(
-    "stack",
+    stack_tables.SECTION,
     sizes=(1000,),
-    rounds=1,
+    rounds=2,
     short_size=100,
     programs=("original-recommender", "original-updater", "original-admission"),
-    tables=stack_tables.ALL,
 )
 INTERVAL: Final = timedelta(minutes=1)
 SHORT_INTERVAL: Final = timedelta(seconds=5)
 SHORT_MINUTES: Final = 0.25
-_SAY_EVERY_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +79,19 @@ class Bench:
                 await self.fleet.wait_until_recommended()
         await self.fleet.fit()
 
-    async def measure(self, size: int, number: int, side: Side) -> Entry:
-        """One side in one round."""
-        say(f"{size} autoscalers, round {number}: {side}")
+    async def measure(self, turn: Turn) -> dict[str, float]:
+        """One side in one round, with all pods there that may have been evicted before."""
+        await self.fleet.replace_evicted()
         await self.fleet.remember()
         async with self.fleet.watching_evictions() as evicted:
-            with self._running(side) as stack:
+            with self._running(turn.side) as stack:
                 await stack.recommender.wait_for_tick(1)
-                before = self._spent(stack)
+                # To be asked for its counters costs the server something: not in between.
+                requests = self._count_requests()
+                before = self._spent(stack) | requests
                 await self._wait()
                 after = self._spent(stack)
+                after |= self._count_requests()
                 found = [read() for read in stack.vitals.values()]
         minutes = self.span / timedelta(minutes=1)
         costs = {name: (after[name] - before[name]) / minutes for name in before}
@@ -97,8 +99,7 @@ class Bench:
             "resident": float(sum(each.resident_bytes for each in found)),
             "peak": float(sum(each.peak_bytes for each in found)),
         }
-        values = {**costs, **memory, "evicted": float(len(evicted)), "minutes": minutes}
-        return Entry(stack_tables.IDLE, size, number, side, values)
+        return {**costs, **memory, "evicted": float(len(evicted)), "minutes": minutes}
 
     @contextmanager
     def _running(self, side: Side) -> Iterator[Stack]:
@@ -117,50 +118,56 @@ class Bench:
             yield Stack(recommender, vitals)
 
     async def _wait(self) -> None:
-        end = time() + self.span.total_seconds()
-        while (left := end - time()) > 0:
-            say(f"{left:.0f} s to go")
-            await asyncio.sleep(min(left, _SAY_EVERY_SECONDS))
+        seconds = self.span.total_seconds()
+        async with telling(lambda: f"watching for {format_span(seconds)}"):
+            await asyncio.sleep(seconds)
 
     def _spent(self, stack: Stack) -> dict[str, float]:
         cpu = {name: read().cpu_seconds for name, read in stack.vitals.items()}
-        requests = measuring.count_requests(self.plane)
         return {
             **{f"{name}_cpu": seconds for name, seconds in cpu.items()},
             "cpu": sum(cpu.values()),
             "server_cpu": measuring.server_cpu_seconds(self.plane),
-            "reads": requests.reads + self.usage.answered,
-            "writes": requests.writes,
         }
 
+    def _count_requests(self) -> dict[str, float]:
+        counted = measuring.count_requests(self.plane)
+        return {"reads": counted.reads + self.usage.answered, "writes": counted.writes}
 
-async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
-    """Everything that is asked for, on one control plane whose fleet grows."""
-    found = []
+
+def plan(sizes: Sequence[int], rounds: int) -> Iterator[Turn]:
+    """What is measured, in its order."""
+    for size in sorted(sizes):
+        for number, side in contests.take_turns(rounds):
+            yield Turn(stack_tables.IDLE, size, number, side)
+
+
+async def measure_all(given: argparse.Namespace, plane: ControlPlane, course: Course) -> None:
+    """Every turn of a course, on one control plane whose fleet grows."""
     interval = SHORT_INTERVAL if given.short else INTERVAL
     span = timedelta(minutes=SHORT_MINUTES if given.short else given.minutes)
     with usage_server.serving(plane) as usage:
         async with fleet.manned(plane, PodFleet) as manned:
             bench = Bench(plane, manned, usage, interval, span)
-            for size in sorted(given.sizes):
-                await manned.grow(size)
-                usage.show(manned.workloads)
-                await bench.settle()
-                for number, side in contests.take_turns(given.rounds):
-                    found.append(contests.note(await bench.measure(size, number, side)))
-    return found
+            for turn in course:
+                if manned.size < turn.size:
+                    await manned.grow(turn.size)
+                    usage.show(manned.workloads)
+                    await bench.settle()
+                course.note(turn, turn.entry(await bench.measure(turn)))
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = CONTEST.parser()
     parser.add_argument("--minutes", type=float, default=10, help="how long each side is watched")
-    return parser.parse_args(arguments)
+    return CONTEST.parse(parser, arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code, after everything was measured, printed and recorded."""
-    return CONTEST.hold(parse_arguments(arguments), measure_all)
+    given = parse_arguments(arguments)
+    return CONTEST.hold(given, plan(given.sizes, given.rounds), partial(measure_all, given))
 
 
 if __name__ == "__main__":

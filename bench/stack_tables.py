@@ -1,9 +1,12 @@
 """The whole stack's part of the page of benchmarks: what is told of it, and in which words."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from bench.scoring import Entry, Measure, Table, Unit
+from bench.scoring import Entry
+from bench.sections import Section
+from bench.tables import Measure, Table, Unit
 
 IDLE: Final = "idle"
 """The group of the entries."""
@@ -24,26 +27,27 @@ COSTS: Final = Table(
 EVICTIONS: Final = Table(
     (Measure("evicted", "Evicted meanwhile", Unit.COUNT),), "The stack is", has_ratios=False
 )
-ALL: Final = (COSTS, EVICTIONS)
-_HEAD: Final = """
-## The whole stack at rest
-
+SECTION: Final = Section(
+    "stack",
+    "The whole stack at rest",
+    head="""\
 Recommender, updater and webhook of a side together, by their default flags, on the same API server
 and objects, for {minutes:g} minutes after the recommender's first tick. All histories are eight
 days old and every pod has what is recommended for it and a little more, so nothing should have to
-be done; nobody creates pods. The webhook's memory is that of all its processes.
-
-"""
-_BOUNDS: Final = """
+be done; nobody creates pods while a side is watched. The webhook's memory is that of all its
+processes.
+""",
+    tables=(COSTS, EVICTIONS),
+    bounds="""\
 What bounds it: more than half of ours is the recommender, which reads all usage once a minute and
 writes a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote
 and looks at what changed. The original writes every status and every checkpoint in every tick.
 Evictions are counted from the start on, and cost little of what is told here.
-"""
+""",
+)
 
 
 def tell(entries: Sequence[Entry]) -> Iterator[str]:
-    """What was measured, as Markdown."""
-    yield _HEAD.format(minutes=min(entry.values["minutes"] for entry in entries))
-    yield "\n".join(table.format(entries) for table in ALL)
-    yield _BOUNDS
+    """What was measured, as Markdown, with for how long."""
+    minutes = min((entry.values["minutes"] for entry in entries), default=0)
+    return replace(SECTION, head=SECTION.head.format(minutes=minutes)).tell(entries)

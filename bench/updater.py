@@ -18,27 +18,26 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from time import time
 from typing import Final
 
 from bench import contests, evictions, fleet, measuring, updater_tables, updaters, workloads
 from bench.contestants import PATIENCE_SECONDS, Limits
-from bench.contests import Contest
+from bench.contests import Contest, Course, Turn
 from bench.evictions import Eviction
 from bench.pod_fleet import PodFleet
-from bench.scoring import Entry, Side
-from bench.telling import say
+from bench.telling import telling
 from bench.updater_tables import Task
 from bench.updaters import Updater
 from rig.controlplane import ControlPlane
 
 CONTEST: Final = Contest(
-    "updater",
-    sizes=(100, 1000, 3000),
+    updater_tables.SECTION,
+    sizes=(100, 1000),
     rounds=2,
     short_size=100,
     programs=("original-updater",),
-    tables=updater_tables.ALL,
 )
 DEFAULT_LIMITS_UP_TO: Final = 1000
 """The original's limits bear on nothing, and ours take too long to see the end."""
@@ -46,7 +45,6 @@ RESTING_INTERVALS: Final = {100: timedelta(seconds=2), 1000: timedelta(seconds=5
 LONGEST_RESTING_INTERVAL: Final = timedelta(seconds=10)
 _FLAG: Final = "--use-admission-controller-status=false"
 _POLL_SECONDS: Final = 0.02
-_SAY_EVERY_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +61,14 @@ class Lengths:
 SHORT: Final = Lengths(timedelta(seconds=5), timedelta(seconds=6))
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """What is measured at a time."""
+def limits(turn: Turn) -> Limits:
+    """How many requests a second a side allows itself, and of ours how many evictions."""
+    return Limits.DEFAULT if turn.group == Task.ALL_BY_DEFAULT else Limits.LIFTED
 
-    size: int
-    task: Task
-    round: int
-    side: Side
 
-    @property
-    def limits(self) -> Limits:
-        """How many requests a second it allows itself, and of ours how many evictions."""
-        return Limits.DEFAULT if self.task is Task.ALL_BY_DEFAULT else Limits.LIFTED
-
-    @property
-    def resting_interval(self) -> timedelta:
-        """Between ticks while nothing is to be changed: the original needs seconds for many."""
-        return RESTING_INTERVALS.get(self.size, LONGEST_RESTING_INTERVAL)
+def resting_interval(turn: Turn) -> timedelta:
+    """Between ticks while nothing is to be changed: the original needs seconds for many."""
+    return RESTING_INTERVALS.get(turn.size, LONGEST_RESTING_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,35 +79,36 @@ class Bench:
     fleet: PodFleet
     lengths: Lengths
 
-    async def measure(self, case: Case) -> Entry:
+    async def measure(self, turn: Turn) -> dict[str, float]:
         """One side in one round."""
-        say(f"{case.size} autoscalers, to be changed: {case.task}, round {case.round}: {case.side}")
-        match case.task:
+        match Task(turn.group):
             case Task.NOTHING:
                 await self.fleet.settle(workloads.enough)
-                values = await self._rest(case)
+                return await self._rest(turn)
             case Task.ALL | Task.ALL_BY_DEFAULT:
                 await self.fleet.settle(workloads.usual)
-                values = await self._change(case)
-        return Entry(case.task, case.size, case.round, case.side, values)
+                return await self._change(turn)
 
-    async def _change(self, case: Case) -> dict[str, float]:
+    async def _change(self, turn: Turn) -> dict[str, float]:
         """What evicting costs, from the first eviction on: to the end, or for a while."""
-        interval, requests = self.lengths.interval, measuring.count_requests(self.plane)
+        interval = self.lengths.interval
         async with self.fleet.watching_evictions() as seen:
-            with updaters.updating(case.side, case.limits, self.plane, interval, _FLAG) as run:
+            # Our own watch is counted when it ends, theirs with their process.
+            requests = measuring.count_requests(self.plane)
+            with updaters.updating(turn.side, limits(turn), self.plane, interval, _FLAG) as run:
                 await _wait_for(run, seen, 1)
                 first = self._spent(run)
-                if case.task is Task.ALL_BY_DEFAULT:
-                    await asyncio.sleep(self.lengths.watched.total_seconds())
+                if turn.group == Task.ALL_BY_DEFAULT:
+                    await self._watch()
                     return self._pace(seen)
-                await _wait_for(run, seen, case.size)
+                await _wait_for(run, seen, turn.size)
                 last, peak = self._spent(run), run.vitals().peak_bytes
-        requests = measuring.count_requests(self.plane) - requests
+            requests = measuring.count_requests(self.plane) - requests
         costs = {name: last[name] - first[name] for name in first} | {"writes": requests.writes}
         return {
             **self._pace(seen),
-            **{name: 100 * cost / case.size for name, cost in costs.items()},
+            **{name: 100 * cost / turn.size for name, cost in costs.items()},
+            "reads": requests.reads,
             "planning_cpu": first["cpu"],
             "eviction_seconds": evictions.seconds_per_hundred(seen),
             "seconds": seen[-1].moment - seen[0].moment,
@@ -132,14 +121,14 @@ class Bench:
             "urgent_share": evictions.share_of_most_urgent(seen, self.fleet.workloads),
         }
 
-    async def _rest(self, case: Case) -> dict[str, float]:
+    async def _rest(self, turn: Turn) -> dict[str, float]:
         """What a tick costs that has nothing to do."""
-        interval = case.resting_interval
-        with updaters.updating(case.side, case.limits, self.plane, interval, _FLAG) as run:
+        interval = resting_interval(turn)
+        with updaters.updating(turn.side, limits(turn), self.plane, interval, _FLAG) as run:
             await _wait_for_ticks(run, 2, interval)
             done, requests = run.count_ticks(), measuring.count_requests(self.plane)
             before = self._spent(run)
-            await asyncio.sleep(self.lengths.watched.total_seconds())
+            await self._watch()
             after, vitals = self._spent(run), run.vitals()
             requests = measuring.count_requests(self.plane) - requests
             ticks = run.count_ticks() - done
@@ -147,6 +136,11 @@ class Bench:
         costs |= {"reads": requests.reads, "writes": requests.writes}
         values = {name: cost / ticks for name, cost in costs.items()}
         return {**values, "resident": vitals.resident_bytes, "peak": vitals.peak_bytes}
+
+    async def _watch(self) -> None:
+        seconds = self.lengths.watched.total_seconds()
+        async with telling(lambda: f"watching for {seconds:.0f} s"):
+            await asyncio.sleep(seconds)
 
     def _spent(self, run: Updater) -> dict[str, float]:
         return {
@@ -157,58 +151,57 @@ class Bench:
 
 async def _wait_for(run: Updater, seen: Sequence[Eviction], count: int) -> None:
     """Return as soon as there were so many evictions."""
-    began = said = time()
-    while len(seen) < count:
-        run.require_life()
-        await asyncio.sleep(_POLL_SECONDS)
-        if time() - said > _SAY_EVERY_SECONDS:
-            said = time()
-            say(f"{len(seen)} of {count} evictions after {said - began:.0f} s")
-        if time() - began > PATIENCE_SECONDS:
-            raise TimeoutError(f"{len(seen)} of {count} evictions in {PATIENCE_SECONDS} s")
+    began = time()
+    async with telling(lambda: f"{len(seen)} of {count} evictions"):
+        while len(seen) < count:
+            run.require_life()
+            await asyncio.sleep(_POLL_SECONDS)
+            if time() - began > PATIENCE_SECONDS:
+                raise TimeoutError(f"{len(seen)} of {count} evictions in {PATIENCE_SECONDS} s")
 
 
 async def _wait_for_ticks(run: Updater, count: int, interval: timedelta) -> None:
     """Return when there were so many ticks, asking rarely."""
-    for _ in range(int(PATIENCE_SECONDS / interval.total_seconds())):
-        await asyncio.sleep(interval.total_seconds())
-        run.require_life()
-        if run.count_ticks() >= count:
-            return
+    async with telling(lambda: f"waiting for {count} ticks"):
+        for _ in range(int(PATIENCE_SECONDS / interval.total_seconds())):
+            await asyncio.sleep(interval.total_seconds())
+            run.require_life()
+            if run.count_ticks() >= count:
+                return
     raise TimeoutError(f"not {count} ticks in {PATIENCE_SECONDS} s")
 
 
-def plan(sizes: Sequence[int], rounds: int, tasks: Sequence[Task]) -> Iterator[Case]:
+def plan(sizes: Sequence[int], rounds: int, tasks: Sequence[Task]) -> Iterator[Turn]:
     """What is measured, in its order."""
     for size in sorted(sizes):
         for task in tasks:
             if task is not Task.ALL_BY_DEFAULT or size <= DEFAULT_LIMITS_UP_TO:
                 for number, side in contests.take_turns(rounds):
-                    yield Case(size, task, number, side)
+                    yield Turn(task, size, number, side)
 
 
-async def measure_all(plane: ControlPlane, given: argparse.Namespace) -> list[Entry]:
-    """Everything that is asked for, on one control plane whose fleet grows."""
-    found = []
+async def measure_all(lengths: Lengths, plane: ControlPlane, course: Course) -> None:
+    """Every turn of a course, on one control plane whose fleet grows."""
     async with fleet.manned(plane, PodFleet) as manned:
-        bench = Bench(plane, manned, SHORT if given.short else Lengths())
-        for case in plan(given.sizes, given.rounds, given.tasks):
-            if manned.size < case.size:
-                await manned.grow(case.size)
-            found.append(contests.note(await bench.measure(case)))
-    return found
+        bench = Bench(plane, manned, lengths)
+        for turn in course:
+            if manned.size < turn.size:
+                await manned.grow(turn.size)
+            course.note(turn, turn.entry(await bench.measure(turn)))
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     """What the command line asks for."""
     parser = CONTEST.parser()
     parser.add_argument("--tasks", type=Task, nargs="+", default=list(Task), help="to be changed")
-    return parser.parse_args(arguments)
+    return CONTEST.parse(parser, arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code, after everything was measured, printed and recorded."""
-    return CONTEST.hold(parse_arguments(arguments), measure_all)
+    given = parse_arguments(arguments)
+    turns = plan(given.sizes, given.rounds, given.tasks)
+    return CONTEST.hold(given, turns, partial(measure_all, SHORT if given.short else Lengths()))
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from bench import scoring
-from bench.scoring import Entry, Measure, Side, Table, Unit
+from bench import scoring, tables
+from bench.scoring import Entry
+from bench.sections import Section
+from bench.tables import Growth, Measure, Table, Unit
 from rig.fake_node import Json
 
 
@@ -17,15 +19,36 @@ class Task(StrEnum):
     NOTHING = "nothing"
 
 
+_EVICTIONS: Final = "Evictions"
+_READS: Final = "Reads at the start"
+_FIRST: Final = "CPU before the first eviction"
+_SMALL: Final = "Memory of small clusters"
+_TIMES: Final = (
+    Measure(
+        "eviction_seconds",
+        "100 evictions take",
+        Unit.SECONDS,
+        is_judged=False,
+        is_share=True,
+        bound=_EVICTIONS,
+    ),
+    Measure(
+        "seconds", "From the first to the last", Unit.SECONDS, is_judged=False, bound=_EVICTIONS
+    ),
+)
 CHANGING: Final = Table(
     (
-        Measure("eviction_seconds", "100 evictions take", Unit.SECONDS, is_judged=False),
-        Measure("seconds", "From the first to the last", Unit.SECONDS, is_judged=False),
-        Measure("cpu", "CPU per 100 evictions", Unit.SECONDS),
-        Measure("server_cpu", "CPU of the API server and etcd per 100", Unit.SECONDS),
-        Measure("writes", "API writes per 100", Unit.COUNT),
-        Measure("planning_cpu", "CPU from the start to the first eviction", Unit.SECONDS),
-        Measure("peak", "The most memory", Unit.MEBIBYTES),
+        *_TIMES,
+        Measure("cpu", "CPU per 100 evictions", Unit.SECONDS, is_share=True, bound=_EVICTIONS),
+        Measure(
+            "server_cpu", "CPU of the API server and etcd per 100", Unit.SECONDS, is_share=True
+        ),
+        Measure("writes", "API writes per 100", Unit.COUNT, is_share=True, bound=_EVICTIONS),
+        Measure("reads", "API reads from the start to the end", Unit.COUNT, bound=_READS),
+        Measure(
+            "planning_cpu", "CPU from the start to the first eviction", Unit.SECONDS, bound=_FIRST
+        ),
+        Measure("peak", "The most memory", Unit.MEBIBYTES, bound=_SMALL),
     ),
     "To be changed",
     (Task.ALL,),
@@ -42,8 +65,8 @@ PACE: Final = Table(
 RESTING: Final = Table(
     (
         Measure("cpu", "CPU per tick", Unit.MILLISECONDS),
-        Measure("resident", "Resident memory", Unit.MEBIBYTES),
-        Measure("peak", "The most memory", Unit.MEBIBYTES),
+        Measure("resident", "Resident memory", Unit.MEBIBYTES, bound=_SMALL),
+        Measure("peak", "The most memory", Unit.MEBIBYTES, bound=_SMALL),
     ),
     "To be changed",
     (Task.NOTHING,),
@@ -57,14 +80,10 @@ ASKING: Final = Table(
     (Task.NOTHING,),
     has_ratios=False,
 )
-ALL: Final = (CHANGING, PACE, RESTING, ASKING)
-_GROWTH: Final = (
-    (Task.ALL, "cpu", "CPU of one eviction, where 0 is linear in all"),
-    (Task.NOTHING, "cpu", "CPU per tick, nothing to be changed"),
-)
-_HEAD: Final = """
-## The updater
-
+SECTION: Final = Section(
+    "updater",
+    "The updater",
+    head="""\
 Both as processes on one real API server, with the same objects: autoscalers with two pods of two
 containers each, which run, and no controller. *All*: every pod is outside of its bounds. Nobody
 makes evicted pods anew, so each workload may lose one of its two, by the tolerance that both have;
@@ -73,19 +92,11 @@ limit of evictions and no slow start (`--eviction-rate-limit=0 --eviction-slow-s
 original has no such limit by default. *By default* both keep their limits, and are watched for a
 minute. Ticks come every minute, as by default; the time before the first eviction is not counted.
 *Nothing*: every pod has what is recommended, and ticks come every 2 to 10 seconds. No webhook runs,
-so both are told not to look for one (`--use-admission-controller-status=false`).
-
-"""
-_PLANNING: Final = """
-What planning costs ours, in CPU milliseconds of one process whose API server is simulated, medians
-of {rounds} rounds. A plan is the pure decision; a turn is all that the updater does up to the first
-request. *First* is after a start, *again* is with nothing new, *rewritten* is after the status of
-every autoscaler was written.
-
-| | Autoscalers | To be changed | first | again | rewritten |
-|---|--:|---|--:|--:|--:|
-"""
-_BOUNDS: Final = """
+so both are told not to look for one (`--use-admission-controller-status=false`). 3 000 autoscalers
+are measured on demand (`--sizes 3000`).
+""",
+    tables=(CHANGING, PACE, RESTING, ASKING),
+    bounds="""\
 What bounds them, by profiles (cProfile) and by what the API server uses:
 
 - *Evictions.* The API server takes 100 ms for each, since it asks its store only so often how far
@@ -99,38 +110,47 @@ What bounds them, by profiles (cProfile) and by what the API server uses:
 - *A tick with nothing to do.* Half goes into finding the owners of pods and the targets of
   autoscalers, a third into the plan, which compares addresses where nothing changed, the rest into
   what is told of it. The original compares each pod with each autoscaler.
+- *Reads at the start.* Ours lists objects of twelve kinds, 500 at a time, and then watches them;
+  the original asks for ten kinds, and for list and watch of each in one request. Neither reads
+  anything after that.
 - *CPU before the first eviction.* Half a second goes into imports, the rest into reading all
   objects and into the first plan, which has to look at every pod.
-"""
-_GROWTH_HEAD: Final = """
-How costs grow with the number of autoscalers, as an exponent (1 is linear, 2 is quadratic); the
-plan is of all pods to be changed:
+- *Memory of small clusters.* At 100 autoscalers nearly all of ours is the interpreter with its
+  imports; what each further one adds is less than half of what it adds to the original.
+""",
+)
+_PLANNING: Final = """
+What planning costs ours, in CPU milliseconds of one process whose API server is simulated, medians
+of {rounds} rounds. A plan is the pure decision; a turn is all that the updater does up to the first
+request. *First* is after a start, *again* is with nothing new, *rewritten* is after the status of
+every autoscaler was written.
 
-| | Trimtab | original |
-|---|--:|--:|
+| | Autoscalers | To be changed | first | again | rewritten |
+|---|--:|---|--:|--:|--:|
 """
 
 
 def tell(entries: Sequence[Entry], planning: Json) -> Iterator[str]:
     """What was measured, as Markdown."""
-    yield _HEAD
-    yield "\n".join(table.format(entries) for table in ALL)
-    yield from _tell_of_growth(entries, planning)
+    return SECTION.tell(entries, tell_of_planning(planning))
+
+
+def tell_of_planning(planning: Json) -> Iterator[str]:
+    """What planning costs, and how that grows, as Markdown."""
     yield _PLANNING.format(rounds=planning["rounds"])
     yield from map(_format_line, sorted(planning["lines"], key=_order))
-    yield _BOUNDS
+    yield "\n" + tables.format_growths(list_planning_growths(planning))
 
 
-def _tell_of_growth(entries: Sequence[Entry], planning: Json) -> Iterator[str]:
-    yield _GROWTH_HEAD
-    for group, name, title in _GROWTH:
-        if len({entry.size for entry in entries if entry.group == group}) > 1:
-            slopes = [scoring.growth(entries, group, side, name) for side in Side]
-            yield f"| {title} | {slopes[0]:.2f} | {slopes[1]:.2f} |\n"
-    plans = [line for line in planning["lines"] if _order(line) == ("plan", "all")]
-    for name in ("first", "again"):
-        costs = {line["autoscalers"]: line["costs"][name] for line in plans}
-        yield f"| Planning, {name} | {scoring.exponent(costs):.2f} | |\n"
+def list_planning_growths(planning: Json) -> Iterator[Growth]:
+    """How the costs of planning grow; the original has no part in this."""
+    for what, group in sorted({_order(line) for line in planning["lines"]}):
+        lines = [line for line in planning["lines"] if _order(line) == (what, group)]
+        sizes = sorted(line["autoscalers"] for line in lines)
+        for name in lines[0]["costs"] if len(sizes) > 1 else ():
+            costs = {line["autoscalers"]: line["costs"][name] for line in lines}
+            slope = scoring.exponent(costs)
+            yield Growth(f"Planning: {what}, {name}", group, sizes, slope, None)
 
 
 def _order(line: Json) -> tuple[str, str]:

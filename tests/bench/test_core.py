@@ -1,69 +1,50 @@
-import importlib.util
-import json
 import sys
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from score_makers import rounds
 
-SCRIPT = Path(__file__).parents[2] / "bench" / "core.py"
-
-spec = importlib.util.spec_from_file_location("bench_core", SCRIPT)
-assert spec is not None
-assert spec.loader is not None
-core = importlib.util.module_from_spec(spec)
-sys.modules["bench_core"] = core
-spec.loader.exec_module(core)
+from bench import core
+from bench.core_tables import SECTION
+from trimtab.core.buckets import CPU_BUCKETS
+from trimtab.core.histogram import HistogramBank
 
 SMALL = core.Workload("small", 7, 0.2, history_ticks=3, history_minutes=48)
-
-
-def a_comparison() -> Any:
-    ours = core.summarise_side([core.Cost(1.0, 2.0), core.Cost(2.0, 4.0), core.Cost(1.0, 1.0)], 200)
-    original = core.summarise_side([core.Cost(10.0, 20.0)], 1600)
-    return core.summarise(SMALL, ours=ours, original=original)
 
 
 def test_every_run_draws_the_same_ticks() -> None:
     first, again = list(core.draw_ticks(SMALL)), list(core.draw_ticks(SMALL))
 
-    assert len(first) == 3 + core.ROUNDS
+    assert len(first) == 3 + core.ROUNDS * core.TICKS_PER_ROUND
     assert all(np.array_equal(a.values, b.values) for a, b in zip(first, again, strict=True))
     assert [tick.weight for tick in first[:4]] == pytest.approx([4.8, 4.8, 4.8, 0.1])
     assert first[1].times.min() > first[0].times.max()
 
 
-def test_a_side_is_summed_up_by_medians_and_its_extremes() -> None:
-    found = a_comparison().ours
+def test_a_round_is_told_by_the_medians_of_its_ticks() -> None:
+    dear, cheap = core.Cost(2.0, 4.0), core.Cost(1.0, 1.0)
+    first, second = core.list_rounds([dear, dear, cheap, dear, cheap, *[cheap] * 5], 208.75)
 
-    assert (found.intake_ms, found.percentiles_ms, found.total_ms) == (1.0, 2.0, 3.0)
-    assert (found.least_ms, found.most_ms) == (2.0, 6.0)
-
-
-def test_ratios_say_how_many_times_more_the_original_needs() -> None:
-    found = a_comparison()
-
-    assert (found.cpu_ratio, found.memory_ratio) == (10.0, 8.0)
+    assert first == {"cpu": 6.0, "intake_cpu": 2.0, "percentiles_cpu": 4.0, "bytes": 208.75}
+    assert second["cpu"] == 2.0
 
 
-def test_the_table_has_three_lines_for_each_workload() -> None:
-    lines = core.format_table([a_comparison(), a_comparison()]).splitlines()
+def test_histograms_are_told_with_the_spread_of_their_rounds_and_their_growth() -> None:
+    entries = [
+        entry
+        for size in (10_000, 100_000)
+        for entry in rounds((size * 1e-7, size * 5e-7), (size * 1e-7, size * 7e-7), size=size)
+    ]
+    told = "".join(SECTION.tell(entries))
 
-    assert len(lines) == 2 + 2 * 3
-    assert lines[4] == "| | **ratio** | 10.0 | 10.0 | **10.0** | **8.0** |"
-
-
-def test_results_are_written_as_figures_and_as_a_page(tmp_path: Path) -> None:
-    core.write_results([a_comparison()], tmp_path / "results")
-    figures = json.loads((tmp_path / "results" / "core.json").read_text(encoding="utf-8"))
-
-    assert figures["comparisons"][0]["cpu_ratio"] == 10.0
-    assert "| 7 small | Trimtab |" in (tmp_path / "results" / "core.md").read_text(encoding="utf-8")
+    assert "| CPU per tick | 10000 | lifted | 1.00 ms | 6.00 ms | **6** (5 to 7) |" in told
+    assert "| CPU per tick | lifted | 10000 … 100000 | 1.00 | 1.00 |" in told
 
 
 def test_any_differing_number_is_reported_by_kind(tmp_path: Path) -> None:
-    bank = core.HistogramBank(core.CPU_BUCKETS, core.timedelta(days=1), core.QUANTILES)
+    bank = HistogramBank(CPU_BUCKETS, timedelta(days=1), core.QUANTILES)
     rows = bank.allocate(7)
     for tick in core.draw_ticks(SMALL):
         core.tick_ours(bank, core.write_tick(tick, tmp_path), tick.weight)

@@ -4,8 +4,8 @@ import pytest
 
 from bench import updater_tables, updaters
 from bench.scoring import Entry, Side
-from bench.updater import CONTEST, plan
-from bench.updater_tables import Task
+from bench.updater import plan
+from bench.updater_tables import SECTION, Task
 
 VALUES = {
     Task.ALL: {
@@ -14,6 +14,7 @@ VALUES = {
         "cpu": 0.3,
         "server_cpu": 1.5,
         "writes": 300.0,
+        "reads": 12.0,
         "planning_cpu": 1.0,
         "peak": 60e6,
         "in_first_minute": 1000.0,
@@ -41,7 +42,7 @@ def entries_of(size: int) -> list[Entry]:
 
 
 def test_default_limits_are_not_measured_where_the_end_is_too_far_away() -> None:
-    tasks = {(case.size, case.task) for case in plan([100, 3000], rounds=1, tasks=list(Task))}
+    tasks = {(turn.size, turn.group) for turn in plan([100, 3000], rounds=1, tasks=list(Task))}
 
     assert (100, Task.ALL_BY_DEFAULT) in tasks
     assert (3000, Task.ALL_BY_DEFAULT) not in tasks
@@ -51,7 +52,7 @@ def test_default_limits_are_not_measured_where_the_end_is_too_far_away() -> None
 def test_every_measure_of_every_task_is_told() -> None:
     told = "".join(updater_tables.tell(entries_of(100) + entries_of(1000), PLANNING))
 
-    for table in updater_tables.ALL:
+    for table in SECTION.tables:
         for measure in table.measures:
             assert f"| {measure.title} | 100 |" in told
 
@@ -65,14 +66,14 @@ def test_more_evictions_and_a_larger_share_are_told_without_a_ratio() -> None:
 def test_what_has_no_ratio_cannot_get_worse() -> None:
     now = [Entry(Task.ALL_BY_DEFAULT, 100, 1, side, {"in_first_minute": 1.0}) for side in Side]
 
-    assert not CONTEST.find_regresses(now, entries_of(100))
+    assert not list(SECTION.find_regresses(now, entries_of(100)))
 
 
 def test_planning_is_told_with_its_growth() -> None:
     told = "".join(updater_tables.tell(entries_of(100) + entries_of(1000), PLANNING))
 
     assert "| plan | 1000 | all | 100 ms | 50 ms | 50 ms |" in told
-    assert "| Planning, first | 1.00 | |" in told
+    assert "| Planning: plan, first | all | 100 … 1000 | 1.00 |  |" in told
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""What is written down of one recommender for many containers."""
+
+import json
+from pathlib import Path
+
+from bench import capacity, capacity_tables
+
+
+def test_runs_replace_only_those_of_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "it.json"
+    capacity.write_runs(path, [{"containers": 100, "peak": 1}, {"containers": 10, "peak": 2}])
+    capacity.write_runs(path, [{"containers": 10, "peak": 3}])
+
+    assert json.loads(path.read_text(encoding="utf-8"))["runs"] == [
+        {"containers": 10, "peak": 3},
+        {"containers": 100, "peak": 1},
+    ]
+
+
+def test_growth_is_told_of_memory_and_of_all_cpu() -> None:
+    costs = (
+        "peak_bytes",
+        "cpu_seconds_to_list",
+        "cpu_seconds_of_first_tick",
+        "cpu_seconds_per_tick",
+    )
+    runs = [{"containers": size, **dict.fromkeys(costs, size)} for size in (10, 100)]
+
+    assert [round(each.ours, 2) for each in capacity_tables.list_growths({"runs": runs})] == [
+        1.0
+    ] * 4
+    assert not list(capacity_tables.list_growths({"runs": runs[:1]}))

@@ -141,15 +141,6 @@ class Contest:
 
     def hold(self, given: argparse.Namespace, turns: Iterable[Turn], measure: Measuring) -> int:
         """Measure, print and record; 1 if a ratio got worse, 2 if a program cannot be built."""
-        try:
-            found = programs.find_all(self.programs)
-            for recipe in self.recipes:
-                building.build(recipe)
-        except building.BuildError as error:
-            say(str(error))
-            return 2
-        _compile_ours()
-        _warm(found.values())
         record = Record(
             self.section,
             machine=scoring.describe_machine(),
@@ -157,7 +148,20 @@ class Contest:
             accepts_worse=given.accept,
         )
         with interrupts.raised():
-            return run(record, lambda: _measure_on_plane(measure, Course(turns, record)))
+            try:
+                return run(record, lambda: self._measure(measure, turns, record))
+            except building.BuildError as error:
+                say(str(error))
+                return 2
+
+    def _measure(self, measure: Measuring, turns: Iterable[Turn], record: Record) -> None:
+        found = programs.find_all(self.programs)
+        for recipe in self.recipes:
+            building.build(recipe)
+        _compile_ours()
+        _warm(found.values())
+        with controlplane.running() as plane:
+            asyncio.run(measure(plane, Course(turns, record)))
 
 
 def run(record: Record, measure: Callable[[], None]) -> int:
@@ -172,11 +176,6 @@ def run(record: Record, measure: Callable[[], None]) -> int:
         record.close()
         raise
     return record.close()
-
-
-def _measure_on_plane(measure: Measuring, course: Course) -> None:
-    with controlplane.running() as plane:
-        asyncio.run(measure(plane, course))
 
 
 def _compile_ours() -> None:

@@ -98,6 +98,23 @@ def rescued(
     return scene
 
 
+def taken_back(state: ResizeState, millicores: int = 100) -> Scene:
+    """The end of a boost under Recreate lets a pod grow; its node puts it off, and it is undone."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(LARGER, mode=UpdateMode.RECREATE)
+        has = Allocation(USUAL)
+        grown = Container("app", spec=Allocation(amounts(200, 200 * MIB)), status=has)
+        boosted = stage.put_pods(1, annotations=BOOSTED)[0]
+        waiting = replace(boosted, annotations={}, containers=(grown,), resize=state)
+        again = replace(grown, spec=Allocation({**USUAL, Resource.CPU: millicores}))
+        undone = replace(waiting, containers=(again,))
+        for before, after in ((boosted, waiting), (waiting, undone)):
+            stage.tell(PodResized(stage.world.now(), "updater", before, after))
+
+    return scene
+
+
 def resized_after_an_edit(minutes_later: int) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_pods(1)
@@ -445,6 +462,18 @@ SINS = [
         resized((200, None), UpdateMode.RECREATE),
         resized((200, None), UpdateMode.IN_PLACE_OR_RECREATE),
         id="Recreate resizes",
+    ),
+    pytest.param(
+        Modes,
+        taken_back(ResizeState.IN_PROGRESS),
+        taken_back(ResizeState.DEFERRED),
+        id="Recreate undoes the end of a boost that is under way",
+    ),
+    pytest.param(
+        Modes,
+        taken_back(ResizeState.DEFERRED, millicores=101),
+        taken_back(ResizeState.INFEASIBLE),
+        id="Recreate gives more than a pod has in place of what was put off",
     ),
     pytest.param(
         Modes,

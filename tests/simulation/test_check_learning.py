@@ -1,5 +1,6 @@
 """Every checker of what is learned objects to its sin, and has nothing against the honest twin."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -267,13 +268,20 @@ def said_after_a_start(
 
 def said_after_roles(*roles: str) -> Scene:
     """A recommender starts and says less than before; its pod was read once in each role since."""
+    return said_after_looks([{"labels": {"app": "web", "role": role}} for role in roles])
 
+
+def said_after_successors(*uids: str) -> Scene:
+    """The same, but each reading is of another pod of that name."""
+    return said_after_looks([{"uid": uid} for uid in uids])
+
+
+def said_after_looks(looks: Sequence[Mapping[str, object]]) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_autoscaler(a_recommendation(target=amounts(240, 500 * MIB)))
-        pod = stage.put_pods(1, labels={"app": "web", "role": roles[0]})[0]
         stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=MIXED, name="web-app"))
-        for second, role in enumerate(roles):
-            stage.world.pods.put(replace(pod, labels={**pod.labels, "role": role}))
+        for second, look in enumerate(looks):
+            stage.put_pods(1, **look)
             usage = reading(START + DAY + timedelta(seconds=1 + second))
             stage.tell(UsageTold(stage.world.now(), "recommender", usage))
         less = a_recommendation(target=amounts(240, 300 * MIB))
@@ -478,6 +486,12 @@ SINS = [
         said_after_roles("leader"),
         said_after_roles("leader", "follower", "former leader"),
         id="s25a memory falls though no window of another role is new",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_successors("first"),
+        said_after_successors("first", "second", "third"),
+        id="memory falls though no pod has taken the place of another",
     ),
     pytest.param(
         SteadyRestarts,

@@ -7,12 +7,15 @@ from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import amount_of
 from trimtab.core.matching import acts_on_running_pods
-from trimtab.core.pods import Container, Pod
+from trimtab.core.pods import PUT_OFF, Container, Pod
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
-from trimtab.simulation.rules import Checker
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.world import World
 
 _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
 _RESIZING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
@@ -25,8 +28,13 @@ class Modes(Checker):
 
     Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
     without an autoscaler is nobody's business. A pod that dies for want of memory and that a
-    PodDisruptionBudget keeps from eviction may grow in place wherever it may be evicted (F22).
+    PodDisruptionBudget keeps from eviction may grow in place wherever it may be evicted (F22). When
+    a node puts off the end of a boost, what was to grow along with it may be given up.
     """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._unboosted: set[str] = set()
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """What the mode does not allow."""
@@ -39,8 +47,11 @@ class Modes(Checker):
             case PodResized(actor=actor, before=before, after=after):
                 governors = self.past.governors(before, acts_on_running_pods)
                 possible: list[Autoscaler | None] = [*governors] or [None]
-                is_rescue = self._is_protected(before) and _rescues(before, after, governors)
-                if not is_rescue and not any(_may_resize(before, after, one) for one in possible):
+                is_exempt = self._is_protected(before) and _rescues(before, after, governors)
+                is_exempt |= before.uid in self._unboosted and _gives_up(before, after)
+                if boosted_containers(before):
+                    self._unboosted.add(before.uid)
+                if not is_exempt and not any(_may_resize(before, after, one) for one in possible):
                     yield f"{actor} resized {_name(before)} under {_mode(governors)}"
             case _:
                 return
@@ -56,6 +67,15 @@ def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:
     may_go = any(governor.mode in _EVICTING for governor in governors)
     has_died = any(map(ran_out_of_memory, before.containers))
     return may_go and has_died and not any(_shrinks(old, new, ()) for old, new in pairs)
+
+
+def _gives_up(before: Pod, after: Pod) -> bool:
+    """Whether a resize that was put off is taken back: nothing gets more than it has."""
+    return before.resize in PUT_OFF and not any(
+        amount > amount_of(old.current.requests, resource)
+        for old, new in zip(before.containers, after.containers, strict=True)
+        for resource, amount in (new.spec.requests or {}).items()
+    )
 
 
 def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:

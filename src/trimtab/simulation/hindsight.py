@@ -118,6 +118,11 @@ class Hindsight:
         pod = self._world.pods.find(namespace, pod_name)
         return [] if pod is None else self._seen_labels(pod, self._world.now())
 
+    def uid_of(self, namespace: str, pod_name: str) -> str:
+        """The uid of a pod; empty if it is gone."""
+        pod = self._world.pods.find(namespace, pod_name)
+        return "" if pod is None else pod.uid
+
     def target_of(self, namespace: str, autoscaler_name: str) -> WorkloadName | None:
         """The workload that an autoscaler is for now, if it is there and says so."""
         found = self._world.autoscalers.find(namespace, autoscaler_name)

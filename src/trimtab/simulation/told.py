@@ -23,8 +23,11 @@ ContainerKind: TypeAlias = tuple[WorkloadName, str]
 """A workload, and the name of a container of its pods."""
 
 
-_Role: TypeAlias = tuple[str, LabelSet]
-"""The name of a pod and the labels that it had: a container has a window for each (S25a)."""
+_Role: TypeAlias = tuple[str, str, LabelSet]
+"""The name of a pod, its uid and the labels that it had: a container has a window for each (S25a).
+
+A successor of the same name may go on in a window of the one before, or not.
+"""
 
 
 @dataclass(slots=True)
@@ -51,7 +54,7 @@ class Told:
         self._settings = settings
         self._kinds: dict[ContainerKind, _Kind] = {}
         self._newest: dict[tuple[str, str, str], float] = {}
-        self._roles: dict[tuple[str, str], list[LabelSet]] = {}
+        self._roles: dict[tuple[str, str], list[_Role]] = {}
 
     def note(self, fact: Fact) -> None:
         """Take in what a fact tells of containers."""
@@ -110,14 +113,22 @@ class Told:
             for pod_name, memory in known.items()
             if memory.window_end is not None
         }
-        for (pod_name, _), one in self._containers(kind).items():
+        for (pod_name, _, _), one in self._containers(kind).items():
             if one.last <= moment.timestamp():
                 continue
+            anew = max(one.first, moment.timestamp() - interval)
             # What is known goes on in one role; in any other there is another window.
-            first = current.pop(pod_name, max(one.first, moment.timestamp() - interval))
-            count = int((one.last - first) // interval) + 1
-            total += self._weigh_windows(first + count * interval, max(0, count), seen_from)
+            begins = {current.pop(pod_name, anew)}
+            if one.first > moment.timestamp():
+                begins.add(anew)
+            total += max(self._weigh_since(first, one.last, seen_from) for first in begins)
         return total
+
+    def _weigh_since(self, first: float, last: float, seen_from: datetime) -> float:
+        """The weight of all windows in a row that begin with one, up to a reading."""
+        interval = self._settings.memory_interval.total_seconds()
+        count = int((last - first) // interval) + 1
+        return self._weigh_windows(first + count * interval, max(0, count), seen_from)
 
     def _weigh_windows(self, last_end: float, count: int | None, seen_from: datetime) -> float:
         """The weight of so many windows in a row, or of any number of them."""
@@ -142,14 +153,17 @@ class Told:
         kind = (
             _Kind() if workload is None else self._kinds.setdefault((workload, container), _Kind())
         )
-        for labels in self._believed_labels(namespace, pod_name):
-            mentioned = kind.containers.setdefault((pod_name, labels), _Mentioned(at, at))
+        for role in self._believed_roles(namespace, pod_name):
+            mentioned = kind.containers.setdefault(role, _Mentioned(at, at))
             mentioned.last = max(mentioned.last, at)
         return kind
 
-    def _believed_labels(self, namespace: str, pod_name: str) -> list[LabelSet]:
-        """All labels that the pod has, or seems to have; those it had last if it is gone."""
+    def _believed_roles(self, namespace: str, pod_name: str) -> list[_Role]:
+        """All roles that the pod has, or seems to have; those it had last if it is gone."""
         seen = self._past.labels_of(namespace, pod_name)
         if seen:
-            self._roles[namespace, pod_name] = [tuple(sorted(each.items())) for each in seen]
-        return self._roles.get((namespace, pod_name), [()])
+            uid = self._past.uid_of(namespace, pod_name)
+            self._roles[namespace, pod_name] = [
+                (pod_name, uid, tuple(sorted(labels.items()))) for labels in seen
+            ]
+        return self._roles.get((namespace, pod_name), [(pod_name, "", ())])

@@ -14,6 +14,7 @@ from trimtab.core.convergence import (
     Expectation,
     Fulfilled,
     Missed,
+    NeverMade,
     Suspect,
     Verdict,
     Void,
@@ -169,6 +170,28 @@ def test_a_resize_is_judged_by_its_own_pod_once_nobody_undoes_it(
     pods: list[Pod], after: timedelta, found: list[Verdict]
 ) -> None:
     assert verdicts(expected(RESIZE), *pods, after=after) == found
+
+
+UNANSWERED = replace(expected(RESIZE), is_answered=False)
+
+
+@pytest.mark.parametrize(
+    ("pod", "after", "found"),
+    [
+        pytest.param(OLD, minutes(4), [], id="it may yet show"),
+        pytest.param(OLD, minutes(5), [NeverMade(UNANSWERED, OLD)], id="the request got lost"),
+        pytest.param(
+            sized(500, 500, "old"),
+            minutes(1),
+            [Fulfilled(UNANSWERED, sized(500, 500, "old"))],
+            id="only the answer got lost",
+        ),
+    ],
+)
+def test_a_resize_without_an_answer_that_does_not_show_is_nobodys_fault(
+    pod: Pod, after: timedelta, found: list[Verdict]
+) -> None:
+    assert verdicts(UNANSWERED, pod, after=after) == found
 
 
 @given(st.integers(1, 6), st.integers(0, 6))

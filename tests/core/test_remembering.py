@@ -10,9 +10,12 @@ from trimtab.core.pods import Allocation, Pod, ResizeState
 from trimtab.core.remembering import (
     Recollection,
     after_failed_unboost,
+    after_no_effect,
     after_protection,
     after_refusal,
     after_resize,
+    after_silence,
+    after_silent_unboost,
     after_succession,
     after_unboost,
     is_settling,
@@ -116,6 +119,33 @@ def test_that_the_end_of_a_boost_was_refused_is_not_forgotten_by_other_failures(
 
     assert not after_failed_unboost(FRESH, NOW).memory.whole_end_refused
     assert failed.memory.whole_end_refused
+
+
+def test_a_resize_without_an_answer_counts_as_made_and_as_nothing_once_the_pod_tells() -> None:
+    before = after_refusal(after_resize(FRESH, POD, NOW - minutes(60)), {}, NOW - minutes(30))
+    silent = after_silence(before, SHOWN, NOW)
+    forgotten = after_no_effect(silent, NOW)
+
+    assert silent.memory.last_updated_at == NOW
+    assert silent.memory.resize.infeasible == before.memory.resize.infeasible
+    assert is_settling(silent, SHOWN, NOW + minutes(1))
+    assert forgotten.memory.last_updated_at == NOW - minutes(60)
+    assert not is_settling(forgotten, SHOWN, NOW + minutes(1))
+
+
+def test_what_was_done_after_a_resize_without_an_answer_is_not_forgotten_with_it() -> None:
+    silent = after_silence(FRESH, POD, NOW)
+    resized = after_resize(silent, SHOWN, NOW + minutes(1))
+
+    assert after_no_effect(resized, NOW) == resized
+
+
+def test_an_end_of_a_boost_without_an_answer_is_a_change_and_is_repeated() -> None:
+    silent = after_silent_unboost(FRESH, POD, NOW)
+
+    assert silent.memory.last_updated_at == NOW
+    assert silent.memory.unboost.not_before == NOW + timedelta(seconds=10)
+    assert silent.memory.unboosted == frozenset()
 
 
 def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:

@@ -21,7 +21,13 @@ from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.api.statuses import Status
 from trimtab.api.watch_events import Entry, ObjectName
-from trimtab.cluster.errors import BudgetError, ClusterError, ConflictError, NotFoundError
+from trimtab.cluster.errors import (
+    BudgetError,
+    ClusterError,
+    ConflictError,
+    NotFoundError,
+    UnreachableError,
+)
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
@@ -118,6 +124,8 @@ class SmallCluster:
         """Deployments whose PodDisruptionBudget allows nothing."""
         self.refusals: dict[str, list[ClusterError]] = {}
         """Errors of the next acts, by the name of the act."""
+        self.mute: set[str] = set()
+        """Acts that have their effect and get no answer."""
         self.latency = timedelta(milliseconds=20)
         self.view_age: timedelta | None = timedelta()
         self.events: list[Event] = []
@@ -280,6 +288,7 @@ class SmallCluster:
         self.acts.append(("evict", pod.name))
         if self.has_quota:
             self.put(self._new_pod(pod.labels["app"], pod.labels))
+        self._answer("evict")
 
     async def try_eviction(self, pod: Pod) -> None:
         await self._arrive("try_eviction")
@@ -296,10 +305,12 @@ class SmallCluster:
             changed = replace(changed, containers=containers)
         self.put(changed)
         self.acts.append(("resize", pod.name))
+        self._answer("resize")
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         await self._arrive("patch_pod")
         self.put(apply_patch(self._stored(pod), patch))
+        self._answer("patch_pod")
 
     async def fetch_lease(self, namespace: str, name: str) -> Lease | None:
         await self._arrive("fetch_lease")
@@ -318,6 +329,10 @@ class SmallCluster:
         await self.clock.sleep(self.latency)
         if self.refusals.get(act):
             raise self.refusals[act].pop(0)
+
+    def _answer(self, act: str) -> None:
+        if act in self.mute:
+            raise UnreachableError(act, "no answer in time")
 
     def _stored(self, pod: Pod) -> Pod:
         stored = self.truth.get(ObjectName(pod.namespace, pod.name))

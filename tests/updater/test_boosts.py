@@ -67,6 +67,27 @@ def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted(act:
     run_virtually(scene())
 
 
+def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        boost(cluster)
+        # After its effect, so that the view shows a pod without a boost.
+        cluster.mute.add("patch_pod")
+        updater = an_updater(cluster)
+        await updater.tick()
+        cluster.autoscale(UP)
+        await updater.tick()
+        early = holds(updater)["web-0"]
+        cluster.clock.skew += minutes(5)
+        for _ in range(2):
+            await updater.tick()
+
+        assert early == "CoolDown"
+        assert cpu(cluster) == [500, 500]
+
+    run_virtually(scene())
+
+
 def test_a_resize_stands_even_if_the_pod_cannot_be_marked() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

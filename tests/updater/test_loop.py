@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_recommendation, amounts, hours, minutes
+from makers import MIB, NOW, a_container, a_recommendation, amounts, hours, minutes
 from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
 from updater.small_cluster import LEASE, SmallCluster, a_lease
 from virtual_time import run_virtually
@@ -26,6 +26,7 @@ from trimtab.core.autoscalers import Condition, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold
 from trimtab.core.pacing import PaceSettings
+from trimtab.core.pods import Allocation
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import Resource
 from trimtab.updater.acting import Deed
@@ -300,6 +301,8 @@ def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one
         ),
         pytest.param(InvalidError("x", Status()), ActResult.REFUSED, id="it is not valid"),
         pytest.param(UnreachableError("x", "lost"), ActResult.UNKNOWN, id="no answer"),
+        pytest.param(ApiError("x", Status(code=502)), ActResult.UNKNOWN, id="a proxy lost it"),
+        pytest.param(ApiError("x", Status(code=504)), ActResult.UNKNOWN, id="a proxy gave up"),
         pytest.param(ApiError("x", Status(code=500)), ActResult.FAILED, id="anything else"),
         pytest.param(BudgetError("x", Status()), ActResult.PROTECTED, id="a disruption budget"),
     ],
@@ -354,6 +357,75 @@ def test_an_eviction_without_an_answer_counts_until_the_view_tells_otherwise() -
 
         assert again.acted == {}
         assert late.done("Evict") == 1
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, IN_PLACE])
+def test_what_was_done_without_an_answer_is_followed_by_nothing_until_it_has_cooled_down(
+    mode: UpdateMode,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=mode, min_replicas=1)
+        cluster.mute |= {"evict", "resize"}
+        updater = an_updater(cluster)
+        await updater.tick()
+        wanted = amounts(900, 900 * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted))
+        for _ in range(3):
+            await updater.tick()
+        early, why = len(cluster.acts), holds(updater)
+        cluster.clock.skew += minutes(5)
+        await updater.tick()
+
+        assert early == 1
+        assert set(why.values()) == {"CoolDown"}
+        assert len(cluster.acts) == 2
+        assert cluster.condition("UpdatesWithoutEffect") is None
+
+    run_virtually(scene())
+
+
+def test_a_resize_that_got_lost_is_tried_again_after_five_minutes_and_blamed_on_nobody() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        # Inside its bounds, where a change of late would be a reason to wait for half a day.
+        cluster.autoscale(
+            a_recommendation(target=amounts(200, 200 * MIB)), mode=IN_PLACE, min_replicas=1
+        )
+        cluster.clock.skew += hours(13)
+        cluster.refusals["resize"] = [UnreachableError("x", "lost")]
+        updater = an_updater(cluster)
+        for _ in range(3):
+            await updater.tick()
+        early = cluster.requests["resize"]
+        cluster.clock.skew += minutes(5)
+        await updater.tick()
+
+        assert early == 1
+        assert cpu(cluster) == [200]
+        assert cluster.condition("UpdatesWithoutEffect") is None
+
+    run_virtually(scene())
+
+
+def test_a_question_without_an_answer_is_no_change_and_is_asked_again() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        small = amounts(100, 100 * MIB)
+        container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
+        cluster.deploy("web", container, replicas=1)
+        cluster.autoscale(UP, mode=IN_PLACE, min_replicas=1)
+        cluster.refusals["try_eviction"] = [UnreachableError("x", "lost")]
+        updater = an_updater(cluster)
+        first = await updater.tick()
+        await updater.tick()
+
+        assert first.acted == {Deed("Resize", ActResult.BUSY): 1}
+        assert cpu(cluster) == [500]
 
     run_virtually(scene())
 

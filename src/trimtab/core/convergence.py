@@ -26,6 +26,8 @@ SUCCESSOR_WITHIN: Final = timedelta(minutes=10)
 """How long an owner may take to create a successor."""
 RESIZE_STANDS_AFTER: Final = timedelta(minutes=1)
 """If a resize has not been undone after so long, nobody will."""
+SHOWS_WITHIN: Final = timedelta(minutes=5)
+"""What was asked for and does not show in the view after so long was never done."""
 FIRST_DELAY: Final = timedelta(minutes=2)
 """How long a workload is left alone after the first miss; each further one doubles it."""
 
@@ -59,6 +61,8 @@ class Expectation:
     since: datetime
     known: frozenset[str] | None
     """The workload's pods at the time of an eviction, by uid; None for a resize."""
+    is_answered: bool = True
+    """Whether it is known that the change was made."""
 
     @property
     def is_eviction(self) -> bool:
@@ -85,13 +89,21 @@ class Missed:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverMade:
+    """No answer ever came, and the pod is as it was: the request got lost."""
+
+    expectation: Expectation
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
 class Void:
     """Nobody will ever know."""
 
     expectation: Expectation
 
 
-Verdict: TypeAlias = Fulfilled | Missed | Void
+Verdict: TypeAlias = Fulfilled | Missed | NeverMade | Void
 
 
 def expect(
@@ -172,8 +184,12 @@ def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> V
             return Void(expectation)
         case True:
             return Fulfilled(expectation, pod)
-        case False:
+        case False if expectation.is_answered:
             return Missed(expectation, Suspect.OTHER_MANAGER, pod)
+        case False:
+            # Nobody is to suspect of undoing what may never have been done.
+            is_late = now - expectation.since >= SHOWS_WITHIN
+            return NeverMade(expectation, pod) if is_late else None
 
 
 def _judge_eviction(

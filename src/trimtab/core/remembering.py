@@ -29,6 +29,8 @@ class Recollection:
     memory: PodMemory = NO_MEMORY
     resized_version: str = ""
     """The version of the pod that the last resize was asked for."""
+    updated_before: datetime | None = None
+    """When it was last changed for certain, if the last resize got no answer."""
     is_successor: bool = False
     """Whether it took the place of a pod that was evicted for its size."""
 
@@ -69,6 +71,27 @@ def after_resize(before: Recollection, pod: Pod, now: datetime) -> Recollection:
     return replace(before, memory=memory, resized_version=pod.resource_version)
 
 
+def after_silence(before: Recollection, pod: Pod, now: datetime) -> Recollection:
+    """After a resize that was sent and not answered: as if it was made, until the pod tells."""
+    resize = replace(before.memory.resize, resize_since=now)
+    memory = replace(before.memory, resize=resize, last_updated_at=now)
+    return replace(
+        before,
+        memory=memory,
+        resized_version=pod.resource_version,
+        updated_before=before.memory.last_updated_at,
+    )
+
+
+def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
+    """After the pod shows that a resize without an answer was never made: as before it."""
+    if before.memory.last_updated_at != asked_at:
+        # Something else was done since, and counts.
+        return before
+    memory = replace(before.memory, last_updated_at=before.updated_before)
+    return replace(before, memory=memory, resized_version="", updated_before=None)
+
+
 def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recollection:
     """After a resize was refused because it cannot be."""
     targets = {name: allocation.requests or {} for name, allocation in wanted.items()}
@@ -93,6 +116,11 @@ def after_failed_unboost(
         whole_end_refused=before.memory.whole_end_refused or is_refused,
     )
     return replace(before, memory=memory)
+
+
+def after_silent_unboost(before: Recollection, pod: Pod, now: datetime) -> Recollection:
+    """After an end of a boost without an answer: a change that is repeated, for no boost lasts."""
+    return after_failed_unboost(after_silence(before, pod, now), now)
 
 
 def after_protection(before: Recollection, until: datetime) -> Recollection:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -218,28 +218,47 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
     _note_restart(memory, act, result, now)
     match act:
         case Evict():
-            if result in _SENT:
-                if (owner := owner_of(act.pod)) is not None:
-                    memory.disturbed[owner] = now
-                _expect(memory, task, act, now)
-            else:
-                memory.evicted.pop(act.pod.uid, None)
+            _note_eviction(memory, act, result, now)
         case Resize():
-            if result is ActResult.DONE:
-                resized = partial(remembering.after_resize, pod=act.pod, now=now)
-                memory.amend(act.pod, act.autoscaler, resized)
-                _expect(memory, task, act, now)
-            elif result is ActResult.REFUSED:
-                refused = partial(remembering.after_refusal, wanted=act.wanted, now=now)
-                memory.amend(act.pod, act.autoscaler, refused)
+            _note_resize(memory, act, result, now)
         case Unboost():
-            if result is ActResult.DONE:
-                ended = partial(remembering.after_unboost, act=act, now=now)
-                memory.amend(act.pod, act.autoscaler, ended)
-            elif result is not ActResult.OUTDATED:
-                is_refused = result is ActResult.REFUSED
-                failed = partial(remembering.after_failed_unboost, now=now, is_refused=is_refused)
-                memory.amend(act.pod, act.autoscaler, failed)
+            _note_unboost(memory, act, result, now)
+    if not isinstance(act, Unboost) and result in _SENT:
+        _expect(memory, task, act, now, is_answered=result is ActResult.DONE)
+
+
+def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime) -> None:
+    if result not in _SENT:
+        memory.evicted.pop(act.pod.uid, None)
+    elif (owner := owner_of(act.pod)) is not None:
+        memory.disturbed[owner] = now
+
+
+def _note_resize(memory: Memory, act: Resize, result: ActResult, now: datetime) -> None:
+    match result:
+        case ActResult.DONE:
+            change = partial(remembering.after_resize, pod=act.pod, now=now)
+        case ActResult.UNKNOWN:
+            change = partial(remembering.after_silence, pod=act.pod, now=now)
+        case ActResult.REFUSED:
+            change = partial(remembering.after_refusal, wanted=act.wanted, now=now)
+        case _:
+            return
+    memory.amend(act.pod, act.autoscaler, change)
+
+
+def _note_unboost(memory: Memory, act: Unboost, result: ActResult, now: datetime) -> None:
+    match result:
+        case ActResult.DONE:
+            change = partial(remembering.after_unboost, act=act, now=now)
+        case ActResult.UNKNOWN:
+            change = partial(remembering.after_silent_unboost, pod=act.pod, now=now)
+        case ActResult.OUTDATED:
+            return
+        case _:
+            is_refused = result is ActResult.REFUSED
+            change = partial(remembering.after_failed_unboost, now=now, is_refused=is_refused)
+    memory.amend(act.pod, act.autoscaler, change)
 
 
 def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
@@ -248,11 +267,13 @@ def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) ->
         memory.restarted[owner] = now
 
 
-def _expect(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:
+def _expect(
+    memory: Memory, task: Task, act: Evict | Resize, now: datetime, *, is_answered: bool
+) -> None:
     if task.workload is not None:
         expectation = convergence.expect(act, task.workload, task.known, now)
         if expectation is not None:
-            memory.expect(expectation)
+            memory.expect(replace(expectation, is_answered=is_answered))
 
 
 def _time_to_wait(error: ClusterError | None) -> timedelta:

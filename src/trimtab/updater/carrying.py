@@ -5,9 +5,12 @@ mean no more than "not now". Whether an act is still due is asked first, by whoe
 """
 
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Final, assert_never
 
+from trimtab.api.statuses import Status
 from trimtab.cluster.errors import (
+    ApiError,
     BudgetError,
     ClusterError,
     ConflictError,
@@ -40,7 +43,7 @@ class ActResult(StrEnum):
     BUSY = "Busy"
     """The API server wants us to come later, or cannot be reached."""
     UNKNOWN = "Unknown"
-    """It was sent, and no answer came."""
+    """It was sent, and no answer came: it counts as done until the pod shows otherwise."""
     FAILED = "Failed"
     """Anything else that an API server may say."""
 
@@ -76,8 +79,13 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
 
 async def _ask_budgets(cluster: Cluster, pod: Pod) -> None:
     """Ask for a resize that restarts containers what an eviction is asked for (F24)."""
-    if restarts_containers(pod):
+    if not restarts_containers(pod):
+        return
+    try:
         await cluster.try_eviction(pod)
+    except UnreachableError as error:
+        # It was only a question, of which nothing can have come.
+        raise UnreachableError(error.request, error.status.message, was_sent=False) from error
 
 
 async def _resize(cluster: Cluster, act: Resize) -> None:
@@ -107,6 +115,9 @@ def _read(error: ClusterError) -> ActResult:
         case ForbiddenError():
             # Without a right that is missing it is about this very change: a quota, or a node.
             return ActResult.REFUSED if error.right is None else ActResult.FORBIDDEN
+        case ApiError(status=Status(code=HTTPStatus.BAD_GATEWAY | HTTPStatus.GATEWAY_TIMEOUT)):
+            # Somebody in between has lost the answer, or given up waiting for it.
+            return ActResult.UNKNOWN
         case UnreachableError():
             return ActResult.UNKNOWN if error.was_sent else ActResult.BUSY
         case _:

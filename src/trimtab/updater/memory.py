@@ -7,20 +7,24 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
 
 from trimtab.core import convergence, remembering, surges
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.convergence import Expectation, Fulfilled, Missed, Verdict, Void
+from trimtab.core.convergence import (
+    SHOWS_WITHIN,
+    Expectation,
+    Fulfilled,
+    Missed,
+    NeverMade,
+    Verdict,
+    Void,
+)
 from trimtab.core.disruption import owner_of
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.remembering import Recollection
 from trimtab.core.snapshot import MemoryKey, PodMemory
-
-EVICTION_SHOWS_WITHIN: Final = timedelta(minutes=5)
-"""A pod that stands in the view so long after its eviction was not evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Memory:
             self.evicted = {
                 uid: at
                 for uid, at in self.evicted.items()
-                if uid in standing and now - at < EVICTION_SHOWS_WITHIN
+                if uid in standing and now - at < SHOWS_WITHIN
             }
 
     def settling(self, pods: Iterable[Pod], now: datetime) -> frozenset[str]:
@@ -210,6 +214,8 @@ class Memory:
                     generation=now.generation or 0,
                     now=at,
                 )
+            case NeverMade(expectation, pod):
+                self._take_back(expectation, pod)
             case Void():
                 pass
 
@@ -219,6 +225,13 @@ class Memory:
             self.expectations[workload] = remaining
         else:
             del self.expectations[workload]
+
+    def _take_back(self, expectation: Expectation, pod: Pod) -> None:
+        """Forget a resize that counted as made, for the pod shows that it was not."""
+        found = self.recollections.get(pod.uid)
+        if found is not None:
+            self.recollections[pod.uid] = remembering.after_no_effect(found, expectation.since)
+            self._of_all = None
 
     def _succeed(self, expectation: Expectation, pod: Pod) -> None:
         """Let a successor cool down from the eviction to which it owes its life (F19)."""

@@ -209,6 +209,10 @@ class SlowOwners:
         await asyncio.sleep(1)
         return Workload(name, selector=Selector())
 
+    def known(self, name: WorkloadName) -> Workload | None:
+        del name
+        return None
+
 
 def test_after_preparations_the_first_pod_gets_its_size() -> None:
     async def scene() -> None:
@@ -256,6 +260,9 @@ class BrokenOwners:
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         raise RuntimeError(name, api_version)
+
+    def known(self, name: WorkloadName) -> Workload | None:
+        raise RuntimeError(name)
 
 
 def test_an_error_of_our_own_keeps_no_pod_from_being_created() -> None:

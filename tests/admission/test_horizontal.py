@@ -9,7 +9,7 @@ from trimtab.admission.admitting import Admission
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.core.autoscalers import CpuBoost
 from trimtab.core.horizontal import HpaConflict
-from trimtab.core.pods import OwnerReference
+from trimtab.core.pods import OwnerReference, WorkloadName
 from trimtab.core.resources import Resource, Resources
 from trimtab.simulation.patching import apply_patch
 
@@ -83,6 +83,18 @@ def test_what_was_worked_out_for_the_last_pod_does_not_outlive_a_horizontal_auto
 def test_no_pod_is_boosted_whose_cpu_a_horizontal_autoscaler_goes_by() -> None:
     async def scene() -> None:
         cluster = a_cluster(boost=CpuBoost(factor=3))
+        cluster.scale_horizontally(CPU)
+        admission = Admission(cluster, AdmissionSettings())
+
+        assert admitted(admission)[0] == amounts(100, 500 * MIB)
+
+    run_virtually(scene())
+
+
+def test_a_new_pod_keeps_it_also_where_the_autoscaler_is_for_an_owner_of_what_is_scaled() -> None:
+    async def scene() -> None:
+        cluster = a_cluster()
+        cluster.own("web", WorkloadName("default", "App", "shop"))
         cluster.scale_horizontally(CPU)
         admission = Admission(cluster, AdmissionSettings())
 

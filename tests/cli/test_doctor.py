@@ -130,9 +130,11 @@ def forget_field(cluster: WritableCluster) -> None:
     del schema["properties"]["spec"]["properties"]["selector"]
 
 
-def scale_horizontally(cluster: WritableCluster) -> None:
+def scale_horizontally(
+    cluster: WritableCluster, kind: str = "Deployment", name: str = "web"
+) -> None:
     metric = {"type": "Resource", "resource": {"name": "cpu"}}
-    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    target = {"apiVersion": "apps/v1", "kind": kind, "name": name}
     cluster.add_object(
         "horizontalpodautoscalers",
         {
@@ -198,6 +200,13 @@ def unmeasure(cluster: WritableCluster) -> None:
             id="a target that is not there",
         ),
         pytest.param("hpa", "warning", "wide", scale_horizontally, id="a horizontal autoscaler"),
+        pytest.param(
+            "hpa",
+            "warning",
+            "scales ReplicaSet web-1",
+            lambda cluster: scale_horizontally(cluster, "ReplicaSet", "web-1"),
+            id="a horizontal autoscaler of what the target owns",
+        ),
         pytest.param("limits", "warning", "allows 50m", limit, id="a limit range"),
         pytest.param(
             "recommendations",

@@ -57,6 +57,15 @@ WEB = a_workload("Deployment", "web")
 SET = a_workload("ReplicaSet", "web-1", owned_by("Deployment", "web"))
 
 
+def test_only_well_known_kinds_are_told_without_waiting() -> None:
+    app = a_workload("App", "shop")
+    owners = owners_of(WEB, app)
+
+    assert owners.known(WEB.name) == WEB
+    assert owners.known(app.name) is None
+    assert owners.known(SET.name) is None
+
+
 @pytest.mark.parametrize(
     ("workloads", "owner", "topmost"),
     [

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
-from trimtab.core.autoscalers import Condition, ContainerMode, ContainerPolicy, UpdateMode
+from trimtab.core.autoscalers import (
+    Condition,
+    ContainerMode,
+    ContainerPolicy,
+    TargetReference,
+    UpdateMode,
+)
 from trimtab.core.diagnosis import Severity
 from trimtab.core.diagnosis_autoscalers import Governed
 from trimtab.core.diagnosis_bounds import Bounds, check_bounds, check_horizontal
@@ -57,6 +63,15 @@ def test_two_autoscalers_of_one_resource_are_told(
 
     assert [one.severity for one in found] == expected
     assert all(one.subject == "default/web" for one in found)
+
+
+def test_who_scales_a_workload_that_the_target_owns_is_told_too() -> None:
+    target = TargetReference("App", "shop")
+    owned = frozenset({ON_CPU.target})
+    found = list(check_horizontal([Governed(an_autoscaler(target=target), owned=owned)], [ON_CPU]))
+
+    assert [one.severity for one in found] == [WARNING]
+    assert "scales Deployment web" in found[0].text
 
 
 def bounds(*items: LimitRangeItem, left: int | None = None) -> Bounds:

@@ -32,13 +32,21 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.boost import BoostError
 from trimtab.core.gates import FeatureGates
-from trimtab.core.horizontal import Claim, Horizontal, Marking, find_claims
+from trimtab.core.horizontal import (
+    Claim,
+    Horizontal,
+    Marking,
+    Scaling,
+    find_claims,
+    scaling_among,
+)
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Evict, Resize, Unboost
 from trimtab.core.patch import admission_patch
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.policy import cap_for_pod
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.workloads import Workload
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 BOTH_HELD = frozenset({Held(CPU), Held(MEMORY)})
@@ -115,6 +123,41 @@ def test_a_boost_is_in_the_way_also_where_the_mode_is_off() -> None:
     claims = find_claims(boosting(mode=UpdateMode.OFF), TWO, [a_horizontal(CPU)])
 
     assert claims == (Claim("web", CPU),)
+
+
+APP = WorkloadName("default", "App", "shop")
+OWNED = {WEB: Workload(WEB, OwnerReference("App", "shop"))}
+ON_WEB = a_horizontal(CPU)
+ON_APP = Horizontal("default", "app", "App", "shop", frozenset({MEMORY}))
+
+
+@pytest.mark.parametrize(
+    ("workload", "known", "found"),
+    [
+        pytest.param(WEB, {}, [ON_WEB], id="the workload itself"),
+        pytest.param(APP, {}, [ON_APP], id="owners that nobody knows lead nowhere"),
+        pytest.param(APP, OWNED, [ON_APP, ON_WEB], id="one that it owns"),
+        pytest.param(
+            APP._replace(namespace="elsewhere"), OWNED, [], id="of the same name elsewhere"
+        ),
+        pytest.param(WEB, OWNED, [ON_WEB], id="not what scales its owner"),
+    ],
+)
+def test_who_scales_a_workload_or_one_that_it_owns_is_found(
+    workload: WorkloadName, known: dict[WorkloadName, Workload], found: list[Horizontal]
+) -> None:
+    scaling = scaling_among([ON_WEB, ON_APP], known.get)
+
+    assert list(scaling.of(workload)) == found
+
+
+def test_of_a_well_known_workload_nobody_looks_at_all_others_of_the_namespace() -> None:
+    def refuse(namespace: str) -> list[Horizontal]:
+        raise AssertionError(namespace)
+
+    scaling = Scaling(lambda _: [ON_WEB], refuse, OWNED.get)
+
+    assert scaling.of(WEB) == [ON_WEB]
 
 
 class Horizontals:

@@ -20,6 +20,7 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
 from trimtab.api.metrics import UsageColumns
 from trimtab.api.watch_events import Entry, ObjectName
+from trimtab.api.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
@@ -278,6 +279,9 @@ class SmallWorld:
             if name in self.loads:
                 return self.loads[name]
         return Load()
+
+    def known(self, name: WorkloadName) -> Workload | None:
+        return self.workloads.get(name) if name.kind in WELL_KNOWN_KINDS else None
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         del api_version

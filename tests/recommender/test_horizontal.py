@@ -1,6 +1,7 @@
 """A HorizontalPodAutoscaler beside the recommender: both come to rest (F27)."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from makers import MIB, a_container, amounts, hours, minutes
@@ -8,8 +9,9 @@ from recommender.small_world import Load, SmallWorld
 
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.core.aggregates import UsageSettings
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import TargetReference, UpdateMode
 from trimtab.core.horizontal import Horizontal, HpaConflict
+from trimtab.core.pods import OwnerReference, WorkloadName
 from trimtab.core.resources import Resource
 
 WANTED_UTILIZATION, TOLERANCE, MOST_PODS = 0.8, 0.1, 200
@@ -105,6 +107,20 @@ async def test_what_is_held_is_recommended_all_the_same_and_a_condition_says_so(
     assert condition.message == (
         "The HorizontalPodAutoscaler hpa scales on cpu: what is recommended of that is not applied"
     )
+
+
+async def test_who_scales_a_workload_that_the_target_owns_is_told_in_the_condition() -> None:
+    world = a_world(target=TargetReference("App", "shop"))
+    app, web = WorkloadName("default", "App", "shop"), WorkloadName("default", "Deployment", "web")
+    owner = OwnerReference("App", "shop")
+    world.workloads[app] = replace(world.workloads[web], name=app)
+    world.workloads[web] = replace(world.workloads[web], owner=owner)
+    world.start("web-0", owner=owner)
+    await world.recommender().tick()
+    condition = world.condition("HorizontallyScaled")
+
+    assert condition is not None
+    assert condition.reason == "ResourceHeld"
 
 
 async def test_the_condition_goes_with_the_horizontal_autoscaler() -> None:

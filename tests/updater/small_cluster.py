@@ -68,11 +68,14 @@ class _Workloads:
         return self.by_name.get((namespace, name))
 
 
-class _NoScales:
-    """No other kinds."""
+class _Scales:
+    """Workloads of other kinds."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[WorkloadName, Workload] = {}
 
     async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:  # noqa: ARG002
-        return None
+        return self.by_name.get(name)
 
 
 class SmallCluster:
@@ -103,7 +106,8 @@ class SmallCluster:
         self._pod_writer.replace(())
         self._autoscaler_writer.replace(())
         self._workloads = {"Deployment": _Workloads(), "ReplicaSet": _Workloads()}
-        self.owners = WatchedOwners(self._workloads, _NoScales())
+        self._scales = _Scales()
+        self.owners = WatchedOwners(self._workloads, self._scales)
         self._templates: dict[str, tuple[Container, ...]] = {}
         self._versions = 0
         self._frozen: list[Callable[[], None]] | None = None
@@ -168,6 +172,18 @@ class SmallCluster:
         self._templates[name] = containers or (a_container(requests=amounts(100, 100 * MIB)),)
         for _ in range(replicas):
             self.put(self._new_pod(name, labels or {}))
+
+    def own(self, name: str, owner: WorkloadName) -> None:
+        """Let something that can be scaled own the Deployment, and be its autoscaler's target."""
+        place = self._workloads["Deployment"].by_name
+        owned = place["default", name]
+        reference = OwnerReference(owner.kind, owner.name, "example.com/v1", "u-owner")
+        place["default", name] = replace(owned, owner=reference)
+        self._scales.by_name[owner] = Workload(
+            owner, selector=owned.selector, replicas=owned.replicas, uid="u-owner"
+        )
+        target = TargetReference(owner.kind, owner.name, "example.com/v1")
+        self.autoscale(name=name, target=target)
 
     def autoscale(
         self, *recommendations: ContainerRecommendation, name: str = "web", **fields: object

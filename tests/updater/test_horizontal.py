@@ -10,6 +10,7 @@ from virtual_time import run_virtually
 
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.horizontal import HpaConflict
+from trimtab.core.pods import WorkloadName
 from trimtab.core.resources import Resource, Resources
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
@@ -47,6 +48,17 @@ def test_pods_get_what_is_recommended_but_for_what_is_scaled_on(
         await let_run(an_updater(cluster), minutes(30))
 
         assert requests(cluster) == [expected, expected]
+
+    run_virtually(scene())
+
+
+def test_what_scales_a_deployment_holds_also_where_the_autoscaler_is_for_its_owner() -> None:
+    async def scene() -> None:
+        cluster = a_cluster(CPU)
+        cluster.own("web", WorkloadName("default", "App", "shop"))
+        await let_run(an_updater(cluster), minutes(30))
+
+        assert requests(cluster) == [amounts(100, 500 * MIB)] * 2
 
     run_virtually(scene())
 

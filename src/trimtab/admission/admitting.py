@@ -22,7 +22,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
-from trimtab.core.horizontal import HpaConflict, Marking
+from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
@@ -70,7 +70,10 @@ class Admission:
         self._sizings = Sizings(settings.gates)
         self._marking: Marking | None = None
         if settings.hpa_conflict is HpaConflict.HOLD:
-            self._marking = Marking(cluster.horizontals.index(attrgetter("target")).under)
+            by_target = cluster.horizontals.index(attrgetter("target"))
+            by_namespace = cluster.horizontals.index(attrgetter("namespace"))
+            scaling = Scaling(by_target.under, by_namespace.under, cluster.owners.known)
+            self._marking = Marking(scaling.of)
         self._rooms: NodeRooms | None = None
         self._nodes_changed = True
         self.counts: Counter[Admitted] = Counter()

@@ -1,6 +1,7 @@
 """What a diagnosis sees of autoscalers and pods: stores that are filled once, as far as allowed."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,6 +15,7 @@ from trimtab.core.diagnosis_autoscalers import AutoscalerFacts, Sighted, gather
 from trimtab.core.diagnosis_bounds import Bounds
 from trimtab.core.diagnosis_usage import PodName
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.workloads import owners_above
 from trimtab.updater.owning import OwnerKey, owner_key, resolve_owners
 
 _POLL: Final = timedelta(milliseconds=50)
@@ -45,19 +47,33 @@ async def see_autoscalers(sight: Sight, now: datetime) -> AutoscalerFacts | Unse
     autoscalers = list(cluster.autoscalers)
     places = {one.namespace for one in autoscalers}
     pods = [pod for pod in cluster.pods if pod.namespace in places]
-    sighted = [await _sight(cluster, one) for one in autoscalers]
+    owned = _find_owned(cluster)
+    sighted = [await _sight(cluster, one, owned) for one in autoscalers]
     flaws = [f"{one.namespace}/{one.name}: {one.error}" for one in cluster.autoscalers.unreadable]
     return gather(sighted, await _find_workloads(cluster, pods), now, flaws)
 
 
-async def _sight(cluster: LiveCluster, autoscaler: Autoscaler) -> Sighted:
+def _find_owned(cluster: LiveCluster) -> Mapping[WorkloadName, frozenset[WorkloadName]]:
+    """By owner all workloads below it."""
+    found: defaultdict[WorkloadName, set[WorkloadName]] = defaultdict(set)
+    for workload in cluster.workloads():
+        for owner in owners_above(workload.name, cluster.owners.known):
+            found[owner].add(workload.name)
+    return {owner: frozenset(names) for owner, names in found.items()}
+
+
+async def _sight(
+    cluster: LiveCluster,
+    autoscaler: Autoscaler,
+    owned: Mapping[WorkloadName, frozenset[WorkloadName]],
+) -> Sighted:
     target = autoscaler.target
     if target is None:
         return Sighted(autoscaler)
     name = WorkloadName(autoscaler.namespace, target.kind, target.name)
     workload = await cluster.owners.workload(name, target.api_version)
     topmost = None if workload is None else await cluster.owners.topmost(workload)
-    return Sighted(autoscaler, workload, topmost)
+    return Sighted(autoscaler, workload, topmost, owned.get(name, frozenset()))
 
 
 async def _find_workloads(

@@ -4,7 +4,6 @@ Only reading is needed, and hardly anything is demanded: autoscalers, checkpoint
 out where they cannot be seen, and that is said.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
@@ -18,7 +17,7 @@ from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ForbiddenError, NotFoundError
 from trimtab.cluster.ports import Owners
-from trimtab.core.horizontal import Horizontal, Marking
+from trimtab.core.horizontal import Horizontal, Marking, scaling_among
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
@@ -71,10 +70,7 @@ async def look_around(cluster: LiveCluster, visible: Visible, selector: Selector
     )
     chosen = [pod for pod in cluster.pods if selector.matches(pod.labels)]
     groups = group_pods(await _find_owners(cluster.owners, chosen), autoscalers)
-    claimed: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
-    for horizontal in visible.horizontals:
-        claimed[horizontal.target].append(horizontal)
-    marking = Marking(lambda name: claimed.get(name, ()))
+    marking = Marking(scaling_among(visible.horizontals, cluster.owners.known).of)
     marked = [replace(group, autoscaler=marking.mark(group.autoscaler)) for group in groups]
     return Sight(marked, cluster.owners, visible.nodes, tuple(cluster.checkpoints))
 

@@ -10,10 +10,8 @@ from typing import Final, Protocol
 
 from trimtab.cluster.scales import Unknown
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.workloads import Workload
+from trimtab.core.workloads import MAX_LEVELS, Workload
 
-_MAX_LEVELS: Final = 32
-"""No chain of owners is longer; a cycle is."""
 _NODE: Final = "Node"
 
 
@@ -54,10 +52,15 @@ class WatchedOwners:
         found = await self._find(name, api_version)
         return found if isinstance(found, Workload) else None
 
+    def known(self, name: WorkloadName) -> Workload | None:
+        """The workload as its store shows it; None of kinds that have to be asked for."""
+        store = self._stores.get(name.kind)
+        return None if store is None else store.find(name.namespace, name.name)
+
     async def _climb(
         self, namespace: str, owner: OwnerReference | None, topmost: WorkloadName | None
     ) -> WorkloadName | None:
-        for _ in range(_MAX_LEVELS):
+        for _ in range(MAX_LEVELS):
             if owner is None:
                 return topmost
             name = WorkloadName(namespace, owner.kind, owner.name)

@@ -139,6 +139,9 @@ class Owners(Protocol):
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         """The workload itself: its owner, its pods' selector, how many it wants."""
 
+    def known(self, name: WorkloadName) -> Workload | None:
+        """The same of well-known kinds, without waiting; None of others, or if there is none."""
+
 
 class UsageSource(Protocol):
     """Where samples come from."""

@@ -39,6 +39,8 @@ class Governed:
     """Those that its target and its selector match."""
     replicas: int | None = None
     """How many pods its target wants, if it counts them."""
+    owned: frozenset[WorkloadName] = frozenset()
+    """The workloads that its target owns."""
 
     @property
     def place(self) -> str:
@@ -65,6 +67,8 @@ class Sighted:
     workload: Workload | None = None
     topmost: WorkloadName | None = None
     """What owns that in the end."""
+    owned: frozenset[WorkloadName] = frozenset()
+    """The workloads that it owns itself."""
 
 
 def gather(
@@ -108,6 +112,7 @@ def _govern(
         verdict if isinstance(verdict, Unsupported) else None,
         tuple(members.get(name, ())),
         one.workload.replicas if one.workload else None,
+        one.owned,
     )
 
 

@@ -42,7 +42,7 @@ def check_horizontal(
 def _shared(one: Governed, other: Horizontal) -> list[Resource]:
     target = one.autoscaler.target
     own = target and (one.autoscaler.namespace, target.kind, target.name)
-    if own != (other.namespace, other.target_kind, other.target_name):
+    if own != other.target and other.target not in one.owned:
         return []
     return [resource for resource in BOTH if resource in other.all_resources & _controlled(one)]
 

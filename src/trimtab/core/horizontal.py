@@ -5,7 +5,7 @@ request is a higher utilization, which is more pods, which use less each. So a r
 workload that is scaled horizontally on it is held: recommended as ever, and applied by nobody.
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,6 +20,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.pods import WorkloadName
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.workloads import Known, owners_above
 
 _KEPT: Final = 32_768
 """So many marked autoscalers are remembered, half a kilobyte each: of more, whoever goes through
@@ -75,6 +76,40 @@ class Claim:
     resource: Resource
     containers: tuple[str, ...] = ()
     """Only of these; of all if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Which horizontal autoscalers there are for what, as far as owners are known."""
+
+    by_target: Callable[[WorkloadName], Sequence[Horizontal]]
+    by_namespace: Callable[[str], Sequence[Horizontal]]
+    known: Known
+
+    def of(self, workload: WorkloadName) -> Sequence[Horizontal]:
+        """Those that scale the workload itself, or another one that it owns."""
+        direct = self.by_target(workload)
+        if self.known(workload) is not None:
+            # What well-known kinds own is not scaled apart from them, so most need no second look.
+            return direct
+        owned = [
+            each
+            for each in self.by_namespace(workload.namespace)
+            if workload in owners_above(each.target, self.known)
+        ]
+        return (*direct, *owned) if owned else direct
+
+
+def scaling_among(horizontals: Iterable[Horizontal], known: Known) -> Scaling:
+    """The same where all horizontal autoscalers are at hand."""
+    by_target: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
+    by_namespace: defaultdict[str, list[Horizontal]] = defaultdict(list)
+    for each in horizontals:
+        by_target[each.target].append(each)
+        by_namespace[each.namespace].append(each)
+    return Scaling(
+        lambda name: by_target.get(name, ()), lambda name: by_namespace.get(name, ()), known
+    )
 
 
 def find_claims(

@@ -1,9 +1,14 @@
 """What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 from trimtab.core.pods import OwnerReference, WorkloadName
 from trimtab.core.selectors import Selector
+
+MAX_LEVELS: Final = 32
+"""No chain of owners is longer; a cycle is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +25,17 @@ class Workload:
     """Tells it from an earlier one of the same name."""
     role_lease: str = ""
     """The lease whose holder has the role among its pods; empty if it names none."""
+
+
+Known: TypeAlias = Callable[[WorkloadName], Workload | None]
+"""A workload as far as it is known without asking anybody; None if it is not."""
+
+
+def owners_above(name: WorkloadName, known: Known) -> Iterator[WorkloadName]:
+    """The owners of a workload, the nearest first, up to the first that is not known itself."""
+    for _ in range(MAX_LEVELS):
+        found = known(name)
+        if found is None or found.owner is None:
+            return
+        name = WorkloadName(name.namespace, found.owner.kind, found.owner.name)
+        yield name

@@ -156,3 +156,6 @@ class _ShadowOwners:
 
     async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
         return self.shadowed.get(name) or await self.owners.workload(name, api_version)
+
+    def known(self, name: WorkloadName) -> Workload | None:
+        return self.shadowed.get(name) or self.owners.known(name)

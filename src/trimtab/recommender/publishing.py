@@ -1,6 +1,5 @@
 """Publishing: what each autoscaler should say, written where that matters."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +9,7 @@ from trimtab.core import matching
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.conditions import Findings, renew_conditions
 from trimtab.core.freshness import find_stale
-from trimtab.core.horizontal import Claim, Horizontal, HpaConflict, find_claims
+from trimtab.core.horizontal import Claim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
 from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
@@ -40,8 +39,7 @@ async def publish(
 ) -> TickReport:
     """Write every status that changed in a way that matters, those that wait longest first."""
     held_back = _recommend(knowledge, settings, now)
-    horizontals = _find_horizontals(cluster, settings)
-    drafts, waiting = _draft(knowledge, settings, horizontals, now)
+    drafts, waiting = _draft(knowledge, settings, _find_scaling(cluster, settings), now)
     held_back |= waiting
     drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.decided_at))
 
@@ -71,33 +69,26 @@ def _recommend(
     return {name for name in publications.creeping - ripe if subjects[name].is_ours}
 
 
-def _find_horizontals(
-    cluster: Cluster, settings: RecommenderSettings
-) -> Mapping[WorkloadName, Sequence[Horizontal]]:
-    """The horizontal autoscalers of each workload that has any."""
-    found: defaultdict[WorkloadName, list[Horizontal]] = defaultdict(list)
-    if settings.hpa_conflict is not HpaConflict.IGNORE:
-        for each in cluster.horizontals:
-            found[each.target].append(each)
-    return found
+def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
+    """Who scales what horizontally; None if nobody does, or nobody wants to know."""
+    horizontals = () if settings.hpa_conflict is HpaConflict.IGNORE else tuple(cluster.horizontals)
+    return scaling_among(horizontals, cluster.owners.known) if horizontals else None
 
 
 def _claims(
-    autoscaler: Autoscaler,
-    recommendation: Recommendation,
-    horizontals: Mapping[WorkloadName, Sequence[Horizontal]],
+    autoscaler: Autoscaler, recommendation: Recommendation, scaling: Scaling | None
 ) -> tuple[Claim, ...]:
     target = autoscaler.target
-    if target is None or not horizontals:
+    if target is None or scaling is None:
         return ()
     name = WorkloadName(autoscaler.namespace, target.kind, target.name)
-    return find_claims(autoscaler, recommendation.containers, horizontals.get(name, ()))
+    return find_claims(autoscaler, recommendation.containers, scaling.of(name))
 
 
 def _draft(
     knowledge: Knowledge,
     settings: RecommenderSettings,
-    horizontals: Mapping[WorkloadName, Sequence[Horizontal]],
+    scaling: Scaling | None,
     now: datetime,
 ) -> tuple[list[_Draft], set[AutoscalerName]]:
     """The statuses to write, and whose differ too little for that."""
@@ -116,7 +107,7 @@ def _draft(
             fetches_history=subject.fetches_history,
             history_problem=subject.history_problem,
             stale_containers=stale.get(name, ()),
-            claims=_claims(subject.autoscaler, recommendation, horizontals),
+            claims=_claims(subject.autoscaler, recommendation, scaling),
             holds_claimed=settings.hpa_conflict is HpaConflict.HOLD,
         )
         if subject.settled == (findings, subject.autoscaler):

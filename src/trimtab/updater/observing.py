@@ -12,7 +12,7 @@ from operator import attrgetter
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers, crowded_out
-from trimtab.core.horizontal import HpaConflict, Marking
+from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
@@ -370,7 +370,9 @@ def _sight_of(seen: Sequence[_Seen]) -> _Sight:
 def _marking(cluster: Cluster, settings: UpdaterSettings) -> Marking | None:
     if settings.hpa_conflict is not HpaConflict.HOLD:
         return None
-    return Marking(cluster.horizontals.index(attrgetter("target")).under)
+    by_target = cluster.horizontals.index(attrgetter("target"))
+    by_namespace = cluster.horizontals.index(attrgetter("namespace"))
+    return Marking(Scaling(by_target.under, by_namespace.under, cluster.owners.known).of)
 
 
 def _wanted_pods(workload: Workload | None, members: Collection[Pod]) -> int | None:

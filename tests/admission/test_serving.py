@@ -105,11 +105,15 @@ class Open:
 
 @asynccontextmanager
 async def a_server(
-    context: ssl.SSLContext | None = None, limits: ServerLimits = QUICK
+    context: ssl.SSLContext | None = None,
+    limits: ServerLimits = QUICK,
+    send_buffer: int | None = None,
 ) -> AsyncIterator[Open]:
     echo = Echo()
     server = WebhookServer(echo, echo.timer, limits)
     with socket.create_server((LOOPBACK, 0)) as listener:
+        if send_buffer is not None:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
         listening = asyncio.create_task(server.listen(listener, context))
         sweeping = asyncio.create_task(server.sweep())
         try:
@@ -374,6 +378,35 @@ def test_who_does_not_read_its_answers_is_not_answered_for_ever(play: Play) -> N
     play(scene)
 
 
+def test_of_secure_answers_that_nobody_reads_little_is_kept(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    request, trust = a_request(b" " * 1000), a_client_context(authority)
+
+    def connect(port: int) -> ssl.SSLSocket:
+        wire = socket.socket()
+        # What is not read is to stay with the server, not in buffers of the machine.
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.connect((LOOPBACK, port))
+        return trust.wrap_socket(wire, server_hostname=LOOPBACK)
+
+    async def scene() -> None:
+        async with a_server(a_context(certificate), send_buffer=4096) as it:
+            with await asyncio.to_thread(connect, it.port) as wire:
+                wire.settimeout(0)
+                answered = -1
+                while it.echo.answered > answered:
+                    answered = it.echo.answered
+                    with suppress(ssl.SSLWantWriteError):
+                        while wire.send(request):
+                            pass
+                    await asyncio.sleep(0.05)
+
+                assert 0 < it.echo.answered < 250
+
+    play(scene)
+
+
 @pytest.mark.parametrize(
     ("sent", "seconds", "is_ended"),
     [
@@ -402,18 +435,48 @@ def test_who_is_slow_or_silent_is_ended(
     play(scene)
 
 
-def test_of_too_many_connections_the_last_is_ended(play: Play) -> None:
+def test_of_too_many_connections_the_one_that_was_silent_longest_makes_room(play: Play) -> None:
     async def scene() -> None:
         async with (
             a_server(limits=ServerLimits(connections=2)) as it,
             a_client(it.port) as first,
             a_client(it.port) as second,
         ):
-            await first.ask(b"1")
-            await second.ask(b"2")
+            for client in (first, second, first):
+                it.echo.now += 1
+                await client.ask(b"hello")
             async with a_client(it.port) as third:
-                assert await third.is_ended()
-            assert await first.ask(b"still") == (200, b"still")
+                assert await third.ask(b"new") == (200, b"new")
+                assert await second.is_ended()
+                assert await first.ask(b"still") == (200, b"still")
+            assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE]
+
+    play(scene)
+
+
+def test_who_never_asks_shuts_nobody_out(
+    play: Play, authority: Pair, certificate: CertificateFiles
+) -> None:
+    async def scene() -> None:
+        trust, limits = a_client_context(authority), ServerLimits(connections=3)
+        async with a_server(a_context(certificate), limits) as it, AsyncExitStack() as stack:
+            for _ in range(8):
+                await stack.enter_async_context(a_client(it.port, trust))
+                it.echo.now += 1
+            async with a_client(it.port, trust) as earnest:
+                assert await earnest.ask(b"hello") == (200, b"hello")
+                assert it.server.connections == 3
+
+    play(scene)
+
+
+def test_where_nobody_could_make_room_the_last_is_ended(play: Play) -> None:
+    async def scene() -> None:
+        async with (
+            a_server(limits=ServerLimits(connections=0)) as it,
+            a_client(it.port) as client,
+        ):
+            assert await client.is_ended()
             assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE]
 
     play(scene)
@@ -471,21 +534,35 @@ def test_who_breaks_off_or_speaks_no_tls_keeps_nobody_out(
     play(scene)
 
 
-def test_half_requests_of_all_connections_together_are_bounded(play: Play) -> None:
+def test_of_too_much_that_is_half_sent_the_oldest_is_refused(play: Play) -> None:
     async def scene() -> None:
         limits = ServerLimits(buffered_bytes=150_000)
-        half = a_request(b" " * 200_000)[:100_000]
+        request = a_request(b" " * 200_000)
         async with (
             a_server(limits=limits) as it,
             a_client(it.port) as first,
             a_client(it.port) as second,
         ):
-            first.writer.write(half)
+            first.writer.write(request[:100_000])
             await until(lambda: it.server.buffered_bytes > 99_000)
-            second.writer.write(half)
+            it.echo.now += 1
+            second.writer.write(request[:100_000])
 
-            assert (await second.read())[0] == 503
+            assert await first.read() == (503, b"")
             assert it.server.buffered_bytes <= 100_000
+            assert it.echo.refused == [HTTPStatus.SERVICE_UNAVAILABLE]
+
+    play(scene)
+
+
+def test_one_request_that_is_too_much_for_all_is_refused(play: Play) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(buffered_bytes=50_000)
+        async with a_server(limits=limits) as it, a_client(it.port) as client:
+            client.writer.write(a_request(b" " * 200_000))
+
+            assert await client.read() == (503, b"")
+            assert it.server.buffered_bytes == 0
 
     play(scene)
 

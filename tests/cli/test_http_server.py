@@ -2,12 +2,15 @@
 
 import asyncio
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, closing, contextmanager, suppress
 from itertools import pairwise
 
 import aiohttp
 import pytest
+from prometheus_client import REGISTRY, Metric
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 from structlog.testing import capture_logs
 
 from trimtab.cli.failures import FailedError
@@ -56,6 +59,85 @@ async def test_metrics_are_in_the_text_format_of_prometheus() -> None:
     assert "# TYPE process_resident_memory_bytes gauge\n" in text
 
 
+class Measured(Collector):
+    """A metric that takes what it takes to collect."""
+
+    def __init__(self, measure: Callable[[], float]) -> None:
+        self._measure = measure
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("measured", "What was measured.", value=self._measure())
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+@contextmanager
+def measured(measure: Callable[[], float]) -> Iterator[None]:
+    """Metrics have one more, for as long as the block lasts."""
+    collector = Measured(measure)
+    REGISTRY.register(collector)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(collector)
+
+
+async def test_ten_scrapes_at_once_cost_one() -> None:
+    address, counted = free_address(), iter(range(100))
+    host, _, port = address.rpartition(":")
+    with measured(lambda: next(counted)):
+        async with serving(address, probes()), AsyncExitStack() as stack:
+            scrapers = [await asyncio.open_connection(host, int(port)) for _ in range(10)]
+            for reader, writer in scrapers:
+                stack.callback(writer.transport.abort)
+                writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
+                await reader.readuntil(b"OK")
+            # Nobody takes a turn between these, so all of them are there when the first is read.
+            for _, writer in scrapers:
+                writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            values = [
+                await reader.readuntil(b"\nmeasured ") and await reader.readline()
+                for reader, _ in scrapers
+            ]
+
+    assert values == [b"0.0\n"] * 10
+
+
+async def test_each_scrape_shows_what_was_so_when_it_was_asked_for() -> None:
+    address, counted = free_address(), iter(range(100))
+    with measured(lambda: next(counted)):
+        async with serving(address, probes()):
+            texts = [(await ask(address, "/metrics"))[1] for _ in range(3)]
+
+    assert [f"\nmeasured {number}.0\n" in text for number, text in enumerate(texts)] == [True] * 3
+
+
+async def test_metrics_that_could_not_be_collected_are_nobody_else_s_concern() -> None:
+    address, outcomes = free_address(), iter([1.0, 0.0, 2.0])
+    with measured(lambda: 1 / next(outcomes)), capture_logs() as logged:
+        async with serving(address, probes()):
+            answers = [await ask(address, "/metrics") for _ in range(3)]
+            ready = await ask(address, "/readyz")
+
+    assert [status for status, _ in answers] == [200, 500, 200]
+    assert "\nmeasured 0.5\n" in answers[2][1]
+    assert [each["page"] for each in logged] == ["/metrics"]
+    assert ready == (200, "OK")
+
+
+async def test_a_kubelet_gets_past_a_crowd_that_asks_nothing() -> None:
+    address = free_address()
+    host, _, port = address.rpartition(":")
+    async with serving(address, probes()), AsyncExitStack() as stack:
+        for _ in range(150):
+            stack.enter_context(closing(socket.create_connection((host, int(port)))))
+            await asyncio.sleep(0)
+        answers = [await ask(address, path) for path in ("/health-check", "/readyz")]
+
+    assert answers == [(200, "OK")] * 2
+
+
 async def test_a_page_of_the_component_is_json_and_knows_its_query() -> None:
     address = free_address()
     pages = {"/plan": lambda query: f'["{query["namespace"]}"]'.encode()}
@@ -84,23 +166,47 @@ async def test_a_page_that_breaks_is_answered_and_logged_once_until_it_is_whole(
     assert [each["page"] for each in logged] == ["/plan"] * 2
 
 
-async def test_whoever_asks_for_many_pages_leaves_most_of_the_time_to_others() -> None:
-    address, spans = free_address(), list[tuple[float, float]]()
-    clock = asyncio.get_running_loop().time
+class Slow:
+    """Takes a while each time, and remembers when."""
 
-    def take_a_while(_: Mapping[str, str]) -> bytes:
-        begin = clock()
-        while clock() - begin < 0.002:
+    def __init__(self) -> None:
+        self.clock = asyncio.get_running_loop().time
+        self.spans: list[tuple[float, float]] = []
+
+    def take_a_while(self, _: object = None) -> bytes:
+        begin = self.clock()
+        while self.clock() - begin < 0.002:
             pass
-        spans.append((begin, clock()))
+        self.spans.append((begin, self.clock()))
         return b"[]"
 
-    async with serving(address, probes(), {"/plan": take_a_while}):
+    def rested(self) -> bool:
+        """Whether there were four times as long between two as the first took."""
+        return all(
+            begin_of_next - end >= 4 * (end - begin)
+            for (begin, end), (begin_of_next, _) in pairwise(self.spans)
+        )
+
+
+async def test_whoever_asks_for_many_pages_leaves_most_of_the_time_to_others() -> None:
+    address, slow = free_address(), Slow()
+    async with serving(address, probes(), {"/plan": slow.take_a_while}):
         answers = await asyncio.gather(*(ask(address, "/plan") for _ in range(4)))
 
     assert answers == [(200, "[]")] * 4
-    for (begin, end), (begin_of_next, _) in pairwise(spans):
-        assert begin_of_next - end >= 4 * (end - begin)
+    assert len(slow.spans) == 4
+    assert slow.rested()
+
+
+async def test_whoever_scrapes_without_end_leaves_most_of_the_time_to_others() -> None:
+    address, slow = free_address(), Slow()
+    with measured(lambda: len(slow.take_a_while())):
+        async with serving(address, probes()):
+            answers = [await ask(address, "/metrics") for _ in range(4)]
+
+    assert [status for status, _ in answers] == [200] * 4
+    assert len(slow.spans) == 4
+    assert slow.rested()
 
 
 async def talk(address: str, *requests: bytes) -> bytes:

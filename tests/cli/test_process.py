@@ -5,6 +5,7 @@ import contextlib
 import gc
 import json
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ import pytest
 from lease_server import Candidate, LeaseServer, wait_for
 from virtual_time import run_virtually
 
+from trimtab.admission.serving import USUAL_LIMITS
 from trimtab.cli import logs
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flags import LogFlags
@@ -175,6 +177,25 @@ def _own_garbage() -> Iterator[None]:
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
+
+
+@pytest.fixture
+def _few_files() -> Iterator[None]:
+    """A process begins with few files that it may open."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("_own_garbage", "_few_files", "told")
+def test_a_process_may_open_more_files_than_it_bears_connections() -> None:
+    async def main(stop: asyncio.Event) -> None:
+        del stop
+
+    run(main)
+
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > USUAL_LIMITS.connections * 2
 
 
 @pytest.mark.usefixtures("_own_garbage", "told")

@@ -2,7 +2,8 @@
 
 Requests wait in one queue, in the order in which they came, and are answered a few per turn of the
 event loop. Where the queue is full a request is answered at once without being looked at: an answer
-that comes too late is worth less than none. Whoever is slow, silent or many is bounded, too.
+that comes too late is worth less than none. Whoever is slow, silent or many is bounded, too, and
+makes room for who comes to ask.
 """
 
 import asyncio
@@ -25,11 +26,14 @@ from trimtab.admission.http_requests import (
     format_response,
 )
 from trimtab.admission.telling import Timer
+from trimtab.core.crowding import find_longest_awaited
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
+_UNREAD_BYTES: Final = 16 * 1024
+"""Who leaves so much of its answers unread gets no more; TLS would keep half a megabyte of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +43,11 @@ class ServerLimits:
     queue: int = 512
     """So many requests wait at most; who comes then is let through unseen."""
     connections: int = 1024
+    """Of more, the one that was silent or slow for longest is ended."""
     handshakes: int = 128
     """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 64 * 1024 * 1024
-    """So much of unfinished requests is kept, of all connections together."""
+    """So much of unfinished requests is kept, of all together; of more the oldest is refused."""
     request_time: timedelta = timedelta(seconds=10)
     """How long a request may take to come, and a handshake to be done."""
     idle_time: timedelta = timedelta(minutes=2)
@@ -82,7 +87,7 @@ class WebhookServer:
         self.is_draining = False
         self.buffered_bytes = 0
         self._queue: deque[tuple[_Connection, HttpRequest, float]] = deque()
-        self._connections: set[_Connection] = set()
+        self._connections: dict[_Connection, None] = {}
         self._doors: set[Door] = set()
         self._closing = asyncio.Event()
         self.loop = asyncio.get_running_loop()
@@ -138,17 +143,25 @@ class WebhookServer:
         return is_done
 
     def join(self, connection: "_Connection") -> bool:
-        """Take on a connection, unless there are too many."""
+        """Take on a connection, unless there are too many, and all of them wait for answers."""
         if len(self._connections) >= self.limits.connections or self.is_draining:
             self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE)
-            return False
-        self._connections.add(connection)
+            if self.is_draining or not self._make_room():
+                return False
+        self._connections[connection] = None
         return True
 
     def leave(self, connection: "_Connection") -> None:
         """Forget a connection."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._left.set()
+
+    def limit_buffered(self, newest: "_Connection") -> None:
+        """Refuse the oldest unfinished requests until the rest is little enough."""
+        while self.buffered_bytes > self.limits.buffered_bytes and newest.buffered_bytes:
+            holding = (each for each in self._connections if each.buffered_bytes)
+            oldest = find_longest_awaited(holding) or newest
+            oldest.refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
         """Let the request be answered in its turn, or unseen if too many wait."""
@@ -158,6 +171,14 @@ class WebhookServer:
         if not self._queue:
             self.loop.call_soon(self._answer_some)
         self._queue.append((connection, request, self.timer()))
+
+    def _make_room(self) -> bool:
+        """End the connection that was awaited longest; whether there was one."""
+        leaving = find_longest_awaited(self._connections)
+        if leaving is not None:
+            leaving.abort()
+            self.leave(leaving)
+        return leaving is not None
 
     async def _wait_until(self, is_done: Callable[[], bool]) -> None:
         while not is_done():
@@ -188,11 +209,22 @@ class _Connection(asyncio.Protocol):
         self._is_over = False
         self._since = server.timer()
 
+    @property
+    def awaited_since(self) -> float | None:
+        """Since when it has been silent, or its request under way; None while it is answered."""
+        return None if self._is_busy else self._since
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How much it has sent that belongs to no whole request yet."""
+        return self._reader.buffered_bytes
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # That of uvloop is one only in what it does.
         joined = cast("asyncio.Transport", transport)
         if self._server.join(self):
             self._transport = joined
+            joined.set_write_buffer_limits(_UNREAD_BYTES)
         else:
             joined.abort()
 
@@ -214,8 +246,7 @@ class _Connection(asyncio.Protocol):
         self._reader.feed(data)
         self._account(len(data))
         if self._server.buffered_bytes > self._server.limits.buffered_bytes:
-            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
-            return
+            self._server.limit_buffered(self)
         self._go_on()
         if (self._is_busy or self._is_clogged) and self._reader.buffered_bytes:
             # Nobody who speaks in turn gets here; what else comes stays where it is meanwhile.
@@ -268,30 +299,7 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _go_on(self) -> None:
-        if self._transport is None or self._is_busy or self._is_clogged or self._is_over:
-            return
-        before = self._reader.buffered_bytes
-        found: Read = self._reader.read()
-        self._account(self._reader.buffered_bytes - before)
-        match found:
-            case None:
-                self._resume_reading()
-            case HttpRequest():
-                self._take(found)
-            case HttpFlaw(status=status):
-                self._refuse(status)
-
-    def _take(self, request: HttpRequest) -> None:
-        self._is_busy = True
-        self._server.enqueue(self, request)
-
-    def _resume_reading(self) -> None:
-        if self._transport is not None and self._is_paused:
-            self._transport.resume_reading()
-            self._is_paused = False
-
-    def _refuse(self, status: HTTPStatus) -> None:
+    def refuse(self, status: HTTPStatus) -> None:
         """Say why this is the end; what still comes is thrown away until that was read.
 
         Ending the connection at once would reset it, and the other side might never see why.
@@ -304,6 +312,29 @@ class _Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.write(format_response(status, keeps_alive=False))
             self._resume_reading()
+
+    def _go_on(self) -> None:
+        if self._transport is None or self._is_busy or self._is_clogged or self._is_over:
+            return
+        before = self._reader.buffered_bytes
+        found: Read = self._reader.read()
+        self._account(self._reader.buffered_bytes - before)
+        match found:
+            case None:
+                self._resume_reading()
+            case HttpRequest():
+                self._take(found)
+            case HttpFlaw(status=status):
+                self.refuse(status)
+
+    def _take(self, request: HttpRequest) -> None:
+        self._is_busy = True
+        self._server.enqueue(self, request)
+
+    def _resume_reading(self) -> None:
+        if self._transport is not None and self._is_paused:
+            self._transport.resume_reading()
+            self._is_paused = False
 
     def _account(self, count: int) -> None:
         self._server.buffered_bytes += count

@@ -10,6 +10,7 @@
 
 import asyncio
 import gc
+import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -33,7 +34,8 @@ PATIENCE: Final = GRACE + timedelta(seconds=5)
 """How long all of the end may take."""
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
 """With the usual ones, tens of thousands of records that stay are looked through all the time."""
-
+_OPEN_FILES: Final = 8192
+"""Many containers begin with 1 024, fewer than the connections that the webhook bears."""
 _BETWEEN_COLLECTIONS: Final = timedelta(hours=6)
 
 LEADING: Final = Gauge(
@@ -65,6 +67,7 @@ def run(
 ) -> int:
     """Run a component to its end: 0 if it was told to end, which sets the event, 1 if it broke."""
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    _allow_open_files()
     try:
         uvloop.run(_heed_signals(main, patience))
     except FailedError:
@@ -87,6 +90,14 @@ async def spare_garbage_collection(clock: Clock) -> NoReturn:
         gc.collect()
         gc.freeze()
         await clock.sleep(_BETWEEN_COLLECTIONS)
+
+
+def _allow_open_files() -> None:
+    """Let this process open as many files as it may need, if it may let itself."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
+    if resource.RLIM_INFINITY != soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 async def _heed_signals(

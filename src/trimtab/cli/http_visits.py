@@ -1,0 +1,188 @@
+"""Whoever is connected to the plain HTTP server of a component, and what that may cost.
+
+A kubelet restarts a component whose probes it cannot place, so there is always room for one more:
+who is silent, sends half a request or does not read its answer leaves when others come, and after a
+while in any case. What is answered is left to `http_server.py`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+from trimtab.core.crowding import find_longest_awaited
+
+MAX_HEAD_BYTES: Final = 16 * 1024
+_HEAD_END: Final = b"\r\n\r\n"
+_PIECE_BYTES: Final = 64 * 1024
+"""So much of an answer is written at once: no visitor has a copy of all that it has to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class VisitLimits:
+    """What one server bears."""
+
+    visitors: int = 100
+    idle_time: timedelta = timedelta(minutes=2)
+    """How long one may be silent, or read an answer; Prometheus comes each minute, or oftener."""
+    request_time: timedelta = timedelta(seconds=10)
+    """How long a request may take to come, from its first byte on."""
+    unread_bytes: int = 32 * 1024 * 1024
+    """So much is kept of answers that are not read yet, of all visitors together."""
+
+
+USUAL_LIMITS: Final = VisitLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent to whoever asked."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+
+    def format_head(self, *, is_last: bool) -> bytes:
+        """What comes before the body."""
+        closing = "Connection: close\r\n" if is_last else ""
+        head = (
+            f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
+            f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n"
+            f"{closing}\r\n"
+        )
+        return head.encode("ascii")
+
+
+Answering: TypeAlias = Callable[[str, str], Awaitable[Answer]]
+"""The answer to a method and a target; it must not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    target: str
+    is_last: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Visitor:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    awaited_since: float | None
+    unread: bytes = b""
+    """The body that it has not read to its end."""
+
+
+class Visits:
+    """Whoever is connected at the moment."""
+
+    def __init__(
+        self, answer: Answering, timer: Callable[[], float], limits: VisitLimits = USUAL_LIMITS
+    ) -> None:
+        self._answer = answer
+        self._timer = timer
+        self._limits = limits
+        self._visitors: dict[_Visitor, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    def receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer somebody until they leave, or have to make room."""
+        if len(self._visitors) >= self._limits.visitors:
+            # Where all of them wait for us, they wait for pages, and a probe is more urgent.
+            self._show_out(find_longest_awaited(self._visitors) or next(iter(self._visitors)))
+        visitor = _Visitor(reader, writer, self._timer())
+        self._visitors[visitor] = asyncio.create_task(self._serve(visitor))
+
+    async def end(self) -> None:
+        """Show everybody out."""
+        for visitor in list(self._visitors):
+            self._show_out(visitor)
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _show_out(self, visitor: _Visitor) -> None:
+        task = self._visitors.pop(visitor)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+        # Not left to the task, which may not even have begun.
+        visitor.writer.transport.abort()
+        task.cancel()
+
+    async def _serve(self, visitor: _Visitor) -> None:
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                while await self._attend(visitor):
+                    pass
+        finally:
+            visitor.writer.transport.abort()
+            self._visitors.pop(visitor, None)
+
+    async def _attend(self, visitor: _Visitor) -> bool:
+        """Answer one request; whether another may follow."""
+        request = _parse_request(await self._hear(visitor))
+        visitor.awaited_since = None
+        answer = await self._answer(request.method, request.target)
+        visitor.awaited_since = self._timer()
+        visitor.unread = b"" if request.method == "HEAD" else answer.body
+        self._limit_unread(visitor)
+        async with asyncio.timeout(self._limits.idle_time.total_seconds()):
+            await _send(visitor, answer.format_head(is_last=request.is_last))
+            if request.is_last:
+                await _part(visitor)
+        return not request.is_last
+
+    async def _hear(self, visitor: _Visitor) -> bytes:
+        """The head of the next request."""
+        visitor.awaited_since = self._timer()
+        # Who sends a thousand requests in a row is not the only one to be heard.
+        await asyncio.sleep(0)
+        async with asyncio.timeout(self._limits.idle_time.total_seconds()):
+            first = await visitor.reader.readexactly(1)
+        visitor.awaited_since = self._timer()
+        async with asyncio.timeout(self._limits.request_time.total_seconds()):
+            return first + await visitor.reader.readuntil(_HEAD_END)
+
+    def _limit_unread(self, newest: _Visitor) -> None:
+        """Show those out who have been reading longest, until what is not read is little enough."""
+        while _count_bytes(each.unread for each in self._visitors) > self._limits.unread_bytes:
+            others = (each for each in self._visitors if each.unread and each is not newest)
+            slowest = find_longest_awaited(others)
+            if slowest is None:
+                return
+            self._show_out(slowest)
+
+
+def _parse_request(head: bytes) -> _Request:
+    line, _, rest = head.decode("latin-1").partition("\r\n")
+    method, _, target = line.partition(" ")
+    target, _, version = target.rpartition(" ")
+    headers = rest.lower()
+    # What has a body would have to be read to its end, and nobody here has use for it.
+    has_body = "content-length:" in headers or "transfer-encoding:" in headers
+    is_last = has_body or "connection: close" in headers or version != "HTTP/1.1"
+    return _Request(method, target, is_last)
+
+
+def _count_bytes(bodies: Iterable[bytes]) -> int:
+    """How much memory the bodies take; several may be the same one."""
+    return sum({id(body): len(body) for body in bodies}.values())
+
+
+async def _send(visitor: _Visitor, head: bytes) -> None:
+    writer, body = visitor.writer, visitor.unread
+    writer.write(head + body[:_PIECE_BYTES])
+    await writer.drain()
+    for start in range(_PIECE_BYTES, len(body), _PIECE_BYTES):
+        writer.write(body[start : start + _PIECE_BYTES])
+        await writer.drain()
+    visitor.unread = b""
+
+
+async def _part(visitor: _Visitor) -> None:
+    """Wait for the other side to have read all: to end it at once would throw the rest away."""
+    if visitor.writer.can_write_eof():
+        visitor.writer.write_eof()
+        while await visitor.reader.read(MAX_HEAD_BYTES):
+            pass

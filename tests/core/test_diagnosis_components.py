@@ -15,6 +15,7 @@ from trimtab.core.diagnosis_components import (
     check_components,
     check_leases,
     check_other_installations,
+    is_held,
 )
 
 OK, NOTE, UNKNOWN = Severity.OK, Severity.NOTE, Severity.UNKNOWN
@@ -111,6 +112,31 @@ def test_without_any_component_nobody_is_blamed() -> None:
     assert found.severity is NOTE
 
 
+@pytest.mark.parametrize(
+    ("lease", "is_it"),
+    [
+        pytest.param(LEADER, True, id="renewed a moment ago"),
+        pytest.param(replace(LEADER, renewed_at=NOW - seconds(15)), True, id="just before its end"),
+        pytest.param(replace(LEADER, renewed_at=NOW - seconds(16)), False, id="run out"),
+        pytest.param(replace(LEADER, renewed_at=NOW + seconds(9)), True, id="a clock ahead"),
+        pytest.param(replace(LEADER, renewed_at=None), False, id="never renewed"),
+        pytest.param(replace(LEADER, holder=""), False, id="released"),
+        pytest.param(
+            replace(STATUS, duration=seconds(10), renewed_at=NOW - seconds(12)),
+            True,
+            id="a status whose renewal is under way",
+        ),
+        pytest.param(
+            replace(STATUS, duration=seconds(10), renewed_at=NOW - seconds(21)),
+            False,
+            id="a status that nobody renews",
+        ),
+    ],
+)
+def test_a_lease_is_held_until_it_is_released_or_runs_out(lease: HeldLease, *, is_it: bool) -> None:
+    assert is_held(lease, NOW) is is_it
+
+
 RIVAL = replace(FIRST, namespace="vpa", is_ours=False)
 NO_LEASES = LeaseFacts(NOW, ())
 
@@ -135,6 +161,14 @@ NO_LEASES = LeaseFacts(NOW, ())
             LeaseFacts(NOW, (LEADER, replace(LEADER, namespace="vpa", holder=""))),
             [],
             id="a lease that was left behind",
+        ),
+        pytest.param(
+            ALL,
+            LeaseFacts(
+                NOW, (LEADER, replace(LEADER, namespace="vpa", renewed_at=NOW - seconds(16)))
+            ),
+            [],
+            id="a lease of a component that has just been killed",
         ),
         pytest.param(ALL, Unseen("no"), [UNKNOWN], id="no view of leases"),
     ],

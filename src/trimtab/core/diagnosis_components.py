@@ -146,6 +146,13 @@ def _check_leader(lease: HeldLease, now: datetime) -> Iterator[Finding]:
         yield from _check_holder_clock(lease, now)
 
 
+def is_held(lease: HeldLease, now: datetime) -> bool:
+    """Whether somebody works under the lease now: it was neither released nor has it run out."""
+    # Leaders renew theirs several times in its duration, but a status lease is renewed just once.
+    patience = 2 * lease.duration if lease.name == STATUS_LEASE else lease.duration
+    return bool(lease.holder) and _silence(lease, now) <= patience
+
+
 def _silence(lease: HeldLease, now: datetime) -> timedelta:
     return timedelta.max if lease.renewed_at is None else now - lease.renewed_at
 
@@ -218,7 +225,7 @@ def check_other_installations(
     if isinstance(leases, Unseen):
         yield unknown(leases)
     else:
-        yield from _check_twins(leases.leases)
+        yield from _check_twins([one for one in leases.leases if is_held(one, leases.now)])
 
 
 def _check_rivals(facts: Sequence[Installed]) -> Iterator[Finding]:
@@ -254,8 +261,7 @@ def _check_doubles(
 def _check_twins(leases: Sequence[HeldLease]) -> Iterator[Finding]:
     places = defaultdict(list)
     for one in leases:
-        if one.holder:
-            places[one.name].append(one)
+        places[one.name].append(one)
     for name, twins in sorted(places.items()):
         if len(twins) > 1:
             told = ", ".join(f"{one.place} (by {one.holder})" for one in twins)

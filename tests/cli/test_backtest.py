@@ -57,6 +57,20 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
+def test_what_workloads_are_called_is_obeyed_by_no_terminal_and_no_spreadsheet(
+    backtest: Backtest, trace: Path
+) -> None:
+    named = trace.read_text(encoding="utf-8").replace("web,", "=[/b]\x1b[2J,")
+    trace.write_text(named, encoding="utf-8")
+    asked = ("--trace", trace, "--policy", "today", "--quiet", "--per-workload", "--format")
+    written = {form: backtest(*asked, form)[1] for form in ("table", "csv", "markdown")}
+    rows = list(csv.DictReader(io.StringIO(written["csv"])))
+
+    assert rows[1]["workload"] == "'=[/b]\\x1b[2J"
+    assert not any("\x1b" in text for text in written.values())
+    assert "=[/b]\\x1b[2J" in written["table"]
+
+
 def test_policies_are_compared_in_one_table(backtest: Backtest, trace: Path) -> None:
     code, told, progress = backtest("--trace", trace, "--policy", "today", "--policy", "trimtab")
 

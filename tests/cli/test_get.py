@@ -84,6 +84,20 @@ async def test_programs_are_told_the_whole_names_and_exact_amounts(
     assert LONG in written["table"]
 
 
+async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
+    cluster: SmallCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = cluster.objects["verticalpodautoscalers"][0]
+    (told,) = found["status"]["recommendation"]["containerRecommendations"]
+    told["containerName"] = "=now()\x1b[2J"
+    async with served(cluster, tmp_path) as kubeconfig:
+        given = ["get", "--kubeconfig", str(kubeconfig), "-o", "csv"]
+        assert await asyncio.to_thread(main, given) == 0
+    rows = list(csv.DictReader(StringIO(capsys.readouterr().out)))
+
+    assert "'=now()\\x1b[2J" in [row["container"] for row in rows]
+
+
 async def test_an_autoscaler_that_is_not_there_is_named(
     cluster: SmallCluster, tmp_path: Path
 ) -> None:

@@ -128,6 +128,15 @@ async def test_no_line_is_longer_than_a_terminal_of_80_columns(
         assert max(map(len, seen.lines)) <= 80
 
 
+async def test_what_others_have_named_is_no_formula_in_a_spreadsheet(
+    cluster: SmallCluster, report: Report
+) -> None:
+    cluster.objects["pods"][0]["spec"]["containers"][0]["name"] = "=now()\x1b[2J"
+    rows = list(csv.DictReader(StringIO((await report(cluster, "-o", "csv")).stdout)))
+
+    assert "'=now()\\x1b[2J" in [row["container"] for row in rows]
+
+
 async def test_all_formats_tell_the_same(cluster: SmallCluster, report: Report) -> None:
     records = await _records(report, cluster)
     written = {

@@ -1,7 +1,5 @@
 """Tables: scores as rows of text, for people and for programs."""
 
-import csv
-import io
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -68,16 +66,13 @@ def to_markdown(rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """Whole numbers and fractions, a line for each row."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def plain_rows(rows: Sequence[Row]) -> Iterator[list[object]]:
+    """The names of all scores, then whole numbers and fractions for each row."""
     names = [field.name for field in fields(Scores)]
-    writer.writerow(["scenario", "policy", "workload", *names])
+    yield ["scenario", "policy", "workload", *names]
     for row in rows:
         values = [_plain(getattr(row.scores, name)) for name in names]
-        writer.writerow([row.scenario, row.policy, row.workload, *values])
-    return text.getvalue()
+        yield [row.scenario, row.policy, row.workload, *values]
 
 
 def to_json(rows: Sequence[Row]) -> str:

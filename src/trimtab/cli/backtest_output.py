@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from io import StringIO
 from typing import assert_never
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from trimtab.backtest.html_page import Findings, to_html
 from trimtab.backtest.sweep import Point, cheapest, frontier
-from trimtab.backtest.tables import Row, cells, header, pairs, to_csv, to_json, to_markdown
+from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
+from trimtab.cli.columns import disarm
+from trimtab.cli.csv_text import format_csv
 
 
 class Format(StrEnum):
@@ -48,16 +51,17 @@ class SweepAnswer:
 def format_findings(findings: Findings, as_: Format, answer: SweepAnswer | None) -> str:
     """All that was found, and the answer of a sweep if there was one."""
     rows = findings.rows
+    shown = [replace(row, policy=disarm(row.policy), workload=disarm(row.workload)) for row in rows]
     match as_:
         case Format.TABLE:
-            table = _format_table(rows) if answer is None else _format_points(answer)
+            table = _format_table(shown) if answer is None else _format_points(answer)
             return table + _sentence(answer)
         case Format.JSON:
             return to_json(rows) if answer is None else _points_to_json(rows, answer)
         case Format.CSV:
-            return to_csv(rows)
+            return format_csv(plain_rows(rows))
         case Format.MARKDOWN:
-            return to_markdown(rows) + _sentence(answer)
+            return to_markdown(shown) + _sentence(answer)
         case Format.HTML:
             return to_html(findings, answer.tell() if answer else "")
         case _:
@@ -76,7 +80,8 @@ def _format_table(rows: Sequence[Row]) -> str:
         table = Table(title=f"starting {scenario}", title_justify="left", box=None)
         table.add_column("")
         for row in chosen:
-            table.add_column(row.workload or row.policy, justify="right")
+            # Not the bare text, in which brackets would be taken for colours.
+            table.add_column(Text(row.workload or row.policy), justify="right")
         titles, *columns = header()[2:], *(cells(row)[2:] for row in chosen)
         for line in zip(titles, *columns, strict=True):
             table.add_row(*line)

@@ -1,11 +1,9 @@
 """`trimtab get`: autoscalers, and per container what is requested and what is recommended."""
 
-import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from io import StringIO
 from typing import Annotated, Final, assert_never
 
 import yaml
@@ -13,6 +11,7 @@ from cyclopts import Parameter
 
 from trimtab.cli.amounts import TITLES, show_amount, write_quantities
 from trimtab.cli.columns import lay_out, screen_width
+from trimtab.cli.csv_text import format_csv
 from trimtab.cli.viewing import ViewFlags, look, say
 from trimtab.core.overview import ContainerView, survey
 from trimtab.core.resources import BOTH, Resource
@@ -61,7 +60,7 @@ def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> 
         case Format.YAML:
             sys.stdout.write(yaml.safe_dump([_record(each) for each in views], sort_keys=False))
         case Format.CSV:
-            sys.stdout.write(_to_csv(views))
+            sys.stdout.write(format_csv(_csv_rows(views)))
         case _:
             assert_never(output)
 
@@ -123,14 +122,11 @@ def _record(view: ContainerView) -> dict[str, object]:
     }
 
 
-def _to_csv(views: Sequence[ContainerView]) -> str:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def _csv_rows(views: Sequence[ContainerView]) -> Iterator[list[object]]:
     numbers = ("request", "target", "lower_bound", "upper_bound")
-    writer.writerow(["namespace", "name", "mode", "container", "pods", "resource", *numbers])
+    yield ["namespace", "name", "mode", "container", "pods", "resource", *numbers]
     for each in views:
         own = [*each.autoscaler, each.mode.value, each.container, each.pods]
         for resource in BOTH:
             amounts = (each.request, each.target, each.lower, each.upper)
-            writer.writerow([*own, resource.value, *(one.get(resource, "") for one in amounts)])
-    return text.getvalue()
+            yield [*own, resource.value, *(one.get(resource, "") for one in amounts)]

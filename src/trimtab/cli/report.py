@@ -12,6 +12,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.selector_text import decode_selector_text
 from trimtab.cli import logs, starting
 from trimtab.cli.columns import screen_width
+from trimtab.cli.csv_text import format_csv
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import order_prometheus
@@ -21,7 +22,7 @@ from trimtab.cli.report_learning import Order, Report, make_report
 from trimtab.cli.report_output import format_markdown, format_table
 from trimtab.cli.report_page import to_html
 from trimtab.cli.report_patches import draft_patches, write_patches
-from trimtab.cli.report_records import format_csv, format_json, format_yaml
+from trimtab.cli.report_records import csv_rows, format_json, format_yaml
 from trimtab.cli.usage import UsageError
 from trimtab.cli.viewing import ViewFlags, say
 from trimtab.cluster.clock import RealClock
@@ -131,7 +132,7 @@ def _format(found: Report, output: Format, view: ViewFlags) -> str:
         case Format.YAML:
             return format_yaml(found)
         case Format.CSV:
-            return format_csv(found)
+            return format_csv(csv_rows(found))
         case Format.MARKDOWN:
             return format_markdown(found)
         case Format.HTML:

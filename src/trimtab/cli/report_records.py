@@ -1,8 +1,7 @@
-"""A report for programs: JSON, YAML and CSV."""
+"""A report for programs: JSON, YAML and the rows of CSV."""
 
-import csv
 import json
-from io import StringIO
+from collections.abc import Iterator
 from typing import Final
 
 import yaml
@@ -44,16 +43,13 @@ def format_yaml(report: Report) -> str:
     return yaml.safe_dump(_to_record(report), sort_keys=False)
 
 
-def format_csv(report: Report) -> str:
-    """A line for each container and resource, in millicores and bytes."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+def csv_rows(report: Report) -> Iterator[list[object]]:
+    """The titles, then a row for each container and resource, in millicores and bytes."""
+    yield [*_COLUMNS]
     for workload in report.workloads:
         for container in workload.containers:
             for resource in BOTH:
-                writer.writerow(_csv_row(workload, container, resource))
-    return text.getvalue()
+                yield _csv_row(workload, container, resource)
 
 
 def _to_record(report: Report) -> dict[str, object]:

@@ -470,6 +470,18 @@ def test_who_never_asks_shuts_nobody_out(
     play(scene)
 
 
+def test_who_comes_in_a_crowd_makes_room_as_well(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server(limits=ServerLimits(connections=3)) as it, AsyncExitStack() as stack:
+            for _ in range(10):
+                stack.enter_context(socket.create_connection((LOOPBACK, it.port)))
+            async with a_client(it.port) as earnest:
+                assert await earnest.ask(b"hello") == (200, b"hello")
+                assert it.server.connections == 3
+
+    play(scene)
+
+
 def test_where_nobody_could_make_room_the_last_is_ended(play: Play) -> None:
     async def scene() -> None:
         async with (

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from http import HTTPStatus
-from itertools import count
 
 import pytest
 import uvloop
@@ -83,19 +82,38 @@ class Client:
         return False
 
 
+class Clock:
+    """Goes on whenever somebody looks at it."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def __call__(self) -> float:
+        self.looks += 1
+        return self.looks
+
+
 @dataclass
 class Scene:
     port: int
     stack: AsyncExitStack
+    clock: Clock
     writers: list[asyncio.StreamWriter]
+    """Of whoever has come to the server, in their order."""
 
-    async def enter(self) -> Client:
+    def connect(self) -> Client:
+        """Somebody who has connected, and may not have come yet."""
         wire = self.stack.enter_context(closing(socket.socket()))
-        wire.settimeout(0)
         # What nobody reads is to stay with the server, not in buffers of the machine.
         wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await asyncio.get_running_loop().sock_connect(wire, (LOOPBACK, self.port))
+        wire.connect((LOOPBACK, self.port))
+        wire.settimeout(0)
         return Client(wire)
+
+    async def enter(self) -> Client:
+        there, client = len(self.writers), self.connect()
+        await until(lambda: len(self.writers) > there)
+        return client
 
     async def enter_several(self, number: int) -> list[Client]:
         """So many, in their order."""
@@ -104,8 +122,9 @@ class Scene:
 
 @asynccontextmanager
 async def a_scene(limits: VisitLimits = FEW, answer: Answering = echo) -> AsyncIterator[Scene]:
-    """A server whose clock goes on whenever somebody looks at it."""
-    visits, writers = Visits(answer, count().__next__, limits), list[asyncio.StreamWriter]()
+    """A server, and whoever comes to it."""
+    clock, writers = Clock(), list[asyncio.StreamWriter]()
+    visits = Visits(answer, clock, limits)
 
     def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writers.append(writer)
@@ -115,7 +134,7 @@ async def a_scene(limits: VisitLimits = FEW, answer: Answering = echo) -> AsyncI
         server = await asyncio.start_server(receive, LOOPBACK, 0)
         try:
             async with AsyncExitStack() as stack:
-                yield Scene(server.sockets[0].getsockname()[1], stack, writers)
+                yield Scene(server.sockets[0].getsockname()[1], stack, clock, writers)
         finally:
             server.close()
             await visits.end()
@@ -147,8 +166,9 @@ async def test_who_was_silent_longest_makes_room(said: dict[int, bytes], leaves:
 async def test_half_a_request_counts_from_its_beginning() -> None:
     async with a_scene() as scene:
         slow, silent, lively = await scene.enter_several(3)
+        looks = scene.clock.looks
         slow.wire.send(PING[:-1])
-        # By the time that this is answered the other was read.
+        await until(lambda: scene.clock.looks > looks)
         await lively.ask()
         await (await scene.enter()).ask()
         assert not silent.is_open()
@@ -204,9 +224,8 @@ async def test_where_all_wait_for_answers_the_first_of_them_makes_room() -> None
 @in_either_loop
 async def test_a_crowd_that_comes_at_once_leaves_nothing_open() -> None:
     async with a_scene() as scene:
-        crowd = await scene.enter_several(40)
-        newcomer = await scene.enter()
-        answer = await newcomer.ask()
+        crowd = [scene.connect() for _ in range(40)]
+        answer = await scene.connect().ask()
 
         assert answer == b"/ping"
         assert [each.is_open() for each in crowd] == [False] * 38 + [True] * 2

@@ -135,7 +135,6 @@ class Visits:
 
     async def _hear(self, visitor: _Visitor) -> bytes:
         """The head of the next request."""
-        visitor.awaited_since = self._timer()
         # Who sends a thousand requests in a row is not the only one to be heard.
         await asyncio.sleep(0)
         async with asyncio.timeout(self._limits.idle_time.total_seconds()):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import uvloop
 from tls_makers import Pair, a_pair, an_authority
+from waiting import until
 
 from trimtab.admission.http_requests import HttpRequest
 from trimtab.admission.serving import ServerLimits, WebhookServer
@@ -163,15 +164,6 @@ async def a_client(port: int, context: ssl.SSLContext | None = None) -> AsyncIte
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Return as soon as it holds."""
-    for _ in range(10_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError
 
 
 def a_request(body: bytes) -> bytes:

@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import pytest
 import uvloop
+from waiting import until
 
 from trimtab.cli.http_visits import Answer, Answering, VisitLimits, Visits
 
@@ -34,15 +35,6 @@ def in_either_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable
     vars(play)["__signature__"] = signature.replace(parameters=[run, *given])
     play.__name__ = test.__name__
     return play
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Return as soon as it holds."""
-    for _ in range(10_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise TimeoutError
 
 
 async def echo(method: str, target: str) -> Answer:

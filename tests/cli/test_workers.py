@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from trimtab.admission.tallies import Tally
 from trimtab.cli.workers import Crew, Link, WorkerError, count_workers, hire, usable_cores
@@ -30,14 +31,6 @@ def hire_workers(count: int, work: Callable[[Link], Awaitable[None]] = report) -
         asyncio.run(asyncio.wait_for(work(found), PATIENCE.total_seconds()))
     finally:
         os._exit(0)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    raise TimeoutError
 
 
 def test_the_counts_of_all_workers_are_known_to_the_first_process() -> None:

@@ -18,7 +18,7 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from trimtab.cli.failures import FailedError
-from trimtab.cli.http_visits import MAX_HEAD_BYTES, USUAL_LIMITS, Answer, VisitLimits, Visits
+from trimtab.cli.http_visits import MAX_HEAD_BYTES, Answer, Visits
 from trimtab.cli.usage import UsageError
 
 _REST: Final = 4
@@ -49,15 +49,12 @@ def parse_address(text: str) -> tuple[str | None, int]:
 
 @asynccontextmanager
 async def serving(
-    address: str,
-    probes: Probes,
-    pages: Mapping[str, Page] | None = None,
-    limits: VisitLimits = USUAL_LIMITS,
+    address: str, probes: Probes, pages: Mapping[str, Page] | None = None
 ) -> AsyncIterator[None]:
     """Answer at the address for as long as the block lasts."""
     host, port = parse_address(address)
     timer = asyncio.get_running_loop().time
-    visits = Visits(_Desk(probes, pages or {}).answer, timer, limits)
+    visits = Visits(_Desk(probes, pages or {}).answer, timer)
     try:
         server = await asyncio.start_server(visits.receive, host, port, limit=MAX_HEAD_BYTES)
     except OSError as error:

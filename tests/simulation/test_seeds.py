@@ -70,6 +70,12 @@ def test_seed_150_a_full_quota_keeps_no_pod_boosted() -> None:
     assert report.violations == (), told(report)
 
 
+def test_seed_293_no_pod_is_restarted_while_the_answer_about_another_is_under_way() -> None:
+    report = run_seed(293, UNTIL_MENDED)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
     report = run_seed(503, THREE_HOURS)
 

@@ -29,6 +29,14 @@ def test_later_only_what_was_done_by_itself_counts() -> None:
     assert settling(memory, minutes(6)) == set()
 
 
+def test_a_pod_about_which_a_request_is_not_answered_is_not_counted_on() -> None:
+    memory = Memory()
+    settling(memory, timedelta())
+    memory.under_way.add(READY.uid)
+
+    assert settling(memory, minutes(6)) == {READY.uid}
+
+
 def test_who_leads_again_counts_pods_that_are_not_ready_as_after_a_start() -> None:
     memory = Memory()
     settling(memory, timedelta())

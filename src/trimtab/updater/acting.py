@@ -71,8 +71,6 @@ class Actor:
         self._superior = superior
         self._is_draining = False
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._under_way: set[str] = set()
-        """The uids of pods about which a request was sent that is not answered."""
         self.deeds: Counter[Deed] = Counter()
         """What was done since somebody last cleared it."""
         self.held: dict[str, Outcome] = {}
@@ -110,7 +108,7 @@ class Actor:
                 self._count(task, objection)
             return
         lane.count_begun()
-        self._under_way.add(task.act.pod.uid)
+        self._memory.under_way.add(task.act.pod.uid)
         if isinstance(task.act, Evict):
             # Before it is sent: what becomes of it is not known until the view shows it.
             self._memory.evicted[task.act.pod.uid] = self._clock.now()
@@ -124,7 +122,7 @@ class Actor:
         pod = self._cluster.pods.find(planned.namespace, planned.name)
         if pod is None or pod.uid != planned.uid or pod.is_deleting:
             return ActResult.OUTDATED
-        if pod.uid in self._under_way or pod.uid in self._memory.evicted:
+        if pod.uid in self._memory.under_way or pod.uid in self._memory.evicted:
             # A turn came between the act and its effect, and planned it again.
             return ActResult.OUTDATED
         if pod.resource_version != planned.resource_version:
@@ -160,7 +158,7 @@ class Actor:
             _logger.exception("act failed")
             self._count(task, ActResult.FAILED)
         finally:
-            self._under_way.discard(task.act.pod.uid)
+            self._memory.under_way.discard(task.act.pod.uid)
             self._slots.release()
 
     async def _send(self, act: Act) -> tuple[ActResult, ClusterError | None]:

@@ -49,6 +49,8 @@ class Memory:
         """The same as plans read it; None if it changed since."""
         self.evicted: dict[str, datetime] = {}
         """Evictions that were asked for and do not show in the view yet, by uid."""
+        self.under_way: set[str] = set()
+        """The uids of pods about which a request was sent that is not answered."""
         self.disturbed: dict[WorkloadName, datetime] = {}
         """When a pod of each direct owner was last evicted."""
         self.restarted: dict[WorkloadName, datetime] = {}
@@ -121,12 +123,14 @@ class Memory:
         self.restarted = {owner: at for owner, at in self.restarted.items() if at > lately}
         # Just after a start nobody remembers what was done a moment before, by us or another.
         is_new = self._begun_at >= lately
-        known = self.recollections
+        known, under_way = self.recollections, self.under_way
         return frozenset(
             [
                 pod.uid
                 for pod in pods
-                if (
+                # Whatever becomes of a request, it may have had its effect before its answer comes.
+                if pod.uid in under_way
+                or (
                     pod.ready_since is None
                     # A pod that was just made is not up before it is ready, whoever asked for it:
                     # a successor may come when nobody waits for it any more.

@@ -76,6 +76,12 @@ def test_seed_293_no_pod_is_restarted_while_the_answer_about_another_is_under_wa
     assert report.violations == (), told(report)
 
 
+def test_seed_442_new_jobs_do_not_hide_that_evictions_change_nothing() -> None:
+    report = run_seed(442, UNTIL_MENDED)
+
+    assert report.violations == (), told(report)
+
+
 def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
     report = run_seed(503, THREE_HOURS)
 

@@ -173,6 +173,15 @@ class SmallCluster:
         for _ in range(replicas):
             self.put(self._new_pod(name, labels or {}))
 
+    def roll_out(self, name: str = "web") -> Pod:
+        """The first pod of another ReplicaSet of the Deployment."""
+        place = self._workloads["ReplicaSet"].by_name
+        older = place["default", f"{name}-1"]
+        newer = replace(older, name=older.name._replace(name=f"{name}-2"), uid=f"rs2-{name}")
+        place["default", f"{name}-2"] = newer
+        owner = OwnerReference("ReplicaSet", f"{name}-2", "apps/v1", newer.uid)
+        return self.put(replace(self._new_pod(name, {}), owner=owner))
+
     def own(self, name: str, owner: WorkloadName) -> None:
         """Let something that can be scaled own the Deployment, and be its autoscaler's target."""
         place = self._workloads["Deployment"].by_name

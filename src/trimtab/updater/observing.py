@@ -129,10 +129,11 @@ class Observer:
     ) -> Observation:
         """All pods of the workloads to which the owners belong."""
         owners = self._siblings(changed)
-        sight = _sight_of(
-            [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
-        )
+        sight = self._sight_under(owners)
         self._know_owners(await self._resolve_owners(sight))
+        # To which workload a new owner belongs, and so who else does, is known only now.
+        if (together := self._siblings(owners)) != owners:
+            owners, sight = together, self._sight_under(together)
         found = {self._owners[key].topmost for key in owners if key in self._owners}
         concerned = {workload for workload in found if workload is not None}
         autoscalers = [each for name in sorted(concerned) for each in self._autoscalers_for(name)]
@@ -204,6 +205,11 @@ class Observer:
     def _siblings(self, changed: Collection[OwnerKey]) -> set[OwnerKey]:
         known = {self._owners[key].topmost for key in changed if key in self._owners}
         return {*changed, *(key for name in known - {None} for key in self._owners_under[name])}
+
+    def _sight_under(self, owners: Collection[OwnerKey]) -> _Sight:
+        return _sight_of(
+            [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
+        )
 
     def _know_owners(self, owners: Mapping[OwnerKey, Ownership]) -> None:
         for key, ownership in owners.items():

@@ -86,8 +86,9 @@ async def test_f33_a_week_of_rollouts_and_jobs_keeps_memory_flat(*, restarts: bo
         days = await live_a_week(restarts=restarts)
     finally:
         tracemalloc.stop()
-    # Histograms get wider for two days, as usage varies.
-    third, last = days[2], days[-1]
+    second, third, *_, sixth, last = days[1:]
 
-    assert all(last.objects[kind] <= third.objects[kind] for kind in third.objects)
+    assert all(last.objects[kind] <= second.objects[kind] for kind in second.objects)
+    # The interpreter keeps places of numbers that are gone, more of them from day to day at first.
     assert last.memory_bytes <= 1.1 * third.memory_bytes
+    assert last.memory_bytes <= 1.03 * sixth.memory_bytes

@@ -13,6 +13,8 @@ from bench import interrupts
 
 ORDERLY = """
 import pathlib, signal, sys
+# Whoever runs the tests in the background lets nobody hear of it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     print("ready", flush=True)
     signal.pause()

@@ -6,18 +6,18 @@ A plan is the pure call. A turn is all that the updater does up to the first req
 its stores, plans, and takes one task after the other from its agenda, which here it may not carry
 out. Both are measured where nothing is to be done and where every pod is to be changed: for the
 first time, again with nothing new, and again after the status of every autoscaler was written.
-CPU milliseconds of this process are counted, each the median of some rounds.
+CPU milliseconds of this process are counted, each the median of some rounds; a round goes through
+all sizes, so that a machine which gets slower meanwhile does not look like a cost that grows.
 
 Writes `results/planning.json` and the page of benchmarks.
 """
 
 import asyncio
 import gc
-import json
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -25,9 +25,8 @@ from typing import Final
 
 from bench import page, scoring
 from bench.telling import say
-from rig.fake_node import Json
 from rig.progress import format_span
-from trimtab.cli.process import GARBAGE_THRESHOLDS
+from trimtab.cli import process
 from trimtab.core.autoscalers import (
     Autoscaler,
     Condition,
@@ -52,10 +51,8 @@ from trimtab.updater.settings import UpdaterSettings
 
 RESULTS: Final = Path(__file__).parent / "results/planning.json"
 SIZES: Final = (100, 1_000, 3_000)
-COUNT: Final = 4 * len(SIZES)
-"""Plans and turns, with nothing and with everything to be done."""
 PODS_EACH: Final = 2
-ROUNDS: Final = 5
+ROUNDS: Final = 9
 SPACE: Final = "bench"
 MIB: Final = 1024 * 1024
 ENOUGH: Final = {Resource.CPU: 500, Resource.MEMORY: 512 * MIB}
@@ -107,14 +104,15 @@ async def measure(autoscalers: int, has: Resources) -> tuple[Costs, Costs]:
     serving, line = Serving(world), lines.Line("updater", Random(1))
     cluster = SimulatedCluster(world, serving, line, clock=world.clock)
     await cluster.synced()
+    process.collect_garbage()
 
     async def change() -> None:
         rewrite(world, f"at {world.now()}")
         await asyncio.sleep(1)
 
     return (
-        await _measure(lambda: _planning(cluster, world), change),
-        await _measure(lambda: _turning(cluster, world), change),
+        await _measure(_planning(cluster, world), change),
+        await _measure(_turning(cluster, world), change),
     )
 
 
@@ -143,15 +141,11 @@ def _turning(cluster: SimulatedCluster, world: World) -> Callable[[], Awaitable[
 
 
 async def _measure(
-    begin: Callable[[], Callable[[], Awaitable[float]]], change: Callable[[], Awaitable[None]]
+    cost: Callable[[], Awaitable[float]], change: Callable[[], Awaitable[None]]
 ) -> Costs:
-    rounds = []
-    for _ in range(ROUNDS):
-        cost = begin()
-        first, again = await cost(), await cost()
-        await change()
-        rounds.append((first, again, await cost()))
-    return Costs(*(1000 * statistics.median(column) for column in zip(*rounds, strict=True)))
+    first, again = await cost(), await cost()
+    await change()
+    return Costs(1000 * first, 1000 * again, 1000 * await cost())
 
 
 def _an_autoscaler(name: str, mode: UpdateMode) -> Autoscaler:
@@ -196,7 +190,7 @@ class Line:
 
 
 def measure_all() -> Iterator[Line]:
-    """Everything, the smallest first."""
+    """One round of everything, the smallest first."""
     for autoscalers in SIZES:
         for title, has in (("nothing", ENOUGH), ("all", LITTLE)):
             costs = run_virtually(measure(autoscalers, has))
@@ -204,29 +198,23 @@ def measure_all() -> Iterator[Line]:
                 yield Line(autoscalers, title, what, cost)
 
 
+def take_medians(rounds: Sequence[Sequence[Line]]) -> Iterator[Line]:
+    """Each line of all rounds, with the medians of its costs."""
+    for same in zip(*rounds, strict=True):
+        costs = zip(*(astuple(line.costs) for line in same), strict=True)
+        yield replace(same[0], costs=Costs(*map(statistics.median, costs)))
+
+
 def main() -> None:
-    """Measure, and write down what plans and turns cost, each as soon as it is known."""
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
-    lines = {_key(line): line for line in read_lines(RESULTS)}
-    began = time.monotonic()
-    for number, line in enumerate(measure_all(), start=1):
-        passed = format_span(time.monotonic() - began)
-        say(f"{number} of {COUNT}, after {passed}: {json.dumps(asdict(line))}")
-        lines[_key(asdict(line))] = asdict(line)
-        scoring.write_json(RESULTS, {"rounds": ROUNDS, "lines": [*lines.values()]})
-        page.write()
-
-
-def read_lines(path: Path) -> list[Json]:
-    """What was written down; nothing if there is no such file."""
-    found: list[Json] = (
-        json.loads(path.read_text(encoding="utf-8"))["lines"] if path.exists() else []
-    )
-    return found
-
-
-def _key(line: Json) -> tuple[int, str, str]:
-    return line["autoscalers"], line["to_be_changed"], line["what"]
+    """Measure, and write down what plans and turns cost."""
+    gc.set_threshold(*process.GARBAGE_THRESHOLDS)
+    began, rounds = time.monotonic(), []
+    for number in range(1, ROUNDS + 1):
+        rounds.append(list(measure_all()))
+        say(f"round {number} of {ROUNDS}, {format_span(time.monotonic() - began)} so far")
+    lines = [asdict(line) for line in take_medians(rounds)]
+    scoring.write_json(RESULTS, {"rounds": ROUNDS, "lines": lines})
+    page.write()
 
 
 if __name__ == "__main__":

@@ -86,10 +86,15 @@ def run(
 async def spare_garbage_collection(clock: Clock) -> NoReturn:
     """Let the garbage collector look through what stays only every few hours."""
     while True:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+        collect_garbage()
         await clock.sleep(_BETWEEN_COLLECTIONS)
+
+
+def collect_garbage() -> None:
+    """Look through everything once, and no more through what is left."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _allow_open_files() -> None:

@@ -59,7 +59,7 @@ def test_a_program_is_ended_in_order(tmp_path: Path) -> None:
 
 
 def test_a_program_that_takes_too_long_is_ended() -> None:
-    with pytest.raises(subprocess.TimeoutExpired) as raised:
+    with pytest.raises(subprocess.TimeoutExpired) as raised, interrupts.raised():
         interrupts.run_apart([sys.executable, "-c", "import signal; signal.pause()"], 0.01)
 
     assert raised.value.timeout == 0.01

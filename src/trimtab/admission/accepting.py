@@ -9,8 +9,9 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NoReturn
+
+from trimtab.core.records import dataclass
 
 _BACKLOG: Final = 1024
 _PAUSE_SECONDS: Final = 0.1

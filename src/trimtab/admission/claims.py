@@ -7,7 +7,6 @@ resolved by the rules for overlapping autoscalers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +17,7 @@ from trimtab.api.metadata import NO_METADATA, Metadata
 from trimtab.cluster.ports import Clock
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 
 _LIFETIME: Final = timedelta(seconds=10)

@@ -8,12 +8,12 @@ while the server does not answer, what was last known counts.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 from trimtab.core.workloads import Workload
 

@@ -7,7 +7,6 @@ since, in the pod, the autoscaler or the limits, is worked out anew.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
@@ -16,6 +15,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 
 _KEPT: Final = 512
 """Of so many autoscalers the last pod is remembered: a few kilobytes each."""

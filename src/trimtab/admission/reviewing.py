@@ -7,7 +7,6 @@ unchanged".
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import msgspec
@@ -25,6 +24,7 @@ from trimtab.api.new_pods import NewPod
 from trimtab.api.validation import decode_flaw, validate
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
+from trimtab.core.records import dataclass
 
 _AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
 _PODS: Final = ("", "pods")

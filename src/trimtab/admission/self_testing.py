@@ -9,7 +9,6 @@ patch breaks the pod, which the API server tells before it asks anybody else.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -27,6 +26,7 @@ from trimtab.cluster.errors import (
 from trimtab.cluster.ports import WebhookHost
 from trimtab.core.operations import Add, Patch, pointer
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.registration import SELF_TEST_LABEL
 
 ANSWER: Final = "trimtab.dev/self-tested"

@@ -11,7 +11,6 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from socket import socket
@@ -27,6 +26,7 @@ from trimtab.admission.http_requests import (
 )
 from trimtab.admission.telling import Timer
 from trimtab.core.crowding import find_longest_awaited
+from trimtab.core.records import dataclass
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""

@@ -1,10 +1,11 @@
 """What an operator may tune about admission."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
+from trimtab.core.records import dataclass
 from trimtab.core.settings_errors import (
     require_at_least,
     require_interval,

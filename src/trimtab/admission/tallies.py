@@ -6,13 +6,14 @@ Several worker processes each keep one; one of them shows the sum. How they are 
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
 from trimtab.admission.admitting import Admitted
+from trimtab.core.records import dataclass
 
 KeyT = TypeVar("KeyT")
 

@@ -9,7 +9,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +27,7 @@ from trimtab.cluster.errors import ClusterError, ConflictError
 from trimtab.cluster.ports import Clock, WebhookHost
 from trimtab.core import keyring as steps
 from trimtab.core.keyring import Authority, Keyring, Lives, ShownCertificate, Sightings, TrustView
+from trimtab.core.records import dataclass
 from trimtab.core.registration import (
     MAIN,
     Address,

@@ -4,7 +4,6 @@ The objects in a request stay undecoded, so that each is decoded once, as what i
 somebody looks at it.
 """
 
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias, assert_never
 
@@ -16,6 +15,7 @@ from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.encoding import Written, encode
 from trimtab.api.field_errors import FieldError
 from trimtab.core.operations import Patch
+from trimtab.core.records import dataclass
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 

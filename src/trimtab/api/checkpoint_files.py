@@ -5,7 +5,6 @@ itself writes on each object is left behind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -19,6 +18,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.schema_check import violations
 from trimtab.api.times import format_time
 from trimtab.core.checkpoint import CheckpointError, decode_aggregate
+from trimtab.core.records import dataclass
 
 KIND: Final = "VerticalPodAutoscalerCheckpoint"
 _API_VERSION: Final = f"{GROUP}/v1"

@@ -5,7 +5,7 @@ the right types.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from trimtab.api.metadata import NO_METADATA, Metadata, text_map
 from trimtab.api.supplements import SUPPLEMENT, decode_supplement
 from trimtab.api.times import ZERO_TIME, decode_time, format_time
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
+from trimtab.core.records import dataclass
 from trimtab.core.supplements import Supplement
 
 FINGERPRINT: Final = "trimtab/selector-fingerprint"

@@ -1,12 +1,12 @@
 """The CustomResourceDefinitions: the one source of `deploy/crds.yaml`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api.autoscaler_schema import autoscaler_schema, autoscaler_schema_v1beta2
 from trimtab.api.checkpoint_schema import checkpoint_schema
 from trimtab.api.crd_schema import JSON, Schema
+from trimtab.core.records import dataclass
 
 GROUP: Final = "autoscaling.k8s.io"
 _APPROVAL: Final = "https://github.com/kubernetes/kubernetes/pull/63797"

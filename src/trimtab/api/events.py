@@ -1,7 +1,6 @@
 """Events: those that we write about pods and autoscalers, each with its text."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -11,6 +10,7 @@ from trimtab.api.encoding import Written, encode
 from trimtab.api.times import format_micro_time, format_time
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 
 UPDATER: Final = "vpa-updater"
 """The component that the updater's events name as their source."""

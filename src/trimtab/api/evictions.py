@@ -1,6 +1,5 @@
 """What the kubelet tells of pods that it evicted for want of memory."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -10,6 +9,7 @@ from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata
 from trimtab.api.times import ZERO_TIME, decode_time
 from trimtab.core import quantities
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 

@@ -5,7 +5,7 @@ The keys are an interface. Amounts are quantities, exact to the unit.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -21,6 +21,7 @@ from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation, scales
 from trimtab.core.explanation import ContainerWorking, Number, NumberWorking, ResourceWorking
 from trimtab.core.quantities import format_amount
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.working import StepKind
 

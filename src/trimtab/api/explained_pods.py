@@ -4,7 +4,6 @@ The keys are an interface.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -24,6 +23,7 @@ from trimtab.core.newcomers import Newcomer
 from trimtab.core.notes import Note, format_note
 from trimtab.core.outcomes import Hold, Outcome, Unboost
 from trimtab.core.pods import Allocation, Container
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 from trimtab.core.urgency import Change
 

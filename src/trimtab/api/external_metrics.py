@@ -1,7 +1,6 @@
 """External metrics: numbers that somebody outside knows, found by their labels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -12,6 +11,7 @@ from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.lists import Listing, decode_list
 from trimtab.api.metadata import text_map
 from trimtab.api.times import ZERO_TIME, decode_time
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
 

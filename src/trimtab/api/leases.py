@@ -1,6 +1,5 @@
 """Leases: who holds one and until when, both ways."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -10,6 +9,7 @@ from trimtab.api.decoding import Int32, Wire, decode
 from trimtab.api.encoding import Written, encode
 from trimtab.api.metadata import NO_METADATA, Metadata
 from trimtab.api.times import decode_time, format_micro_time
+from trimtab.core.records import dataclass
 
 
 class _Spec(Wire, frozen=True, kw_only=True):

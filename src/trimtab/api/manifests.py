@@ -6,7 +6,6 @@ each one meets those before it as if they had been stored already.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api import field_errors, schema_check
@@ -18,6 +17,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import FieldError
 from trimtab.api.validation import Verdict, decode_flaw, validate
 from trimtab.core.gates import FeatureGates
+from trimtab.core.records import dataclass
 
 _KIND: Final = "VerticalPodAutoscaler"
 _API_VERSION: Final = f"{GROUP}/v1"

@@ -1,6 +1,5 @@
 """Usage as the metrics API tells it, decoded into columns: no record per sample."""
 
-from dataclasses import dataclass
 from itertools import chain
 from sys import intern
 from typing import Final, TypeAlias
@@ -12,6 +11,7 @@ from trimtab.api.decoding import Wire, decode
 from trimtab.api.lists import Unreadable, decode_list
 from trimtab.api.metadata import NO_METADATA, Metadata
 from trimtab.api.times import ZERO_TIME, decode_time
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 

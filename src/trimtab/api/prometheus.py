@@ -1,6 +1,5 @@
 """What Prometheus answers to queries, decoded into arrays: no record per sample."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -8,6 +7,7 @@ import numpy as np
 
 from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.core.buckets import Floats
+from trimtab.core.records import dataclass
 
 _Sample = tuple[float, str]
 """A time in seconds, and a number as text: it may be `NaN` or `+Inf`, which JSON does not know."""

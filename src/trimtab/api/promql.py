@@ -1,11 +1,11 @@
 """Queries to Prometheus, as text: what is asked, by the labels that were found to be used."""
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from trimtab.core.conventions import OwnerLabels, PodLabels, UsageConvention, UsageLabels
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 _PLAIN_METRIC: Final = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)\s*(?:\{(?P<matchers>.*)\})?")

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.encoding import encode
 from trimtab.api.metadata import NO_METADATA, Metadata
+from trimtab.core.records import dataclass
 
 
 class _Secret(Wire, frozen=True, kw_only=True):

@@ -1,13 +1,13 @@
 """The rule of each step of a number, in words."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, policy_for
 from trimtab.core.explanation import ContainerWorking, Number, ResourceWorking
 from trimtab.core.quantities import format_amount
 from trimtab.core.recommendation import RecommendationSettings, wants_integer_cpu
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.spans import brief
 from trimtab.core.working import StepKind

@@ -1,7 +1,6 @@
 """Questions about rights, of ourselves or of somebody else, as rules of roles raise them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -9,6 +8,7 @@ import msgspec
 
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.encoding import encode
+from trimtab.core.records import dataclass
 
 
 class _Status(Wire, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ CRD is checked by the API server (and by `trimtab.api.schema_check` where there 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.api import autoscaler_wire as wire
@@ -20,6 +19,7 @@ from trimtab.api.update_policy_validation import update_policy_errors, update_po
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.gates import FeatureGates
 from trimtab.core.operations import Add, Patch
+from trimtab.core.records import dataclass
 
 _MAX_RECOMMENDERS: Final = 1
 

@@ -5,7 +5,7 @@ Only an event that does not even say which object it is about is an error.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from http import HTTPStatus
 from sys import intern
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -15,6 +15,7 @@ import msgspec
 from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.lists import Unreadable
 from trimtab.api.statuses import Status, decode_status
+from trimtab.core.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

@@ -5,7 +5,7 @@ arrays, without ever leaving anybody out; whether and to what such a one changes
 the updater's plan and of what admission would give the new pod, one pod at a time.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -42,6 +42,7 @@ from trimtab.core.pods import (
 )
 from trimtab.core.publications import NO_SAMPLES, Publications
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.snapshot import ObservedPod, PodMemory, Snapshot

@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
+
+from trimtab.core.records import dataclass
 
 WIDTH: Final = 640
 HEIGHT: Final = 230

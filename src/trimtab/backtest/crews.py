@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import nullcontext
 from ctypes import c_long
-from dataclasses import dataclass
 from itertools import count
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+
+from trimtab.core.records import dataclass
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized

@@ -1,12 +1,12 @@
 """Demand: what workloads needed over time, as arrays with a column for each workload."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH
 from trimtab.simulation.traces import Recording
 

@@ -1,6 +1,6 @@
 """The fleet: one container for each workload, as columns; what a minute of demand does to it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Booleans
+from trimtab.core.records import dataclass
 
 LONG_RUN: Final = 10
 """After so many minutes without a kill the next one is the first of a series again."""

@@ -1,7 +1,6 @@
 """The page: what policies would have done, in one file that anybody can open, also offline."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Final
 
@@ -21,6 +20,7 @@ from trimtab.backtest.page import to_page
 from trimtab.backtest.runs import Outcome, Run
 from trimtab.backtest.tables import Row, cells, header
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.records import dataclass
 
 MOST_WORKLOADS: Final = 6
 """So many workloads are drawn: those to which most happened."""

@@ -7,7 +7,7 @@ what controllers append.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -19,6 +19,7 @@ from trimtab.cluster.ports import HistorySource
 from trimtab.core.past_pods import PodTrace
 from trimtab.core.past_usage import PastUsage, Shard, halve
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.traces import Recording
 

@@ -3,7 +3,6 @@
 Baselines stand here; the real decision code is in `autoscaled.py`.
 """
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY, Demand, percentile
 from trimtab.backtest.fleet import Fleet
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.records import dataclass
 
 _NOBODY: Final = np.zeros(0, np.int64)
 _MINUTE: Final = 60.0

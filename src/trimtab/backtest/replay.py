@@ -11,7 +11,6 @@ minute and others by a step. Within a day all meet again, so that nobody's past 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from trimtab.backtest.suitability import Suitability
 from trimtab.backtest.tally import Tally
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Booleans
+from trimtab.core.records import dataclass
 
 _MINUTE: Final = 60.0
 _DAY: Final = 1440

@@ -5,7 +5,6 @@ same to the bit, however the work is divided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from trimtab.backtest import course
@@ -17,6 +16,7 @@ from trimtab.backtest.fleet import Fleet
 from trimtab.backtest.replay import Replay
 from trimtab.backtest.scenarios import Scenario, limits_of
 from trimtab.backtest.tally import Tally, join
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

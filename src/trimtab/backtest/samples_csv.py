@@ -10,7 +10,7 @@ may stand in `cpu_request_millicores`, `memory_request_mib`, `cpu_limit_millicor
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from trimtab.backtest.sampling import Flaws, Reading, rates, record
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.simulation.traces import Recording, TraceError
 

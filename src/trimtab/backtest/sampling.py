@@ -5,7 +5,6 @@ put right as well as can be, and told, for a figure is no better than what it is
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.intake import MOST_BYTES, MOST_MILLICORES
+from trimtab.core.records import dataclass
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.traces import Recording
 

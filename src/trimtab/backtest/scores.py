@@ -1,6 +1,5 @@
 """Scores: what a tally comes to, for one workload or for many, and how sure that is."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from trimtab.backtest.demand import CPU, MEMORY
 from trimtab.backtest.tally import Tally
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.records import dataclass
 
 _DAY: Final = 1440.0
 _MONTH: Final = 30 * _DAY

@@ -3,10 +3,11 @@
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
 from trimtab.backtest.scores import Interval, Scores
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The tally: what a replay cost and whom it hurt, by workload."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Final
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from trimtab.backtest.demand import CPU
 from trimtab.backtest.fleet import Fleet
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.records import dataclass
 
 EPISODE_MINUTES: Final = 60
 """A kill that comes later than this after the one before begins another episode."""

@@ -7,7 +7,6 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from random import SystemRandom
@@ -49,6 +48,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.ports import Tracer
 from trimtab.core.horizontal import HpaConflict
+from trimtab.core.records import dataclass
 
 _COMMON: Final = LeaderlessFlags()
 _FLAGS: Final = AdmissionFlags()

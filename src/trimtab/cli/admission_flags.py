@@ -5,7 +5,6 @@ their own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -16,6 +15,7 @@ from trimtab.cli.flag_types import Cpu, Named, Span, Switch, Text, Whole, split_
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
+from trimtab.core.records import dataclass
 
 _OWN_NAMESPACE: Final = "NAMESPACE"
 """The environment variable by which manifests tell a component where it runs."""

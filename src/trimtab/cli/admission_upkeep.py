@@ -3,7 +3,6 @@
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +23,7 @@ from trimtab.cluster.adapter import LiveCluster
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.webhook_host import LiveWebhookHost
+from trimtab.core.records import dataclass
 from trimtab.core.registration import Address, FailurePolicy, RegistrationSettings, ServiceAddress
 
 _OWN_NAMESPACE: Final = "NAMESPACE"

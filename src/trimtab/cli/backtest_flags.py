@@ -1,6 +1,5 @@
 """The flags of `trimtab backtest`."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ from cyclopts import Group, Parameter
 
 from trimtab.backtest.sweep import Grid, Setting
 from trimtab.cli.backtest_output import Format
+from trimtab.core.records import dataclass
 
 
 @Parameter(name="*", group=Group("What is replayed", sort_key=1))

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from io import StringIO
 from typing import assert_never
@@ -16,6 +16,7 @@ from trimtab.backtest.sweep import Point, cheapest, frontier
 from trimtab.backtest.tables import Row, cells, header, pairs, plain_rows, to_json, to_markdown
 from trimtab.cli.columns import disarm
 from trimtab.cli.csv_text import format_csv
+from trimtab.core.records import dataclass
 
 
 class Format(StrEnum):

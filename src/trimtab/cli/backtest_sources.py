@@ -5,7 +5,6 @@ import csv
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from io import StringIO
@@ -32,6 +31,7 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
 from trimtab.core.past_usage import plan_shards
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.simulation.traces import Recording, TraceError, open_lines, parse_recordings
 
 _MOST_MOMENTS: Final = 2000

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -12,6 +11,7 @@ from trimtab.api.crd_schema import JSON
 from trimtab.api.times import format_time
 from trimtab.cli.columns import disarm, lay_out, screen_width
 from trimtab.core.checkpoint_summary import HistogramSummary, Summary
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.spans import brief
 

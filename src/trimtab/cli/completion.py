@@ -7,7 +7,6 @@ then a line that says whether files are candidates too. So kubectl's plugins are
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
 from pathlib import Path
@@ -17,6 +16,7 @@ import cyclopts
 
 from trimtab.cli.completion_names import Named, Place, list_names
 from trimtab.cli.main import app
+from trimtab.core.records import dataclass
 
 _FILES: Final = ":0"
 _NO_FILES: Final = ":4"

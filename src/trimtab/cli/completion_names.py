@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, assert_never
@@ -18,6 +17,7 @@ from trimtab.cluster.connecting import usual_files
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.kubeconfig_files import read_files
+from trimtab.core.records import dataclass
 
 _PATIENCE_SECONDS: Final = 3.0
 """Whoever has pressed a key does not wait for longer."""

@@ -8,7 +8,7 @@ address and the end: where one breaks, the others are told to end.
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import chain
 from random import SystemRandom
@@ -36,6 +36,7 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.cluster.scoping import merge_scopes
 from trimtab.core.gates import FeatureGates
+from trimtab.core.records import dataclass
 
 FlagsT = TypeVar("FlagsT")
 SettingsT = TypeVar("SettingsT")

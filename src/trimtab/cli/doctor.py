@@ -4,7 +4,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import SystemRandom
@@ -32,6 +31,7 @@ from trimtab.cluster.errors import ClusterError, ForbiddenError
 from trimtab.cluster.retries import RetrySettings
 from trimtab.core.diagnosis import Diagnosis, Severity
 from trimtab.core.diagnosis_checks import CHECKS, Check, Facts, diagnose
+from trimtab.core.records import dataclass
 
 FOUND: Final = 3
 """The exit code if there are problems; with --strict also for warnings, and what nobody knows."""

@@ -4,7 +4,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, cast
 
@@ -31,6 +30,7 @@ from trimtab.core.diagnosis_checks import Facts, Topic
 from trimtab.core.diagnosis_components import STATUS_LEASE, LeaseFacts
 from trimtab.core.diagnosis_server import Rights
 from trimtab.core.diagnosis_usage import HistoryFacts, UsageFacts
+from trimtab.core.records import dataclass
 from trimtab.core.registration import (
     MAIN,
     Address,

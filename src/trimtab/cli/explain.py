@@ -4,7 +4,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final, assert_never
@@ -40,6 +39,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.records import dataclass
 
 _PATIENCE: Final = timedelta(seconds=30)
 _KINDS: Final = {

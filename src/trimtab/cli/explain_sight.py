@@ -1,7 +1,7 @@
 """What an explanation is made from where no component is asked: what the cluster shows."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.checks import REMEMBERED, CheckKind
 from trimtab.core.hearing import PlanView, view_plan
 from trimtab.core.matching import governor_of
+from trimtab.core.records import dataclass
 from trimtab.recommender import explaining as numbers
 from trimtab.recommender.recalling import recall
 from trimtab.recommender.settings import RecommenderSettings

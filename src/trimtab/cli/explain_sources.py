@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final, TypeVar
 
@@ -23,6 +22,7 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 
 NUMBERS: Final = "/explain/numbers"
 PODS: Final = "/explain/pods"

@@ -5,7 +5,6 @@ A field is a flag, and an environment variable too: `kube_api_qps` is `--kube-ap
 keep working; a flag that changes nothing here is said to do so.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -13,6 +12,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole
+from trimtab.core.records import dataclass
 
 
 class LogFormat(StrEnum):

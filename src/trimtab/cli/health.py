@@ -7,7 +7,7 @@ would not help there, so the reason is told instead.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final, NoReturn, Protocol, TypeGuard
 
@@ -15,6 +15,7 @@ import structlog
 
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 OLDEST_VIEW: Final = timedelta(minutes=5)
 """A view that is older is not to be acted on; on a quiet day it is up to two minutes old."""

@@ -1,7 +1,6 @@
 """The source of history that the recommender's flags ask for, and what shows it who we are."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.cli import starting
@@ -12,6 +11,7 @@ from trimtab.cluster.ports import Clock
 from trimtab.cluster.prometheus import Prometheus, SeriesNames
 from trimtab.cluster.prometheus_client import Access, Exchange, QueryClient, QuerySettings
 from trimtab.core.conventions import PodLabels, UsageLabels
+from trimtab.core.records import dataclass
 
 PROMETHEUS: Final = "prometheus"
 """The storage that is Prometheus; all others are checkpoints, as in the original."""

@@ -9,7 +9,6 @@ there may be, are left to `http_visits.py`.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl
@@ -20,6 +19,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from trimtab.cli.failures import FailedError
 from trimtab.cli.http_visits import MAX_HEAD_BYTES, Answer, Visits
 from trimtab.cli.usage import UsageError
+from trimtab.core.records import dataclass
 
 _REST: Final = 4
 """After a page so many times as long as it took no other is made; metrics likewise."""

@@ -8,12 +8,12 @@ while in any case. What is answered is left to `http_server.py`.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from trimtab.core.crowding import find_longest_awaited
+from trimtab.core.records import dataclass
 
 MAX_HEAD_BYTES: Final = 16 * 1024
 _HEAD_END: Final = b"\r\n\r\n"

@@ -14,7 +14,6 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NoReturn
 
@@ -25,6 +24,7 @@ from prometheus_client import Gauge
 from trimtab.cli.failures import FailedError
 from trimtab.cluster.election import Elector
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 GRACE: Final = timedelta(seconds=20)
 """How long saving may take; a kubelet waits for 30 s before it ends a process."""

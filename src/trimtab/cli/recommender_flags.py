@@ -1,6 +1,5 @@
 """The recommender's own flags, under the names and with the defaults of the original."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from cyclopts import Group, Parameter
@@ -23,6 +22,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import MIB, RecommendationSettings, ResourceSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 

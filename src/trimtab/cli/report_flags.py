@@ -1,6 +1,5 @@
 """The flags of `trimtab report`."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +9,7 @@ from cyclopts import Group, Parameter
 
 from trimtab.cli.flag_types import Span, Text, Whole
 from trimtab.cli.recommender_flags import HistoryFlags
+from trimtab.core.records import dataclass
 from trimtab.core.severity import Severity
 
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -19,6 +19,7 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import UsageSource
 from trimtab.cluster.usage import MetricsApi
 from trimtab.core.recommendation import MIB, RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 from trimtab.core.sizing import Totals, WorkloadSizing, add_up, size_group
 from trimtab.recommender.bystander import Bystander, HistoryProgress, Sight

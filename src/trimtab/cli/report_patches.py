@@ -11,7 +11,6 @@ is written anew. Names come from owner references, which may say anything.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -22,6 +21,7 @@ from trimtab.cli.failures import FailedError
 from trimtab.cli.report_flags import PatchKind
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import ContainerKind
+from trimtab.core.records import dataclass
 from trimtab.core.sizing import ContainerSizing, WorkloadSizing
 
 _TEMPLATES: Final = {

@@ -5,7 +5,7 @@ out where they cannot be seen, and that is said.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from trimtab.api.decoding import DecodeError
@@ -21,6 +21,7 @@ from trimtab.core.horizontal import Horizontal, Marking, scaling_among
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 from trimtab.core.shadows import Group, Owned, group_pods
 from trimtab.core.sizing import Surroundings

@@ -1,6 +1,5 @@
 """The role keeper's own flags; the original has no such component."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -9,6 +8,7 @@ from cyclopts import Group, Parameter
 from trimtab.cli.flag_types import Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.roles import Role
 from trimtab.core.settings_errors import SettingsError
 from trimtab.roles.settings import RolesSettings

@@ -8,7 +8,6 @@ of each component of its own.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
@@ -31,6 +30,7 @@ from trimtab.cli.flags import CommonFlags
 from trimtab.cli.http_server import parse_address
 from trimtab.cli.run_flags import RunFlags, SharedFlags
 from trimtab.cli.workers import Crew
+from trimtab.core.records import dataclass
 
 _COMMON: Final = SharedFlags()
 _FLAGS: Final = RunFlags()

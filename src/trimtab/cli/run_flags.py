@@ -5,7 +5,7 @@ shows itself is no longer its own affair, nor is the name of its lease, which is
 one: so `run` and a component that runs alone take turns like two copies of one.
 """
 
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Annotated, Final, TypeAlias, TypeVar, cast
 
 from cyclopts import Group, Parameter
@@ -14,6 +14,7 @@ from trimtab.cli import admission_flags, recommender_flags, roles_flags, startin
 from trimtab.cli.flag_types import Named, Switch, Text
 from trimtab.cli.flags import CommonFlags, ElectionFlags
 from trimtab.core.horizontal import HpaConflict
+from trimtab.core.records import dataclass
 
 NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
 """Fields of components that are no flags of `run`."""

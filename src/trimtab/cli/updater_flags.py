@@ -4,7 +4,7 @@ Flags that the original does not have stand in groups of their own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.pacing import PaceSettings
+from trimtab.core.records import dataclass
 from trimtab.core.urgency import Thresholds
 from trimtab.updater.settings import UpdaterSettings
 

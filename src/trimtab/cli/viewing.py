@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from random import SystemRandom
 from typing import Annotated, Final
@@ -23,6 +22,7 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import ClusterError
+from trimtab.core.records import dataclass
 from trimtab.core.snapshot import Snapshot
 from trimtab.updater.memory import Memory
 from trimtab.updater.observing import Observer

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from cyclopts import Group, Parameter
@@ -15,6 +14,7 @@ from trimtab.cli.viewing import ViewFlags, joined, namespace_of
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
+from trimtab.core.records import dataclass
 
 _T = TypeVar("_T")
 

@@ -13,7 +13,7 @@ import signal
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from trimtab.admission.tallies import Tally
+from trimtab.core.records import dataclass
 
 _QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _LENGTH_BYTES: Final = 4

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from itertools import chain
@@ -40,6 +39,7 @@ from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
 from trimtab.core.quotas import Quota
+from trimtab.core.records import dataclass
 from trimtab.core.workloads import Workload
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ where they are safe. What the bytes mean is for `api/` to say.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from http import HTTPStatus
 from random import Random
@@ -27,6 +27,7 @@ from trimtab.cluster.http_responses import Head
 from trimtab.cluster.lines import LineError, split_lines
 from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
 from trimtab.cluster.retries import RetrySettings
+from trimtab.core.records import dataclass
 
 JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"

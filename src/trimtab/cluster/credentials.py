@@ -6,13 +6,13 @@ other connections stay open. Where they come from: `kubeconfig.py`, `service_acc
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 _REREAD_AFTER: Final = timedelta(minutes=1)
 """As often as the original; the kubelet replaces a token long before the old one ends."""

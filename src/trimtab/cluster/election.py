@@ -16,7 +16,7 @@ Losing the lease ends what was done under it and goes back to waiting; nothing e
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, NoReturn, Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError, RivalError
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 _OURS: Final = "_trimtab"
 """What the names of all holders end with that are Trimtab."""

@@ -21,12 +21,12 @@ The error of the library below stays as `__cause__`.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
 from trimtab.api.statuses import Cause, Status
+from trimtab.core.records import dataclass
 
 _MISSING_RIGHT: Final = re.compile(
     r'cannot (?P<verb>\S+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'

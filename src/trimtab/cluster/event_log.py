@@ -4,7 +4,6 @@ The server's answer is nobody's problem: an event that cannot be written is coun
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -13,6 +12,7 @@ from trimtab.cluster import paths
 from trimtab.cluster.client import MERGE_PATCH, Client
 from trimtab.cluster.errors import ClusterError, NotFoundError
 from trimtab.cluster.rights import MissingRights
+from trimtab.core.records import dataclass
 
 _MAX_SERIES: Final = 4096
 """Different events that are remembered; as many as client-go remembers."""

@@ -6,7 +6,6 @@ requests that want a new one, one runs the program and the others wait for it.
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +17,7 @@ from trimtab.cluster import trust
 from trimtab.cluster.credentials import Identity, with_token
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _SHOWN: Final = 500

@@ -9,7 +9,7 @@ shows in its first answers, they are asked for one by one.
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Final, Protocol, TypeAlias
@@ -20,6 +20,7 @@ from trimtab.api.metrics import UsageColumns
 from trimtab.cluster import paths
 from trimtab.cluster.errors import ApiError, ClusterError, ForbiddenError, UnreachableError
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import (
     LabelRequirement,

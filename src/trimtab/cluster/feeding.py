@@ -6,7 +6,7 @@ makes no sense), it waits a little longer each time and goes on; the store keeps
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -20,6 +20,7 @@ from trimtab.cluster.errors import ClusterError, GoneError, TooManyRequestsError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.store import Writer
 from trimtab.cluster.watching import Change, Confirm, State
+from trimtab.core.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

@@ -9,13 +9,13 @@ import base64
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from trimtab.cluster.http_responses import Head, ResponseError, ResponseReader
+from trimtab.core.records import dataclass
 
 MAX_CONNECTIONS: Final = 256
 """Every watch holds one as long as it lasts."""

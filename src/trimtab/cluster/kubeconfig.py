@@ -7,7 +7,6 @@ import base64
 import binascii
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +26,7 @@ from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
 from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.kubeconfig_files import Cluster, Kubeconfig, Placed, Plugin, User
 from trimtab.cluster.ports import Clock
+from trimtab.core.records import dataclass
 
 _EntryT = TypeVar("_EntryT")
 

@@ -5,7 +5,7 @@ in it are understood from the file's own folder.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,6 +14,7 @@ import yaml
 
 from trimtab.cluster.credentials import read_text
 from trimtab.cluster.errors import CredentialsError
+from trimtab.core.records import dataclass
 
 _EntryT = TypeVar("_EntryT")
 

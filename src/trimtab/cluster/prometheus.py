@@ -7,7 +7,6 @@ asks for how much, and when again, is for others to decide; queries go through
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self
@@ -35,6 +34,7 @@ from trimtab.core.conventions import (
 )
 from trimtab.core.past_pods import Owner, PodTrace, list_owners
 from trimtab.core.past_usage import PastUsage, Series, Shard, gather
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 USUAL_JOB: Final = "kubernetes-cadvisor"

@@ -8,7 +8,6 @@ import asyncio
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
@@ -31,6 +30,7 @@ from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
 from trimtab.cluster.http_connections import ConnectionPool, HttpConnection, parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.trust import trust_anyone
+from trimtab.core.records import dataclass
 from trimtab.core.settings_errors import require_at_least, require_interval
 
 _HEADERS: Final = (("User-Agent", f"trimtab/{__version__}"), ("Accept-Encoding", "identity"))

@@ -4,12 +4,12 @@ Reads are repeated whenever that may help. A write is repeated only if the serve
 on it: it was turned away with 429, or never left.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
 from trimtab.cluster.errors import ApiError, BudgetError, TooManyRequestsError, UnreachableError
+from trimtab.core.records import dataclass
 
 _PASSING: Final = frozenset(
     {

@@ -5,7 +5,6 @@ asked. What was known stays true while the server cannot be reached.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
@@ -18,6 +17,7 @@ from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.rights import MissingRights
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.workloads import Workload
 
 KeyT = TypeVar("KeyT")

@@ -1,11 +1,11 @@
 """Usage from the metrics API: the newest reading of every container."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from trimtab.api.lists import Unreadable
 from trimtab.api.metrics import UsageColumns, decode_pod_metrics
 from trimtab.cluster import paths
+from trimtab.core.records import dataclass
 
 
 class Server(Protocol):

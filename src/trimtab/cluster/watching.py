@@ -11,12 +11,12 @@
       ^----------+----------+----------+  (the version is forgotten)
 """
 
-from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar, assert_never
 
 from trimtab.api import watch_events
 from trimtab.api.lists import Listing, Unreadable
 from trimtab.api.watch_events import Entry, ObjectName, Told
+from trimtab.core.records import dataclass
 
 RecordT = TypeVar("RecordT")
 

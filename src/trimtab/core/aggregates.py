@@ -8,7 +8,6 @@ known to `containers.py`, which autoscalers learn from it to `links.py`.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
@@ -22,6 +21,7 @@ from trimtab.core.histogram import HistogramBank
 from trimtab.core.oom_ledger import OomLedger, OomLevel
 from trimtab.core.peaks import Booleans, Peaks
 from trimtab.core.recommendation import MIB, RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.rows import Rows, fold_in
 from trimtab.core.settings_errors import LONGEST, require_at_least, require_interval

@@ -1,7 +1,7 @@
 """What the recommendation gives each container of a pod: requests, and the limits that follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -16,6 +16,7 @@ from trimtab.core.limits import proportional_limits
 from trimtab.core.notes import Note
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.policy import Capped, cap_for_pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 
 

@@ -7,13 +7,13 @@ closed up.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.buckets import Buckets, Floats, Ints
+from trimtab.core.records import dataclass
 
 NARROW_WIDTHS: Final = (16, 24, 40, 64, 96, 128)
 

@@ -1,7 +1,7 @@
 """What each pod wants and whether anything but its workload's budget speaks against it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -24,6 +24,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.policy import Capped, cap_for_pod
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import DEFERRED_FOR
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot

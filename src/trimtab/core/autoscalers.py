@@ -1,12 +1,13 @@
 """What deciders know of an autoscaler: one VerticalPodAutoscaler object, decoded."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from trimtab.core.annotations import PAUSED
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import Selector
 

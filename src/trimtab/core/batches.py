@@ -1,7 +1,6 @@
 """Batches of samples for the rows of a bank: checked when made, split where order matters."""
 
 import sys
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trimtab.core.buckets import Buckets, BucketScheme, Floats, Ints
 from trimtab.core.decay import LAST_TIME, ZERO_TIME
+from trimtab.core.records import dataclass
 
 # Far above any use, and far enough from the end of the numbers that 2^100 times it is finite.
 MAX_WEIGHT: Final = 1e200

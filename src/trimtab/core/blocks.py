@@ -6,7 +6,7 @@ about that autoscaler changes; a layout is all blocks behind each other.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from trimtab.core.buckets import Ints
 from trimtab.core.links import Learner
 from trimtab.core.peaks import Booleans
 from trimtab.core.recommendation import RecommendationSettings, caps_for, wants_integer_cpu
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH
 
 _GROUP: Final = np.dtype(

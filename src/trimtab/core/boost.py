@@ -5,7 +5,6 @@ makes it boosted, and its CPU is what a boost that ends goes back to.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -17,6 +16,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.limits import NO_AMOUNTS, proportional_limit
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.quantities import format_amount, parse_amount
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)

@@ -7,7 +7,7 @@ rules of both directions are here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import numpy as np
 
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, Floats
 from trimtab.core.decay import LAST_TIME, ZERO_TIME
+from trimtab.core.records import dataclass
 
 VERSION: Final = "v3"
 """The only version of checkpoints that can be read."""

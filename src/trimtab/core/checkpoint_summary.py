@@ -1,7 +1,6 @@
 """What a checkpoint holds, as people ask for it: how much, since when, and what percentiles say."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +14,7 @@ from trimtab.core.checkpoint import (
     decode_aggregate,
 )
 from trimtab.core.histogram import HistogramBank
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 PERCENTILES: Final = (0.5, 0.9, 0.95, 0.99)

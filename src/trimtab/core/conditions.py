@@ -5,7 +5,7 @@ carried over. All words that people read in a condition are formed here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, assert_never
@@ -14,6 +14,7 @@ from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition, Targ
 from trimtab.core.horizontal import Claim
 from trimtab.core.matching import Conflict
 from trimtab.core.recommendation import Recommendation
+from trimtab.core.records import dataclass
 
 _TRUE: Final = "True"
 _FALSE: Final = "False"

@@ -7,13 +7,13 @@ where it was booked.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Windows
+from trimtab.core.records import dataclass
 from trimtab.core.rows import Rows
 
 _BLANK: Final = np.array(

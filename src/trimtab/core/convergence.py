@@ -7,7 +7,6 @@ that miss are repeated ever later, and after a few of them not at all (F16).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -20,6 +19,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.notes import names_autoscaler
 from trimtab.core.outcomes import Evict, Resize, Wanted
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 
 SUCCESSOR_WITHIN: Final = timedelta(minutes=10)

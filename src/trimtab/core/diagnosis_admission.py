@@ -4,11 +4,11 @@ Of certificates only their times and fingerprints are known here; reading them i
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis import Finding, Severity, Unseen, ok, unknown
+from trimtab.core.records import dataclass
 from trimtab.core.registration import MAIN, SELF_TEST, Registration, ServiceAddress
 from trimtab.core.spans import brief
 

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,6 +17,7 @@ from trimtab.core.matching import (
     match_autoscalers,
 )
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 from trimtab.core.spans import brief
 from trimtab.core.targets import select_pods

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerMode, UpdateMode, policy_for
@@ -14,6 +13,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_
 from trimtab.core.pods import Allocation, PodPhase
 from trimtab.core.quantities import format_amount
 from trimtab.core.quotas import Claim, Quota, growth
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _LIVE: Final = (PodPhase.PENDING, PodPhase.RUNNING)

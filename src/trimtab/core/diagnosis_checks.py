@@ -1,7 +1,6 @@
 """All checks there are: their names, what each asks, and which facts it needs."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
@@ -40,6 +39,7 @@ from trimtab.core.diagnosis_server import (
 )
 from trimtab.core.diagnosis_usage import HistoryFacts, UsageFacts, check_history, check_usage
 from trimtab.core.horizontal import Horizontal
+from trimtab.core.records import dataclass
 
 
 class Topic(StrEnum):

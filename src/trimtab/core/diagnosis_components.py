@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core.diagnosis import Finding, Severity, Unseen, ok, unknown
+from trimtab.core.records import dataclass
 from trimtab.core.spans import brief
 
 _AHEAD: Final = timedelta(seconds=5)

@@ -1,11 +1,11 @@
 """Checks of the API server itself: what it can do, its clock, rights, and our kinds of objects."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.diagnosis import Finding, Severity, Unseen, ok, unknown
+from trimtab.core.records import dataclass
 from trimtab.core.spans import brief
 
 _CLOSE: Final = timedelta(seconds=5)

@@ -1,11 +1,11 @@
 """Checks of what is read: whether usage comes, whether it is fresh, and whether of all pods."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.core.diagnosis import Finding, Severity, ok
+from trimtab.core.records import dataclass
 from trimtab.core.spans import brief
 
 PodName: TypeAlias = tuple[str, str]

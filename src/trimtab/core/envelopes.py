@@ -5,13 +5,13 @@ A container whose wish does not fit keeps what it has; the others still get thei
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.allocations import Allotment
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _NOTHING: Final = Allocation()

@@ -6,7 +6,7 @@ records; how they are told to people is left to the wire.
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,7 @@ from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.blocks import Layout, lay_out, make_block
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.usage import Usage
 from trimtab.core.working import History, StepKind, Working, merge_history, work_out

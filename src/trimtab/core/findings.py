@@ -5,13 +5,14 @@ much as has changed. Like all that is kept of pods this is a matter of speed alo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from trimtab.core.assessment import Candidate, Context
 from trimtab.core.known_pods import Basis, KnownPod, LivePods, Place, find
 from trimtab.core.matching import AutoscalerIndex
 from trimtab.core.outcomes import Hold
+from trimtab.core.records import dataclass
 
 
 @dataclass(slots=True)

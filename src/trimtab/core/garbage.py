@@ -7,7 +7,6 @@ it came for a lifetime, the name is history, and so is its checkpoint.
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from trimtab.core.aggregates import expendable, to_seconds
 from trimtab.core.containers import PodName
 from trimtab.core.links import Learner
+from trimtab.core.records import dataclass
 from trimtab.core.saving import CheckpointKey
 from trimtab.core.usage import Usage
 

@@ -7,7 +7,7 @@ the outcome comes from there, and its reason is among those that are found.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -32,6 +32,7 @@ from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workloa
 from trimtab.core.notes import Note
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.urgency import Change

@@ -7,7 +7,7 @@ workload that is scaled horizontally on it is held: recommended as ever, and app
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -19,6 +19,7 @@ from trimtab.core.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.workloads import Known, owners_above
 

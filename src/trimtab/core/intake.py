@@ -7,7 +7,6 @@ from before it was there.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +18,7 @@ from trimtab.core.buckets import Floats, Ints
 from trimtab.core.containers import Containers
 from trimtab.core.estimates import CORE, truncate
 from trimtab.core.peaks import Booleans, Readings
+from trimtab.core.records import dataclass
 
 # Metrics without a timestamp claim the year 1; spans of time end with 64 bits of nanoseconds.
 _EARLIEST: Final = 0.0

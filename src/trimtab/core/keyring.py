@@ -15,10 +15,11 @@ Making keys, and all reading and writing, is left to `admission/`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
+from trimtab.core.records import dataclass
 from trimtab.core.settings_errors import SettingsError, require_interval
 
 

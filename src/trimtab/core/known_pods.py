@@ -7,7 +7,7 @@ plan that knows no pod yet comes out the same.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -29,6 +29,7 @@ from trimtab.core.matching import AutoscalerIndex, ObservedAutoscaler, governor_
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, ObservedPod, PodMemory, Retry, Snapshot
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)

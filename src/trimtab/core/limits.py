@@ -4,11 +4,11 @@ A container whose limit is twice its request keeps a limit twice its request. Al
 whole millicores or bytes; a division drops its remainder, a result beyond 64 bits is cut there.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 NO_AMOUNTS: Final[Resources] = {}

@@ -9,11 +9,12 @@ could match it, and a new autoscaler only the few label sets that it could match
 from collections import defaultdict
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, TypeVar
 
 from trimtab.core.aggregates import AggregateKey, LabelSet
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy, policy_for
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 
 _Pin: TypeAlias = tuple[str, str, str] | tuple[str]

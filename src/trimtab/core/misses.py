@@ -5,11 +5,11 @@ pod of it came through admission with what was wanted: whatever stood in the way
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.core.convergence import FIRST_DELAY, Expectation, Missed, Suspect, is_admitted, shows
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.snapshot import Retry
 
 

@@ -1,9 +1,10 @@
 """Namespaces: what their owners say to us about all that is in them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trimtab.core.annotations import PAUSED
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ template, with what its spec says.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.autoscalers import AutoscalerName
@@ -23,6 +23,7 @@ from trimtab.core.operations import Add, Operation, pointer
 from trimtab.core.patch import size_pod
 from trimtab.core.pods import Allocation, Container
 from trimtab.core.quantities import parse_amount
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.snapshot import ObservedPod
 

@@ -5,7 +5,7 @@ may go to (`placement.py`); one that may go to none of those there are is not bo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerRecommendation
@@ -15,6 +15,7 @@ from trimtab.core.nodes import Node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.placement import Placement, may_go_to
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _MOST_PLACEMENTS: Final = 10_000

@@ -1,8 +1,9 @@
 """Nodes: what each has to give, and what it says about the pods that it takes."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 
 

@@ -4,11 +4,11 @@ The texts are an interface: people and scripts read them in the annotation `vpaU
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core.pods import Container, ContainerKind
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 

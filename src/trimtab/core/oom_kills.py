@@ -5,11 +5,12 @@ often and in whatever states the container is seen afterwards (terminated, waiti
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.pods import Container, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 

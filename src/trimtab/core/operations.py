@@ -1,7 +1,9 @@
 """JSON Patch (RFC 6902): operations as records, and paths that are valid for any key."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
+
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

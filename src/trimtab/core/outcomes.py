@@ -1,7 +1,7 @@
 """What a plan says about one pod."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
@@ -9,6 +9,7 @@ from typing import TypeAlias
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.urgency import Change
 
 Wanted: TypeAlias = Mapping[str, Allocation]

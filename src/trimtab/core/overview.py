@@ -2,13 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median_low
 from typing import TypeAlias
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerRecommendation, UpdateMode
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.snapshot import Snapshot
 

@@ -4,10 +4,11 @@ A change takes one token, `per_second` of them come back, and at most `burst` ar
 start little is known and much may want to change at once, so both begin small (D14).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.records import dataclass
 from trimtab.core.settings_errors import require_at_least
 
 _FIRST_SHARE: Final = 0.1

@@ -7,8 +7,10 @@ be one of them is taken for it.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
+
+from trimtab.core.records import dataclass
 
 _NOT_IN_METRICS: Final = re.compile(r"[^a-zA-Z0-9_]")
 _HUMP: Final = re.compile(r"([a-z0-9])([A-Z])")

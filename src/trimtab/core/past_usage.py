@@ -5,13 +5,14 @@ that its answer can be held in memory; parts of a namespace follow each other in
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import numpy as np
 
 from trimtab.core.buckets import Floats, Ints
+from trimtab.core.records import dataclass
 
 PodContainer: TypeAlias = tuple[str, str]
 """The names of a pod and of one of its containers."""

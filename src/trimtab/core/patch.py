@@ -1,7 +1,7 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
@@ -16,6 +16,7 @@ from trimtab.core.notes import ContainerUpdate, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 

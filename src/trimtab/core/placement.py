@@ -5,10 +5,10 @@ What a node says about a passing trouble does not count either.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from trimtab.core.nodes import Node, Taint
+from trimtab.core.records import dataclass
 
 _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How taints begin that a node has while it is not ready, full, cordoned or new."""

@@ -7,7 +7,7 @@ to whoever carries the plan out.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -23,6 +23,7 @@ from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workloa
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
+from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import Snapshot

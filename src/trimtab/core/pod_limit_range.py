@@ -5,7 +5,7 @@ the same factor, each of the three amounts of a recommendation and each resource
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from trimtab.core.autoscalers import ContainerRecommendation
@@ -18,6 +18,7 @@ from trimtab.core.limits import (
     without_negatives,
 )
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 _ByContainer: TypeAlias = Mapping[str, Resources | None]

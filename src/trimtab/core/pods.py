@@ -1,12 +1,13 @@
 """What deciders know of a pod: the few fields that matter, decoded once at the edge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from trimtab.core.placement import Placement
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 
 

@@ -7,7 +7,7 @@ proportion, so a bound on limits is a bound on requests. In the end the pod must
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from trimtab.core.autoscalers import (
@@ -23,6 +23,7 @@ from trimtab.core.node_room import fit_node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_POLICY: Final = ContainerPolicy("*")

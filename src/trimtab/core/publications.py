@@ -5,7 +5,6 @@ made only for autoscalers whose published numbers changed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from trimtab.core.buckets import Ints
 from trimtab.core.peaks import Booleans
 from trimtab.core.publishing import far_moves
 from trimtab.core.recommendation import Recommendation, RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH
 from trimtab.core.usage import Usage
 from trimtab.core.working import work_out

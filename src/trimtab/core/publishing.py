@@ -6,7 +6,6 @@ in every tick (F34); whoever reads them acts on targets, and on bounds only wher
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from typing import Final
@@ -16,6 +15,7 @@ import numpy as np
 from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
 from trimtab.core.buckets import Ints
 from trimtab.core.peaks import Booleans
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 from trimtab.core.settings_errors import require_at_least, require_interval
 

@@ -7,11 +7,12 @@ positive ones, and no number is printed as another.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Final
 
+from trimtab.core.records import dataclass
 from trimtab.core.resources import MAX_AMOUNT, Resource
 
 _MIN_AMOUNT: Final = -(2**63)

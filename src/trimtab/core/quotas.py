@@ -6,13 +6,14 @@ growth counts. A quota may be for some pods only (its scopes).
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import QosClass, qos_class
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Operator

@@ -5,13 +5,14 @@ once, on arrays, in `estimates.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerPolicy, ContainerRecommendation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 from trimtab.core.settings_errors import (
     SettingsError,

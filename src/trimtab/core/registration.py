@@ -7,10 +7,11 @@ remembers what the settings were. Whom the API server believes is decided in `ke
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.settings_errors import SettingsError
 

@@ -5,13 +5,14 @@ that moment is remembered. It is as short as the pod's life.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.outcomes import Unboost, Wanted
 from trimtab.core.pods import PUT_OFF, Container, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 

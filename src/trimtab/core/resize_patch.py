@@ -5,7 +5,6 @@ what changes is in them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final
 
@@ -15,6 +14,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.patch import resource_operations, zero_limits
 from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _TRUE: Final = "true"

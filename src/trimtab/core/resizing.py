@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias, assert_never
@@ -11,6 +10,7 @@ from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 Targets: TypeAlias = Mapping[str, Resources]

@@ -12,7 +12,6 @@ Reading leases, writing labels and remembering is left to the component.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -21,6 +20,7 @@ from trimtab.core import pacing
 from trimtab.core.operations import Add, Patch, Remove, pointer
 from trimtab.core.pacing import Pace, PaceSettings
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.workloads import Workload
 
 _NOBODY: Final = ""

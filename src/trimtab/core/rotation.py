@@ -7,11 +7,11 @@ what was never saved is saved at once: of a young history ten minutes are all th
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ always equals a plain walk.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from trimtab.core.buckets import Buckets, Floats
+from trimtab.core.records import dataclass
 
 # Sums of millions of weights are rounded by far less than this part of them.
 _ROUNDING: Final = 1e-9

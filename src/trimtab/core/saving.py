@@ -8,7 +8,6 @@ restart the first sample of the same container books them again.
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -25,6 +24,7 @@ from trimtab.core.checkpoint import (
     decode_histogram,
 )
 from trimtab.core.histogram import HistogramBank
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector, fingerprint
 from trimtab.core.usage import Usage

@@ -6,11 +6,11 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from trimtab.core import label_syntax, selectors
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 
 _OPERATORS: Final = {operator.value: operator for operator in Operator}

@@ -8,9 +8,11 @@ these states. How a selector is built from the wire, and refused, is in `selecto
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Final
+
+from trimtab.core.records import dataclass
 
 
 class Operator(StrEnum):

@@ -6,13 +6,14 @@ pods get a label here that no cluster knows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, TargetReference
 from trimtab.core.matching import ObservedAutoscaler, governor_of, index_by_workload
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 

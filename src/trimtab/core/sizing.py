@@ -6,7 +6,7 @@ why.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,7 @@ from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.severity import Severity
 from trimtab.core.shadows import Group

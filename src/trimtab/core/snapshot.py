@@ -5,7 +5,7 @@ here, so the same snapshot gives the same plan.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.quotas import Quota
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import ResizeMemory
 
 MAX_DELAY: Final = timedelta(hours=6)

@@ -8,7 +8,7 @@ the window that it belongs to.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ import numpy as np
 from trimtab.core.aggregates import to_seconds
 from trimtab.core.containers import ContainerMemory
 from trimtab.core.oom_ledger import OomLevel
+from trimtab.core.records import dataclass
 from trimtab.core.saving import CheckpointKey
 from trimtab.core.usage import Expected, Place, Usage
 

@@ -4,7 +4,6 @@ Giving CPU back disturbs nobody, so the end of a boost needs no budget unless it
 container. It never comes to an eviction (D9). Whether budgets allow a restart is left to `plan`.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,6 +22,7 @@ from trimtab.core.envelopes import without_misfits
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import EndOfBoost, Hold, Unboost, Wanted
 from trimtab.core.pods import PUT_OFF, Pod, PodPhase
+from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory
 from trimtab.core.wanted import (

@@ -6,7 +6,6 @@ how many pods of a workload at once, is left to others.
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final, Protocol, TypeVar
@@ -17,6 +16,7 @@ from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import Container, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.settings_errors import require_at_least
 

@@ -7,7 +7,7 @@ there, as often as you like, and only what changed is work.
 
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import repeat
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from trimtab.core.containers import ContainerMemory, Containers, PodName
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.links import Learner, Links
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 
 Place: TypeAlias = tuple[str, str, str]

@@ -6,7 +6,6 @@ are the last of these steps; whoever asks how a number came about is shown all o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from trimtab.core.blocks import Layout
 from trimtab.core.buckets import Buckets, Floats, Ints
 from trimtab.core.peaks import Booleans
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 
 

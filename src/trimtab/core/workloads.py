@@ -1,10 +1,10 @@
 """What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from trimtab.core.pods import OwnerReference, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 
 MAX_LEVELS: Final = 32

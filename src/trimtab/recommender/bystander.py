@@ -5,7 +5,7 @@ it: shadows (`core/shadows.py`) are as good. What it looks at does not change wh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -17,6 +17,7 @@ from trimtab.cluster.ports import Clock, HistorySource, Owners
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.shadows import Group, list_shadows
 from trimtab.core.sizing import Learned
 from trimtab.core.workloads import Workload

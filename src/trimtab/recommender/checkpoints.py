@@ -6,7 +6,7 @@ What is stored is never made worse: a checkpoint that holds less than the stored
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +14,7 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.conditions import ConditionType
+from trimtab.core.records import dataclass
 from trimtab.core.rotation import (
     Turn,
     find_orphans,

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from trimtab.api.external_metrics import PodGroup
 from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.ports import ExternalMetrics
 from trimtab.core.containers import PodName
+from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 from trimtab.recommender.knowledge import Knowledge
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from trimtab.cluster.errors import ClusterError, TooMuchHistoryError
@@ -17,6 +17,7 @@ from trimtab.cluster.ports import Clock, HistorySource
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.past_pods import PodTrace, restore_pods
 from trimtab.core.past_usage import Shard, halve, plan_shards
+from trimtab.core.records import dataclass
 from trimtab.core.replay import Replay
 from trimtab.core.resources import Resource
 from trimtab.recommender.knowledge import Knowledge

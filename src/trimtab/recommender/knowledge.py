@@ -1,6 +1,6 @@
 """What the recommender knows between two ticks, and nothing about how it comes by it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
@@ -10,6 +10,7 @@ from trimtab.core.pods import Pod
 from trimtab.core.publications import Publications
 from trimtab.core.publishing import Status
 from trimtab.core.recommendation import Recommendation
+from trimtab.core.records import dataclass
 from trimtab.core.rotation import Turn
 from trimtab.core.selectors import Selector
 from trimtab.core.usage import Place, Usage

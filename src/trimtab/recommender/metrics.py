@@ -2,7 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from itertools import product
 from typing import Final
@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from trimtab.core.autoscalers import AutoscalerName, UpdateMode
+from trimtab.core.records import dataclass
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.plain_counters import PlainCounter
 from trimtab.recommender.quality import QualityMeter

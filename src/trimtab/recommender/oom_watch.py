@@ -7,13 +7,13 @@ eviction may come later than its end.
 
 from collections import deque
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.api.evictions import MemoryEviction
 from trimtab.core.oom_kills import OomKill, find_oom_kills, list_oom_kills
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 
 PodKey: TypeAlias = tuple[str, str]
 """A namespace and a name."""

@@ -1,7 +1,6 @@
 """Publishing: what each autoscaler should say, written where that matters."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from trimtab.cluster.ports import Cluster
@@ -14,6 +13,7 @@ from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
 from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
 from trimtab.core.recommendation import Recommendation
+from trimtab.core.records import dataclass
 from trimtab.core.relearning import has_learned_enough, keep_up
 from trimtab.core.selectors import Selector
 from trimtab.recommender.acting import Writers

@@ -6,7 +6,6 @@ are the original's. All of it is done on arrays, a few calls a tick.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
@@ -16,6 +15,7 @@ from trimtab.core.autoscalers import AutoscalerName, UpdateMode
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.estimates import CORE
 from trimtab.core.publications import UncappedTargets
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.recommender.array_histograms import ArrayHistogram
 from trimtab.recommender.knowledge import Knowledge, Subject

@@ -1,7 +1,7 @@
 """What became of a tick: counts and problems, for logs, metrics and tests to be hung on."""
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import add, attrgetter
@@ -9,6 +9,7 @@ from typing import Final
 
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.intake import Intake
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 

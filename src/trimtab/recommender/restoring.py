@@ -5,7 +5,7 @@ ourselves is not needed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from trimtab.core.checkpoint import (
     CheckpointError,
     decode_aggregate,
 )
+from trimtab.core.records import dataclass
 from trimtab.core.relearning import find_lost, list_explained
 from trimtab.core.rotation import Turn, spread_turns
 from trimtab.core.saving import CheckpointKey, encode_histories, is_about_pods_of, is_lighter

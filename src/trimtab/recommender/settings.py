@@ -1,6 +1,6 @@
 """What an operator may tune about the recommender; the defaults are the original's flags."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from trimtab.core.aggregates import UsageSettings
@@ -9,6 +9,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import MAX_AMOUNT
 from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 

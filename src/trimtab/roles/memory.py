@@ -1,13 +1,14 @@
 """What the role keeper keeps from tick to tick; nothing is decided here."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core import pacing
 from trimtab.core.pacing import Pace, PaceSettings
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.roles import Role, Sighting
 
 SHOWS_WITHIN: Final = timedelta(seconds=10)

@@ -1,12 +1,13 @@
 """What an operator may tune about the role keeper."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from trimtab.core.label_syntax import key_flaws, value_flaws
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.roles import Role
 from trimtab.core.settings_errors import (
     SettingsError,

@@ -6,7 +6,6 @@ yet. Usage from another source than the metrics server would look like too much.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -15,6 +14,7 @@ from trimtab.api.metrics import UsageColumns
 from trimtab.core.aggregates import CPU_WEIGHT
 from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.simulation.facts import CheckpointSaved, Fact, UsageTold
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules

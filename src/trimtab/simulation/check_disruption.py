@@ -5,7 +5,6 @@ an owner wants, at least one. PodDisruptionBudgets are checked elsewhere.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +12,7 @@ from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import ReplicaGroup, count_groups, owner_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.remembering import SETTLING_FOR
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
 from trimtab.simulation.hindsight import Hindsight, Timeline

@@ -2,10 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 from trimtab.simulation.facts import Fact, PodCreated, PodEvicted, ProcessStarted
 from trimtab.simulation.hindsight import Hindsight

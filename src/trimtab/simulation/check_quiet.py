@@ -1,13 +1,13 @@
 """Checks that a cluster which has come to rest stays there."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import owner_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
 from trimtab.simulation.hindsight import Hindsight

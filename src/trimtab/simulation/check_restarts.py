@@ -1,7 +1,6 @@
 """Checks that recommenders which start, or begin to lead, go on where others left off."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +13,7 @@ from trimtab.core.checkpoint import CheckpointError
 from trimtab.core.estimates import CORE
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.limits import amount_of
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.facts import Fact, LeaseWritten, ProcessStarted, StatusPublished
 from trimtab.simulation.hindsight import Hindsight

@@ -1,11 +1,11 @@
 """Checks that never two pods of a workload have its role, and that the right one gets it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.roles import Role
 from trimtab.simulation import elections
 from trimtab.simulation.facts import Fact, LeaseWritten, PodPatched

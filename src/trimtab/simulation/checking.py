@@ -1,9 +1,9 @@
 """The inspector: lets every checker see all that happens, and collects what they object to."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from trimtab.core.records import dataclass
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds

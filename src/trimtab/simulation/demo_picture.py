@@ -1,7 +1,6 @@
 """How the demo's cluster is at one moment: every number is read from it, none is made up."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import fmean
 from typing import Final
@@ -9,6 +8,7 @@ from typing import Final
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.boost import boosted_containers
 from trimtab.core.pods import Pod, PodPhase
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.demo_news import Kind, News, requests_of
 from trimtab.simulation.demo_workloads import NAMESPACE, Part

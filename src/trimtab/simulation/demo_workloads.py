@@ -3,7 +3,7 @@
 Nothing is drawn here: the seed decides only what chance does to them while they run.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.pods import Allocation
 from trimtab.core.recommendation import MIB
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.simulation.loads import ROLE_LABEL, Load, Wave

@@ -3,9 +3,8 @@
 They are objects like all others, so that whoever loses the connection finds them again.
 """
 
-from dataclasses import dataclass
-
 from trimtab.api.evictions import MemoryEviction
+from trimtab.core.records import dataclass
 from trimtab.simulation.tables import Table, Versions
 
 

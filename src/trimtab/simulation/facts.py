@@ -1,6 +1,5 @@
 """Facts: what happened in a simulated cluster, for the journal and for whoever checks it."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
@@ -12,6 +11,7 @@ from trimtab.api.metrics import UsageColumns
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

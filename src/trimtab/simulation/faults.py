@@ -5,11 +5,12 @@ A fault is a plain record. What it does to a simulation, and how that is undone,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from random import Random
 from typing import Final
+
+from trimtab.core.records import dataclass
 
 
 class FaultKind(StrEnum):

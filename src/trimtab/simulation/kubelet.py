@@ -6,7 +6,7 @@ the tables but acts a moment later, so that nobody hears of a change before the 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.simulation import pressure, resizes, statuses
 from trimtab.simulation.demand import Demand

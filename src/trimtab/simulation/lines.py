@@ -6,12 +6,13 @@ that has crashed: nothing that it still tries ever arrives.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from random import Random
 from typing import Final, NoReturn
 
 from trimtab.cluster.errors import ClusterError, Right, UnreachableError
+from trimtab.core.records import dataclass
 from trimtab.simulation import refusals
 from trimtab.simulation.requests import Act, Request
 

@@ -6,9 +6,11 @@ they give the same bits on every machine.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
+
+from trimtab.core.records import dataclass
 
 ROLE_LABEL: Final = "trimtab.dev/role"
 """The label of a pod that says which part it plays now: a leader works harder than a follower."""

@@ -5,7 +5,7 @@ rest: whatever makes pods, gives them room, or restricts them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -14,6 +14,7 @@ from trimtab.core import horizontal, namespaces, nodes
 from trimtab.core.autoscalers import Held
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload

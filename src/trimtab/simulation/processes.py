@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from random import Random
 
 from trimtab.cluster.ports import UsageSource
+from trimtab.core.records import dataclass
 from trimtab.simulation.access import SimulatedCluster
 from trimtab.simulation.facts import ProcessCrashed, ProcessStarted
 from trimtab.simulation.lines import Line

@@ -1,11 +1,11 @@
 """Requests: what a component asks of the simulated API server, and the right that it takes."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
 from trimtab.cluster.errors import Right
+from trimtab.core.records import dataclass
 
 
 class Act(StrEnum):

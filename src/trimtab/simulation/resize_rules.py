@@ -1,10 +1,11 @@
 """What the API server accepts as a resize of a pod, whatever its kubelet will say."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trimtab.api.statuses import Cause
 from trimtab.core.pods import Container, ContainerKind, Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import qos_class
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.objects import Node

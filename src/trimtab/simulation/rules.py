@@ -5,12 +5,13 @@ within `staleness` they may have believed in good faith.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.boost import MAX_BOOST_DURATION
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.records import dataclass
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.world import World

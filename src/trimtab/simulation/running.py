@@ -4,7 +4,6 @@ One turn evaluates all of them at once; only containers to which something happe
 one by one, by others.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Final
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.simulation.demand import Demand, Floats
 from trimtab.simulation.loads import Load

@@ -6,11 +6,11 @@ load changes any more, and the cluster has to come to rest.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 from typing import Final
 
+from trimtab.core.records import dataclass
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.breaking import break_now
 from trimtab.simulation.checking import Inspector, Violation

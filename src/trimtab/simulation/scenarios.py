@@ -5,7 +5,7 @@ is drawn in `faults.py`, from the same seed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 from typing import Final, TypeVar
@@ -22,6 +22,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.pods import Allocation, ContainerKind
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.simulation.loads import OFFICE_DAY, Load, Wave

@@ -5,12 +5,13 @@ smaller, a node came, grew or is ready again.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from trimtab.api.watch_events import ObjectName
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.objects import ENDED, Node
 from trimtab.simulation.tables import Change

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,6 +17,7 @@ from trimtab.core.operations import Add, Patch
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.recommendation import RecommendationSettings
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.core.urgency import Thresholds
 from trimtab.recommender.loop import Recommender

@@ -3,11 +3,12 @@
 The more CPU it may use, the sooner it is ready; a resize on the way changes how soon that will be.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Self
 
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 from trimtab.simulation.objects import Startup
 

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
+from trimtab.core.records import dataclass
 from trimtab.simulation.runs import Report
 
 TOLD: Final = {

@@ -6,7 +6,7 @@ moment that it takes for its reference.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ from trimtab.core.aggregates import CPU_WEIGHT, MEMORY_WEIGHT, LabelSet, UsageSe
 from trimtab.core.buckets import Floats
 from trimtab.core.containers import ContainerMemory
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.simulation.facts import ContainerKilled, Fact, PodPressedOut, UsageTold
 from trimtab.simulation.hindsight import Hindsight
 

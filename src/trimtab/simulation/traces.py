@@ -8,7 +8,6 @@ where it all comes from, and the values, whole numbers with spaces in between, i
 import csv
 import gzip
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,6 +17,7 @@ import msgspec
 import numpy as np
 
 from trimtab.core.pods import Allocation
+from trimtab.core.records import dataclass
 from trimtab.simulation.loads import Trace
 from trimtab.simulation.virtual_time import START
 

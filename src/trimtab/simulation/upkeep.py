@@ -7,10 +7,11 @@ called again when anything has changed. Which step that is stands in the module 
 import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.objects import ENDED, PodTemplate, WorkloadObject
 from trimtab.simulation.serving import Serving

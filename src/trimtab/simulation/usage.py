@@ -1,7 +1,7 @@
 """Usage as components see it: the readings of the kubelet's last turn, and what may spoil them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from http import HTTPStatus
 from random import Random
@@ -11,6 +11,7 @@ import numpy as np
 
 from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.ports import UsageSource
+from trimtab.core.records import dataclass
 from trimtab.core.resources import MAX_AMOUNT
 from trimtab.simulation.facts import UsageTold
 from trimtab.simulation.kubelet import Kubelet

@@ -5,7 +5,7 @@ back-off. Resizes are decided elsewhere (`resizes.py`); here they only take effe
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
@@ -13,6 +13,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, PodPhase, ResizeState
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 from trimtab.simulation import statuses
 from trimtab.simulation.facts import ContainerKilled

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from trimtab.core.disruption import owner_of
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import restarts_containers
 from trimtab.updater.agenda import Agenda, Lane, Task
 from trimtab.updater.carrying import ActResult, carry_out

@@ -7,7 +7,6 @@ that end give something back and disturb nobody: they wait for nothing.
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -17,6 +16,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.outcomes import Act, Evict, Unboost
 from trimtab.core.pacing import Pace, PaceSettings, begin_pace, refill, spend, time_to_token
 from trimtab.core.pods import WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.resizing import restarts_containers
 from trimtab.core.urgency import urgency_rank
 from trimtab.updater.owning import OwnerKey, owner_key

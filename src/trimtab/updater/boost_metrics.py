@@ -4,7 +4,6 @@ Boosts are given by the admission controller; here a boost begins when it is fir
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -14,6 +13,7 @@ from trimtab.core.boost import boosted_containers
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Unboost
 from trimtab.core.pods import Pod
+from trimtab.core.records import dataclass
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.news import Acted, News, Planned
 

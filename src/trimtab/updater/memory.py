@@ -5,7 +5,6 @@ Nothing is decided here. It is lost with the process, and plans are made to star
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from trimtab.core import convergence, remembering, surges
@@ -23,6 +22,7 @@ from trimtab.core.disruption import owner_of
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.remembering import Recollection
 from trimtab.core.snapshot import MemoryKey, PodMemory
 

@@ -3,7 +3,7 @@
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final
 
@@ -12,6 +12,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, UpdateMode
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.records import dataclass
 from trimtab.updater.boost_metrics import BoostMeter
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned, Step

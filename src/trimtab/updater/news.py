@@ -1,7 +1,6 @@
 """What the updater has to tell of its turns and acts; logs, metrics and pages follow from it."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.outcomes import Hold, Outcome
+from trimtab.core.records import dataclass
 from trimtab.updater.agenda import Task
 from trimtab.updater.carrying import ActResult
 

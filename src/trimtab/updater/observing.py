@@ -5,7 +5,7 @@ A part is all pods of some workloads: budgets and roles never reach beyond a wor
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
 
@@ -17,6 +17,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.records import dataclass
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
 from trimtab.updater.memory import Memory, Review

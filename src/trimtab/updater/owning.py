@@ -6,13 +6,13 @@ Well-known kinds are answered from stores; others may take a request, so several
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from trimtab.cluster.ports import Owners
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.records import dataclass
 
 ItemT = TypeVar("ItemT")
 

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Hold, Outcome
+from trimtab.core.records import dataclass
 from trimtab.updater.acting import Deed
 from trimtab.updater.carrying import ActResult
 

@@ -1,11 +1,12 @@
 """What an operator may tune about the updater."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.pacing import PaceSettings
+from trimtab.core.records import dataclass
 from trimtab.core.settings_errors import require_at_least, require_interval, require_one_scope
 
 

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.core.rows import Rows, fold_in
+from trimtab.core.rows import Rows, fold_in, list_distinct
 
 BLANK = np.array((7, -1.5), dtype=[("count", np.int64), ("time", np.float64)])
 
@@ -55,3 +55,8 @@ def test_values_of_one_row_are_folded_into_it_in_their_order(
     fold_in(fold, column, rows.astype(np.int64), values.astype(np.float64))
 
     assert column.tolist() == expected
+
+
+@given(st.lists(st.integers(min_value=-3, max_value=3)))
+def test_distinct_values_are_told_in_order(values: list[int]) -> None:
+    assert list_distinct(np.array(values, np.int64)).tolist() == sorted(set(values))

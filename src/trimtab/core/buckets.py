@@ -77,7 +77,11 @@ class BucketScheme:
     def _position(self, value: float) -> float:
         """How many buckets lie below a value, as a fraction."""
         scaled = value * (self.ratio - 1.0) / self.first + 1.0
-        return _logarithm(scaled) / _logarithm(self.ratio)
+        return _logarithm(scaled) / self._ratio_logarithm
+
+    @cached_property
+    def _ratio_logarithm(self) -> float:
+        return _logarithm(self.ratio)
 
     @cached_property
     def _boundaries(self) -> Floats:

@@ -25,6 +25,18 @@ def fold_in(
     column[:] = whole
 
 
+def list_distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Every value once, the least first.
+
+    `np.unique` does the same, after it has imported numpy's masked arrays: 1.3 MiB and 10 ms that a
+    recommender has no other use for.
+    """
+    ordered = np.sort(values)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
+
+
 class Rows:
     """Rows that start as copies of a blank one; released numbers are used again."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from trimtab.core import running_sums
 from trimtab.core.arena import Arena, Windows, grown
 from trimtab.core.buckets import Buckets, Floats, Ints
+from trimtab.core.rows import list_distinct
 from trimtab.core.running_sums import Spans
 
 # Below every total.
@@ -135,7 +136,7 @@ class Weights:
         left = self._without_faint(self._arena.look_up(rows, buckets))
         self._arena.put(rows, buckets, left)
         at_edge = (buckets == self.lowest[rows]) | (buckets == self.highest[rows])
-        self._tighten(np.unique(rows[at_edge & (left == 0.0)]))
+        self._tighten(list_distinct(rows[at_edge & (left == 0.0)]))
 
     def _without_faint(self, weights: Floats) -> Floats:
         return np.where(weights < self.epsilon, 0.0, weights)

@@ -17,6 +17,7 @@ from trimtab.core.estimates import CORE
 from trimtab.core.publications import UncappedTargets
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.rows import list_distinct
 from trimtab.recommender.array_histograms import ArrayHistogram
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.plain_counters import PlainCounter
@@ -141,7 +142,7 @@ def _compare(told: _Told, accepted: Accepted) -> None:
     modes = told.modes[groups]
     scale = _SCALES[accepted.resource]
     is_oom = _BOOLEANS[accepted.is_oom_kill]
-    for mode, is_missing in product(np.unique(modes).tolist(), (False, True)):
+    for mode, is_missing in product(list_distinct(modes).tolist(), (False, True)):
         chosen = (modes == mode) & ((targets < 0) == is_missing)
         recommended = np.maximum(targets[chosen], 0) / scale
         pair = _Pair(accepted.resource, usage[chosen] / scale, recommended)
@@ -190,7 +191,7 @@ def _count_changes(before: UncappedTargets, told: _Told, feeders: Ints) -> None:
     kinds = told.modes + len(_MODES) * sizes
     for column, resource in enumerate(BOTH):
         comparable = (old[:, column] > 0) & (after.amounts[:, column] >= 0)
-        for kind in np.unique(kinds[comparable]).tolist():
+        for kind in list_distinct(kinds[comparable]).tolist():
             chosen = comparable & (kinds == kind)
             changes = after.amounts[chosen, column] / old[chosen, column] - 1
             size, mode = divmod(kind, len(_MODES))

@@ -17,7 +17,8 @@ from rig.processes import Process
 
 _TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _KIB: Final = 1024
-_READS: Final = frozenset(("GET", "LIST", "WATCH"))
+_READS: Final = frozenset(("GET", "LIST"))
+_WATCH: Final = "WATCH"
 _REQUEST: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 _WATCHED: Final = frozenset(
@@ -54,11 +55,23 @@ class Vitals:
 class Requests:
     """How many requests an API server has answered up to now."""
 
-    reads: float = 0.0
+    answers: float = 0.0
+    """Reads that were answered at once."""
+    watches: float = 0.0
+    """Reads that went on for minutes; they are counted when they end."""
     writes: float = 0.0
 
+    @property
+    def reads(self) -> float:
+        """Reads of both kinds."""
+        return self.answers + self.watches
+
     def __sub__(self, earlier: "Requests") -> "Requests":
-        return Requests(self.reads - earlier.reads, self.writes - earlier.writes)
+        return Requests(
+            self.answers - earlier.answers,
+            self.watches - earlier.watches,
+            self.writes - earlier.writes,
+        )
 
 
 def read_vitals(pid: int) -> Vitals:
@@ -121,8 +134,9 @@ def sum_requests(counted: Counter[tuple[str, str]]) -> Requests:
     """Reads and writes of what autoscalers are about."""
     kept = {key: count for key, count in counted.items() if key[1] in _WATCHED}
     return Requests(
-        reads=_sum(count for (verb, _), count in kept.items() if verb in _READS),
-        writes=_sum(count for (verb, _), count in kept.items() if verb not in _READS),
+        answers=_sum(count for (verb, _), count in kept.items() if verb in _READS),
+        watches=_sum(count for (verb, _), count in kept.items() if verb == _WATCH),
+        writes=_sum(count for (verb, _), count in kept.items() if verb not in {*_READS, _WATCH}),
     )
 
 

@@ -20,7 +20,9 @@ same in each, it is three, or one beyond 1 000. Limits are how many requests a s
 itself: *lifted* is as many as it likes; *default* is 50 for both, and is measured on demand
 (`--limits default`). The original waits for a whole interval before its first tick; that wait is
 taken off its times. Histories are eight days old where nothing else is said. What the API server
-does by itself meanwhile is in its CPU.
+does by itself meanwhile is in its CPU. Reads of a tick are those that are answered at once; watches
+are opened anew every few minutes by both, however many ticks that is, and are counted below, where
+the whole stack is.
 """,
     tables=(
         Table(

@@ -24,11 +24,14 @@ def test_requests_are_counted_whatever_the_answer_was() -> None:
 
 
 def test_only_requests_about_what_autoscalers_use_are_reads_or_writes() -> None:
-    assert measuring.sum_requests(measuring.parse_requests(METRICS)) == Requests(4, 7)
+    found = measuring.sum_requests(measuring.parse_requests(METRICS))
+
+    assert found == Requests(answers=3, watches=1, writes=7)
+    assert found.reads == 4
 
 
 def test_requests_between_two_moments_are_a_difference() -> None:
-    assert Requests(7, 5) - Requests(3, 5) == Requests(4, 0)
+    assert Requests(7, 5, 2) - Requests(3, 5, 1) == Requests(4, 0, 1)
 
 
 def test_this_process_has_used_cpu_and_holds_memory() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import cyclopts
 
-from trimtab.cli.main import app
+from trimtab.cli.commands import app
 
 COMPONENTS = {"recommender", "updater", "admission-controller", "roles", "run"}
 """Their command lines outlive flags: what they do not know is told and ignored."""

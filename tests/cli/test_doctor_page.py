@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from cyclopts import App
 
-from trimtab.cli.main import app
+from trimtab.cli.commands import app
 from trimtab.core.conditions import ConditionReason, ConditionType, UnsupportedReason
 from trimtab.core.diagnosis import Severity
 from trimtab.core.diagnosis_checks import CHECKS

@@ -13,7 +13,10 @@ code = main([*sys.argv[1:], "--address=nowhere"])
 assert code == 2, code
 print(*sys.modules, sep="\\n")
 """
-FOR_OTHERS = {"aiohttp", "cryptography", "pygments", "rich", "yaml"}
+FOR_OTHERS = {
+    *{"aiohttp", "attr", "attrs", "cryptography", "cyclopts", "pygments", "rich", "yaml"},
+    *{"trimtab.cli.commands", "trimtab.cli.declaring"},
+}
 """What only other commands, other flags or tests have use for."""
 
 
@@ -30,6 +33,7 @@ def imported_by(command: str) -> set[str]:
         pytest.param("updater", FOR_OTHERS | {"numpy"}, id="the updater"),
         pytest.param("roles", FOR_OTHERS | {"numpy"}, id="the role keeper"),
         pytest.param("admission-controller", FOR_OTHERS | {"numpy"}, id="the webhook"),
+        pytest.param("run", FOR_OTHERS, id="all in one process"),
     ],
 )
 def test_a_component_starts_without_what_only_others_need(command: str, unwanted: set[str]) -> None:

@@ -15,7 +15,7 @@ from reference import flags_page
 from rig import chart, chart_values, programs
 from trimtab import __version__
 from trimtab.cli import crds
-from trimtab.cli.main import app
+from trimtab.cli.commands import app
 
 pytestmark = pytest.mark.e2e
 

@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from random import SystemRandom
-from typing import Annotated, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 import structlog
-from cyclopts import Parameter
 from prometheus_client import REGISTRY
 
 from trimtab.admission import tls
@@ -66,7 +65,7 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def admit(
-    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *stray: str,
     flags: AdmissionFlags = _FLAGS,
     common: LeaderlessFlags = _COMMON,
 ) -> int:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
-from cyclopts import Group, Parameter
-
 from trimtab.admission.settings import AdmissionSettings
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Cpu, Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.gates import FeatureGates
@@ -21,7 +20,7 @@ _OWN_NAMESPACE: Final = "NAMESPACE"
 """The environment variable by which manifests tell a component where it runs."""
 
 
-@Parameter(name="*", group=Group("Admission", sort_key=1))
+@flag_group("Admission", order=1)
 @dataclass(frozen=True, slots=True)
 class ServingFlags:
     """Where the admission controller is, and what it gives."""
@@ -40,7 +39,7 @@ class ServingFlags:
     """How often it is renewed."""
 
 
-@Parameter(name="*", group=Group("TLS", sort_key=2))
+@flag_group("TLS", order=2)
 @dataclass(frozen=True, slots=True)
 class TlsFlags:
     """How the API server knows us."""
@@ -59,7 +58,7 @@ class TlsFlags:
     """The oldest version of TLS that is spoken: tls1_2 or tls1_3."""
 
 
-@Parameter(name="*", group=Group("Registration", sort_key=3))
+@flag_group("Registration", order=3)
 @dataclass(frozen=True, slots=True)
 class RegistrationFlags:
     """How the API server is told to ask us."""
@@ -82,7 +81,7 @@ class RegistrationFlags:
     """Labels of the registration, as key:value,..."""
 
 
-@Parameter(name="*", group=Group("Care", sort_key=4))
+@flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class CareFlags:
     """None of these is the original's."""
@@ -105,7 +104,6 @@ class CareFlags:
     """How many processes answer; 0 for one per core. Each has a view of the cluster of its own."""
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class AdmissionFlags:
     """All flags of the admission controller that are its own."""

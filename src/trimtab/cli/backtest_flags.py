@@ -4,14 +4,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from trimtab.backtest.sweep import Grid, Setting
 from trimtab.cli.backtest_output import Format
+from trimtab.cli.flag_groups import flag_group
 from trimtab.core.records import dataclass
 
 
-@Parameter(name="*", group=Group("What is replayed", sort_key=1))
+@flag_group("What is replayed", order=1)
 @dataclass(frozen=True, slots=True)
 class ReplayFlags:
     """Whose usage is replayed under which policies."""
@@ -32,7 +33,7 @@ class ReplayFlags:
     """The address of a Dask scheduler, whose workers replay instead; trimtab must be there."""
 
 
-@Parameter(name="*", group=Group("From a cluster", sort_key=4))
+@flag_group("From a cluster", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags:
     """Whose usage is read from where metrics are kept, instead of from a file."""
@@ -49,7 +50,7 @@ class PastFlags:
     """How far values are apart."""
 
 
-@Parameter(name="*", group=Group("How it is told", sort_key=2))
+@flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class AnswerFlags:
     """How the answer is written."""
@@ -64,7 +65,7 @@ class AnswerFlags:
     """Tell no progress."""
 
 
-@Parameter(name="*", group=Group("Sweep", sort_key=3))
+@flag_group("Sweep", order=3)
 @dataclass(frozen=True, slots=True)
 class SweepFlags:
     """What settings of the recommender are tried."""

@@ -14,8 +14,8 @@ from typing import Final, Protocol
 
 import cyclopts
 
+from trimtab.cli.commands import app
 from trimtab.cli.completion_names import Named, Place, list_names
-from trimtab.cli.main import app
 from trimtab.core.records import dataclass
 
 _FILES: Final = ":0"

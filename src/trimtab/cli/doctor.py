@@ -10,12 +10,13 @@ from random import SystemRandom
 from shutil import get_terminal_size
 from typing import Annotated, Final
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from trimtab.cli import logs
 from trimtab.cli.doctor_facts import Examination, Order
 from trimtab.cli.doctor_output import tell_checks, to_json, to_table
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Span, Text
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
@@ -46,7 +47,7 @@ class Format(StrEnum):
     JSON = "json"
 
 
-@Parameter(name="*", group=Group("Cluster", sort_key=3))
+@flag_group("Cluster", order=3)
 @dataclass(frozen=True, slots=True)
 class WhereFlags:
     """Which cluster is looked at, and where in it."""
@@ -66,7 +67,7 @@ class WhereFlags:
     registered: that of a kubectl port-forward, say."""
 
 
-@Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
+@flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(PrometheusFlags):
     """Where past usage is found, if that is to be looked at."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final, assert_never
 
 import msgspec
 import yaml
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from trimtab.api.encoding import encode
 from trimtab.api.explanations import (
@@ -30,6 +30,7 @@ from trimtab.cli.explain_sources import (
 )
 from trimtab.cli.explain_text import write_text
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Named
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
@@ -70,7 +71,7 @@ class _Subject:
     is_pod: bool = False
 
 
-@Parameter(name="*", group=Group("Components", sort_key=8))
+@flag_group("Components", order=8)
 @dataclass(frozen=True, slots=True)
 class SourceFlags:
     """Which components are asked."""

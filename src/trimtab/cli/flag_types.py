@@ -1,14 +1,17 @@
-"""Kinds of flag values: how each is read from text, as the original reads it, and shown in help."""
+"""Kinds of flag values: how each is read from text, as the original reads it, and shown in help.
+
+They are said in words of our own, so that a component can be started without the parser of command
+lines; `trimtab.cli.declaring` says them to the parser.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Final, TypeAlias
 
-from cyclopts import Parameter, Token
-
 from trimtab.api.times import format_duration, parse_duration
 from trimtab.core import quantities
+from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 _LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
@@ -49,54 +52,53 @@ def split_names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def _text(tokens: Sequence[Token]) -> str:
-    return tokens[0].value
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a type does not say of the values of a flag."""
+
+    word: str | None = None
+    """What stands for a value in help."""
+    read: Callable[[str], object] | None = None
+    """The value of a text, or a ValueError; without it, what is usual for the type."""
+    show: Callable[[timedelta], str] | bool | None = None
+    """How the default is shown in help, or whether it is."""
 
 
-def _read_whole(_: object, tokens: Sequence[Token]) -> int:
-    return int(_text(tokens))
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All names of a flag, where that of its field is not the only one."""
+
+    names: tuple[str, ...]
 
 
-def _read_span(_: object, tokens: Sequence[Token]) -> timedelta:
-    return parse_duration(_text(tokens))
+@dataclass(frozen=True, slots=True)
+class NoFlag:
+    """What a field is marked by that is no flag."""
 
 
-def _read_long_span(_: object, tokens: Sequence[Token]) -> timedelta:
-    return parse_long_span(_text(tokens))
+def _read_cpu(text: str) -> int:
+    return quantities.parse_amount(Resource.CPU, text)
 
 
-def _read_cpu(_: object, tokens: Sequence[Token]) -> int:
-    return quantities.parse_amount(Resource.CPU, _text(tokens))
+def _read_memory(text: str) -> int:
+    return quantities.parse_amount(Resource.MEMORY, text)
 
 
-def _read_memory(_: object, tokens: Sequence[Token]) -> int:
-    return quantities.parse_amount(Resource.MEMORY, _text(tokens))
-
-
-Text: TypeAlias = Annotated[str, Parameter(metavar="TEXT", show_default=False)]
+Text: TypeAlias = Annotated[str, Kind("TEXT", show=False)]
 """Text that is empty by default."""
-Named: TypeAlias = Annotated[str, Parameter(metavar="TEXT")]
+Named: TypeAlias = Annotated[str, Kind("TEXT")]
 """Text that has a default."""
-Whole: TypeAlias = Annotated[int, Parameter(converter=_read_whole, metavar="NUMBER")]
+Whole: TypeAlias = Annotated[int, Kind("NUMBER", int)]
 """A whole number."""
-Number: TypeAlias = Annotated[float, Parameter(metavar="NUMBER")]
+Number: TypeAlias = Annotated[float, Kind("NUMBER")]
 """Any number."""
-Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+Switch: TypeAlias = Annotated[bool, Kind(show=False)]
 """On with its name alone, as in Go; `--name=false` is off."""
-Span: TypeAlias = Annotated[
-    timedelta, Parameter(converter=_read_span, metavar="DURATION", show_default=format_span)
-]
+Span: TypeAlias = Annotated[timedelta, Kind("DURATION", parse_duration, format_span)]
 """A length of time in Go's syntax."""
-LongSpan: TypeAlias = Annotated[
-    timedelta,
-    Parameter(converter=_read_long_span, metavar="DURATION", show_default=format_long_span),
-]
+LongSpan: TypeAlias = Annotated[timedelta, Kind("DURATION", parse_long_span, format_long_span)]
 """A length of time in Prometheus' syntax, which knows days and weeks."""
-Cpu: TypeAlias = Annotated[
-    int | None, Parameter(converter=_read_cpu, metavar="QUANTITY", show_default=False)
-]
+Cpu: TypeAlias = Annotated[int | None, Kind("QUANTITY", _read_cpu, show=False)]
 """A quantity of CPU."""
-Memory: TypeAlias = Annotated[
-    int | None, Parameter(converter=_read_memory, metavar="QUANTITY", show_default=False)
-]
+Memory: TypeAlias = Annotated[int | None, Kind("QUANTITY", _read_memory, show=False)]
 """A quantity of memory."""

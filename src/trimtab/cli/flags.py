@@ -9,9 +9,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from cyclopts import Group, Parameter
-
-from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole
+from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_types import Named, Names, Number, Span, Switch, Text, Whole
 from trimtab.core.records import dataclass
 
 
@@ -22,7 +21,7 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-@Parameter(name="*", group=Group("Cluster", sort_key=5))
+@flag_group("Cluster", order=5)
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
     """The way to the cluster, and how much of it is looked at."""
@@ -41,7 +40,7 @@ class ClusterFlags:
     """Features to switch on or off, as Name=bool,... All are on."""
 
 
-@Parameter(name="*", group=Group("Leader election", sort_key=6))
+@flag_group("Leader election", order=6)
 @dataclass(frozen=True, slots=True)
 class ElectionFlags:
     """Whether several copies share the work by taking turns."""
@@ -60,18 +59,18 @@ class ElectionFlags:
     """The namespace of the lease."""
 
 
-@Parameter(name="*", group=Group("Logs", sort_key=7))
+@flag_group("Logs", order=7)
 @dataclass(frozen=True, slots=True)
 class LogFlags:
     """What is told, and how."""
 
     log_format: LogFormat = LogFormat.JSON
     """One JSON object per line, or text for people."""
-    v: Annotated[Whole, Parameter(name=["--v", "-v"])] = 4
+    v: Annotated[Whole, Names(("--v", "-v"))] = 4
     """How much is told: from 5 on everything, below 1 only what goes wrong."""
 
 
-@Parameter(name="*", group=Group("Accepted, without effect", sort_key=8))
+@flag_group("Accepted, without effect", order=8)
 @dataclass(frozen=True, slots=True)
 class KlogFlags:
     """Flags of the original for which there is nothing to do here."""
@@ -108,7 +107,6 @@ class KlogFlags:
     """-v is for everything."""
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class CommonFlags:
     """All flags that every component has."""
@@ -119,7 +117,6 @@ class CommonFlags:
     klog: KlogFlags = KlogFlags()
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class LeaderlessFlags:
     """All flags that a component has of which every copy acts."""

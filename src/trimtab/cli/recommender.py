@@ -4,9 +4,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Annotated, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from cyclopts import Parameter
 from prometheus_client import REGISTRY
 
 from trimtab.api.explained_numbers import NumbersFrom, Origin
@@ -41,7 +40,7 @@ RecommenderOrder: TypeAlias = component.Order[RecommenderFlags, RecommenderSetti
 
 
 def recommend(
-    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *stray: str,
     flags: RecommenderFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:

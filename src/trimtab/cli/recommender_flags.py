@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from cyclopts import Group, Parameter
-
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import (
     Cpu,
     LongSpan,
@@ -27,7 +26,7 @@ from trimtab.core.resources import Resource
 from trimtab.recommender.settings import HistorySettings, RecommenderSettings
 
 
-@Parameter(name="*", group=Group("Recommender", sort_key=1))
+@flag_group("Recommender", order=1)
 @dataclass(frozen=True, slots=True)
 class LoopFlags:
     """What the recommender does, and how often."""
@@ -62,7 +61,7 @@ class LoopFlags:
     """Show recommendations in /metrics, by the names that kube-state-metrics once had."""
 
 
-@Parameter(name="*", group=Group("Recommendations", sort_key=2))
+@flag_group("Recommendations", order=2)
 @dataclass(frozen=True, slots=True)
 class EstimateFlags:
     """How recommendations follow from what is known."""
@@ -103,7 +102,7 @@ class EstimateFlags:
     """The most memory for a container whose policy does not say."""
 
 
-@Parameter(name="*", group=Group("Learning", sort_key=3))
+@flag_group("Learning", order=3)
 @dataclass(frozen=True, slots=True)
 class LearningFlags:
     """How usage is remembered."""
@@ -128,7 +127,7 @@ class LearningFlags:
     """The external metric that is memory usage."""
 
 
-@Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
+@flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PrometheusFlags:
     """Where past usage is found, and what it is called there."""
@@ -173,7 +172,7 @@ class PrometheusFlags:
     """The label that is a container's name in usage; other usual ones are found without it."""
 
 
-@Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
+@flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class HistoryFlags(PrometheusFlags):
     """How much of it is read with --storage=prometheus."""
@@ -184,7 +183,6 @@ class HistoryFlags(PrometheusFlags):
     """How far samples of history are apart."""
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class RecommenderFlags:
     """All flags of the recommender that are its own."""

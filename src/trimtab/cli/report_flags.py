@@ -5,8 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Span, Text, Whole
 from trimtab.cli.recommender_flags import HistoryFlags
 from trimtab.core.records import dataclass
@@ -41,7 +42,7 @@ class PatchKind(StrEnum):
     VPA = "vpa"
 
 
-@Parameter(name="*", group=Group("What is looked at", sort_key=1))
+@flag_group("What is looked at", order=1)
 @dataclass(frozen=True, slots=True)
 class LookFlags:
     """Which pods count, and how long they are looked at."""
@@ -54,7 +55,7 @@ class LookFlags:
     """With fewer samples of a container nothing is recommended for it."""
 
 
-@Parameter(name="*", group=Group("How it is told", sort_key=2))
+@flag_group("How it is told", order=2)
 @dataclass(frozen=True, slots=True)
 class TellFlags:
     """How the report is written."""
@@ -71,7 +72,7 @@ class TellFlags:
     """The folder for these files."""
 
 
-@Parameter(name="*", group=Group("History from Prometheus", sort_key=4))
+@flag_group("History from Prometheus", order=4)
 @dataclass(frozen=True, slots=True)
 class PastFlags(HistoryFlags):
     """Where the past is to be had, if anywhere."""

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Final, TypeAlias
-
-from cyclopts import Parameter
+from typing import Final, TypeAlias
 
 from trimtab.cli import component
 from trimtab.cli.flags import CommonFlags
@@ -34,7 +32,7 @@ RolesOrder: TypeAlias = component.Order[RolesFlags, RolesSettings]
 
 
 def keep_roles(
-    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *stray: str,
     flags: RolesFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:

@@ -3,8 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from cyclopts import Group, Parameter
-
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.pods import WorkloadName
@@ -16,7 +15,7 @@ from trimtab.roles.settings import RolesSettings
 _USUAL: Final = RolesSettings()
 
 
-@Parameter(name="*", group=Group("Roles", sort_key=1))
+@flag_group("Roles", order=1)
 @dataclass(frozen=True, slots=True)
 class RolesFlags:
     """Which leases are looked at, and what is written on pods."""

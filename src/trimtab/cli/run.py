@@ -9,9 +9,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Annotated, Final
+from typing import Final
 
-from cyclopts import Parameter
 from structlog.contextvars import bound_contextvars
 
 from trimtab.cli import (
@@ -46,7 +45,7 @@ _WITHOUT_ADMISSION: Final = (
 
 
 def run_all(
-    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *stray: str,
     flags: RunFlags = _FLAGS,
     common: SharedFlags = _COMMON,
 ) -> int:

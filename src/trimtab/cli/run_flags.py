@@ -8,10 +8,9 @@ one: so `run` and a component that runs alone take turns like two copies of one.
 from dataclasses import fields, is_dataclass, replace
 from typing import Annotated, Final, TypeAlias, TypeVar, cast
 
-from cyclopts import Group, Parameter
-
 from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
-from trimtab.cli.flag_types import Named, Switch, Text
+from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_types import Named, NoFlag, Switch, Text
 from trimtab.cli.flags import CommonFlags, ElectionFlags
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
@@ -20,15 +19,15 @@ NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
 """Fields of components that are no flags of `run`."""
 _USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
 
-_Given: TypeAlias = Annotated[str, Parameter(parse=False)]
+_Given: TypeAlias = Annotated[str, NoFlag()]
 """What is not to be said here."""
-_Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
+_Shared: TypeAlias = Annotated[bool, NoFlag()]
 """What is said once for several components, by the flag of another one."""
-_SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
-_SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
+_SharedWhole: TypeAlias = Annotated[int, NoFlag()]
+_SharedChoice: TypeAlias = Annotated[HpaConflict, NoFlag()]
 
 
-@Parameter(name="*", group=Group("Run", sort_key=0))
+@flag_group("Run", order=0)
 @dataclass(frozen=True, slots=True)
 class TogetherFlags:
     """Which components run, beside which cluster, and where they show themselves."""
@@ -44,14 +43,13 @@ class TogetherFlags:
     """Leave out the admission controller, as where the API server has no way to reach it."""
 
 
-@Parameter(name="*", group=Group("Recommender", sort_key=1))
+@flag_group("Recommender", order=1)
 @dataclass(frozen=True, slots=True)
 class _RecommenderLoop(recommender_flags.LoopFlags):
     address: _Given = ":0"
     leader_elect_resource_name: _Given = "vpa-recommender-lease"
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class RecommenderFlags(recommender_flags.RecommenderFlags):
     """The recommender's flags."""
@@ -59,21 +57,20 @@ class RecommenderFlags(recommender_flags.RecommenderFlags):
     loop: _RecommenderLoop = _RecommenderLoop()
 
 
-@Parameter(name="*", group=Group("Updater", sort_key=1))
+@flag_group("Updater", order=1)
 @dataclass(frozen=True, slots=True)
 class _UpdaterLoop(updater_flags.LoopFlags):
     address: _Given = ":0"
     leader_elect_resource_name: _Given = "vpa-updater"
 
 
-@Parameter(name="*", group=Group("Care", sort_key=4))
+@flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class _UpdaterCare(updater_flags.CareFlags):
     hpa_conflict: _SharedChoice = HpaConflict.HOLD
     update_worker_count: _SharedWhole = _USUAL_WRITES
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags(updater_flags.UpdaterFlags):
     """The updater's flags."""
@@ -82,13 +79,13 @@ class UpdaterFlags(updater_flags.UpdaterFlags):
     care: _UpdaterCare = _UpdaterCare()
 
 
-@Parameter(name="*", group=Group("Admission", sort_key=1))
+@flag_group("Admission", order=1)
 @dataclass(frozen=True, slots=True)
 class _AdmissionServing(admission_flags.ServingFlags):
     address: _Given = ":0"
 
 
-@Parameter(name="*", group=Group("Care", sort_key=4))
+@flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class _AdmissionCare(admission_flags.CareFlags):
     hpa_conflict: _SharedChoice = HpaConflict.HOLD
@@ -96,7 +93,6 @@ class _AdmissionCare(admission_flags.CareFlags):
     workers: _SharedWhole = 1
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class AdmissionFlags(admission_flags.AdmissionFlags):
     """The admission controller's flags."""
@@ -105,7 +101,7 @@ class AdmissionFlags(admission_flags.AdmissionFlags):
     care: _AdmissionCare = _AdmissionCare()
 
 
-@Parameter(name="*", group=Group("Roles", sort_key=1))
+@flag_group("Roles", order=1)
 @dataclass(frozen=True, slots=True)
 class RolesFlags(roles_flags.RolesFlags):
     """The role keeper's flags."""
@@ -115,7 +111,7 @@ class RolesFlags(roles_flags.RolesFlags):
     leader_elect_resource_name: _Given = "trimtab-roles"
 
 
-@Parameter(name="*", group=Group("Leader election", sort_key=6))
+@flag_group("Leader election", order=6)
 @dataclass(frozen=True, slots=True)
 class _Election(ElectionFlags):
     # Whoever tries it beside a kubeconfig does not know who else does, or what is installed.
@@ -124,7 +120,6 @@ class _Election(ElectionFlags):
     installation."""
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class SharedFlags(CommonFlags):
     """The flags that every component has."""
@@ -135,7 +130,6 @@ class SharedFlags(CommonFlags):
 FlagsT = TypeVar("FlagsT")
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class RunFlags:
     """All flags of `trimtab run` but those that every command of a component has."""

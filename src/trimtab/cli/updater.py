@@ -3,9 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated, Final, TypeAlias
-
-from cyclopts import Parameter
+from typing import Final, TypeAlias
 
 from trimtab.cli import component
 from trimtab.cli.flags import CommonFlags
@@ -33,7 +31,7 @@ UpdaterOrder: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
 
 
 def update(
-    *stray: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *stray: str,
     flags: UpdaterFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:

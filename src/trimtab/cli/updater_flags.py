@@ -8,8 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from cyclopts import Group, Parameter
-
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.assessment import PlanSettings
@@ -25,7 +24,7 @@ _OWN_NAMESPACE: Final = "NAMESPACE"
 """The environment variable by which manifests tell a component where it runs."""
 
 
-@Parameter(name="*", group=Group("Updater", sort_key=1))
+@flag_group("Updater", order=1)
 @dataclass(frozen=True, slots=True)
 class LoopFlags:
     """What the updater does, and how often."""
@@ -46,7 +45,7 @@ class LoopFlags:
     """The name of the lease."""
 
 
-@Parameter(name="*", group=Group("What is worth a change", sort_key=2))
+@flag_group("What is worth a change", order=2)
 @dataclass(frozen=True, slots=True)
 class ThresholdFlags:
     """How large, how old or how urgent a change must be."""
@@ -59,7 +58,7 @@ class ThresholdFlags:
     """A container killed for want of memory within this time of its start cannot wait."""
 
 
-@Parameter(name="*", group=Group("How many pods at once", sort_key=3))
+@flag_group("How many pods at once", order=3)
 @dataclass(frozen=True, slots=True)
 class DisruptionFlags:
     """How much may be disrupted at a time."""
@@ -76,7 +75,7 @@ class DisruptionFlags:
     """Let resizes that restart no container go beyond the tolerance."""
 
 
-@Parameter(name="*", group=Group("Care", sort_key=4))
+@flag_group("Care", order=4)
 @dataclass(frozen=True, slots=True)
 class CareFlags:
     """What keeps mistakes small; none of these is the original's."""
@@ -115,7 +114,6 @@ class CareFlags:
     """How many requests may be under way at once."""
 
 
-@Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags:
     """All flags of the updater that are its own."""

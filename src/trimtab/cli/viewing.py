@@ -9,11 +9,12 @@ from datetime import timedelta
 from random import SystemRandom
 from typing import Annotated, Final
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from trimtab.cli import logs
 from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
 from trimtab.cluster.adapter import LiveCluster, Scope
@@ -32,7 +33,7 @@ _PATIENCE_SECONDS: Final = 30
 _POLL: Final = timedelta(milliseconds=50)
 
 
-@Parameter(name="*", group=Group("Cluster", sort_key=9))
+@flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class ViewFlags:
     """Which cluster is looked at, and where in it."""

@@ -5,9 +5,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from cyclopts import Group, Parameter
-
 from trimtab.cli import logs
+from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
 from trimtab.cli.viewing import ViewFlags, joined, namespace_of
@@ -19,7 +18,7 @@ from trimtab.core.records import dataclass
 _T = TypeVar("_T")
 
 
-@Parameter(name="*", group=Group("Cluster", sort_key=9))
+@flag_group("Cluster", order=9)
 @dataclass(frozen=True, slots=True)
 class WayFlags:
     """Which cluster is visited, wherever in it."""

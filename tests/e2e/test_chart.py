@@ -91,6 +91,13 @@ def test_flags_that_are_rendered_are_flags_of_the_component(name: str) -> None:
         assert given <= defaults_of(component).keys()
 
 
+@every_case
+def test_no_service_can_set_flags_by_its_name(name: str) -> None:
+    # The variables of a Service called trimtab would begin like those of our flags.
+    for deployment in deployments(name).values():
+        assert deployment["spec"]["template"]["spec"]["enableServiceLinks"] is False
+
+
 def test_ports_are_those_at_which_components_listen_by_themselves() -> None:
     for component, deployment in deployments("everything").items():
         defaults = defaults_of(component)

@@ -165,7 +165,7 @@ def test_a_watch_asks_for_bookmarks_and_a_bounded_time_and_keeps_the_selectors()
     assert watched["fieldSelector"] == "status.phase!=Pending"
     assert (watched["watch"], watched["allowWatchBookmarks"]) == ("true", "true")
     assert watched["resourceVersion"] == "1"
-    assert 300 <= int(watched["timeoutSeconds"]) <= 600
+    assert 1800 <= int(watched["timeoutSeconds"]) <= 3600
 
 
 def test_a_watch_that_the_server_ends_goes_on_at_once_from_where_it_was() -> None:

@@ -1,6 +1,10 @@
 """The whole stack under faults: seeds that are always run, seeds that once failed, fresh ones."""
 
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
+from typing import TypeAlias, cast
 
 import pytest
 
@@ -16,129 +20,114 @@ UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0)
 """The usual runs of now up to that moment."""
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0)
 
-
-def told(report: Report) -> str:
-    return "\n".join(report.lines())
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(seed: int) -> None:
-    report = run_seed(seed, BRIEF)
-
-    assert report.violations == (), told(report)
+Run: TypeAlias = tuple[int, Size]
+Reports: TypeAlias = Mapping[Run, Future[Report]]
 
 
-def test_seed_3_a_recommender_that_crashes_forgets_no_memory_of_a_job_that_has_ended() -> None:
-    report = run_seed(3, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_9_a_recommender_that_was_cut_off_writes_over_nothing_when_it_leads_again() -> None:
-    report = run_seed(9, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
+    """Of all runs that are asked for, as many at a time as there are cores, traced by nobody."""
+    items = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    asked = [item.callspec.params["run"] for item in items if "reports" in item.fixturenames]
+    runs = dict.fromkeys(cast("list[Run]", asked))
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as crew:
+        yield {(seed, size): crew.submit(run_seed, seed, size) for seed, size in runs}
 
 
-def test_seed_34_a_pod_whose_labels_flap_has_a_window_for_each_set_of_them() -> None:
-    report = run_seed(34, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
+def name(run: Run) -> str:
+    return f"seed {run[0]}"
 
 
-def test_seed_69_pods_that_restart_wait_for_each_other_though_answers_are_lost() -> None:
-    report = run_seed(69, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
+def assert_clean(report: Report) -> None:
+    assert report.violations == (), "\n".join(report.lines())
 
 
-def test_seed_93_readings_of_no_memory_make_no_history_lighter() -> None:
-    report = run_seed(93, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_110_an_updater_that_crashes_remembers_whom_it_has_just_disturbed() -> None:
-    report = run_seed(110, THREE_HOURS)
-
-    assert report.violations == (), told(report)
+@pytest.mark.parametrize("run", [(seed, BRIEF) for seed in [1, 2, 3, 4]], ids=name)
+def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(reports: Reports, run: Run) -> None:
+    assert_clean(reports[run].result())
 
 
-def test_seed_150_a_full_quota_keeps_no_pod_boosted() -> None:
-    report = run_seed(150, UNTIL_MENDED)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(
+            (3, TROUBLE_ONLY),
+            id="seed 3: a recommender that crashes forgets no memory of a job that has ended",
+        ),
+        pytest.param(
+            (9, TROUBLE_ONLY),
+            id="seed 9: a recommender that was cut off writes over nothing when it leads again",
+        ),
+        pytest.param(
+            (34, TROUBLE_ONLY),
+            id="seed 34: a pod whose labels flap has a window for each set of them",
+        ),
+        pytest.param(
+            (69, TROUBLE_ONLY),
+            id="seed 69: pods that restart wait for each other though answers are lost",
+        ),
+        pytest.param(
+            (93, TROUBLE_ONLY), id="seed 93: readings of no memory make no history lighter"
+        ),
+        pytest.param(
+            (110, THREE_HOURS),
+            id="seed 110: an updater that crashes remembers whom it has just disturbed",
+        ),
+        pytest.param((150, UNTIL_MENDED), id="seed 150: a full quota keeps no pod boosted"),
+        pytest.param(
+            (293, UNTIL_MENDED),
+            id="seed 293: no pod is restarted while the answer about another is under way",
+        ),
+        pytest.param(
+            (442, UNTIL_MENDED), id="seed 442: new jobs do not hide that evictions change nothing"
+        ),
+        pytest.param(
+            (503, THREE_HOURS),
+            id="seed 503: a recommender that crashes counts no kill again and again",
+        ),
+        # A quota was full for a quarter of an hour: nobody waited for the successors any more.
+        pytest.param(
+            (564, Size(settling_hours=1, quiet_hours=0)),
+            id="seed 564: a successor that comes late is not up before it is ready",
+        ),
+        pytest.param(
+            (592, Size(quiet_hours=1)),
+            id="seed 592: kills of a pod that never runs move no target to and fro",
+        ),
+        pytest.param(
+            (663, UNTIL_MENDED),
+            id="seed 663: what was read before a pod was there is not counted again",
+        ),
+        pytest.param(
+            (677, UNTIL_MENDED),
+            id="seed 677: a resize that restarts a container makes no older kill larger",
+        ),
+        pytest.param(
+            (596883236, AS_THEN),
+            id="seed 596883236: admission that restarts knows the owners of the first pods",
+        ),
+        pytest.param(
+            (700010, TROUBLE_ONLY),
+            id="seed 700010: an updater that was cut off asks how old a new lease is",
+        ),
+        pytest.param(
+            (720000, TROUBLE_ONLY),
+            id="seed 720000: an updater with a stale view ends no boost twice",
+        ),
+    ],
+)
+def test_a_seed_that_once_failed(reports: Reports, run: Run) -> None:
+    assert_clean(reports[run].result())
 
-    assert report.violations == (), told(report)
 
-
-def test_seed_293_no_pod_is_restarted_while_the_answer_about_another_is_under_way() -> None:
-    report = run_seed(293, UNTIL_MENDED)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_442_new_jobs_do_not_hide_that_evictions_change_nothing() -> None:
-    report = run_seed(442, UNTIL_MENDED)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_503_a_recommender_that_crashes_counts_no_kill_again_and_again() -> None:
-    report = run_seed(503, THREE_HOURS)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_564_a_successor_that_comes_late_is_not_up_before_it_is_ready() -> None:
-    # A quota was full for a quarter of an hour: nobody waited for the successors any more.
-    report = run_seed(564, Size(settling_hours=1, quiet_hours=0))
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_592_kills_of_a_pod_that_never_runs_move_no_target_to_and_fro() -> None:
-    report = run_seed(592, Size(quiet_hours=1))
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_663_what_was_read_before_a_pod_was_there_is_not_counted_again() -> None:
-    report = run_seed(663, UNTIL_MENDED)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_677_a_resize_that_restarts_a_container_makes_no_older_kill_larger() -> None:
-    report = run_seed(677, UNTIL_MENDED)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_596883236_admission_that_restarts_knows_the_owners_of_the_first_pods() -> None:
-    report = run_seed(596883236, AS_THEN)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_700010_an_updater_that_was_cut_off_asks_how_old_a_new_lease_is() -> None:
-    report = run_seed(700010, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
-
-
-def test_seed_720000_an_updater_with_a_stale_view_ends_no_boost_twice() -> None:
-    report = run_seed(720000, TROUBLE_ONLY)
-
-    assert report.violations == (), told(report)
-
-
-@pytest.mark.parametrize("seed", [11, 12])
-def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(seed: int) -> None:
-    report = run_seed(seed, replace(BRIEF, horizontal_share=0.8))
-
-    assert report.violations == (), told(report)
+@pytest.mark.parametrize(
+    "run", [(seed, replace(BRIEF, horizontal_share=0.8)) for seed in [11, 12]], ids=name
+)
+def test_no_rule_is_broken_where_most_workloads_are_scaled_horizontally(
+    reports: Reports, run: Run
+) -> None:
+    assert_clean(reports[run].result())
 
 
 def test_no_rule_is_broken_in_the_run_of_a_fresh_seed(fresh_seed: int) -> None:
-    report = run_seed(fresh_seed, BRIEF)
-
-    assert report.violations == (), told(report)
+    assert_clean(run_seed(fresh_seed, BRIEF))

@@ -53,7 +53,11 @@ def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
     """The amounts that a resource list names; None where there is no list."""
     if wire is None:
         return None
-    return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
+    try:
+        return _amounts(bytes(wire.cpu), bytes(wire.memory))
+    except (DecodeError, quantities.QuantityError):
+        # One by one, to say which of them it is.
+        return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
 
 
 def decode_amount_map(wire: Mapping[str, msgspec.Raw] | None, path: str) -> Resources | None:
@@ -80,7 +84,13 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
     return amounts
 
 
-# Few different quantities make up a whole cluster.
+# Few different quantities make up a whole cluster, and few different pairs of them.
+@lru_cache(maxsize=16_384)
+def _amounts(cpu: bytes, memory: bytes) -> Resources:
+    given = ((Resource.CPU, cpu), (Resource.MEMORY, memory))
+    return {resource: _amount(resource, raw) for resource, raw in given if raw}
+
+
 @lru_cache(maxsize=16_384)
 def _amount(resource: Resource, raw: bytes) -> int:
     return quantities.parse_amount(resource, _text(raw))

@@ -1,3 +1,4 @@
+import json
 import tracemalloc
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from trimtab.api.watch_events import decode_entry
 from trimtab.api.workloads import decode_workload
 from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload, share_parts
 from trimtab.cluster.store import Reader, Writer, open_store
-from trimtab.core.pods import Allocation, OwnerReference, Pod, Termination
+from trimtab.core.pods import Allocation, Pod, Termination
 from trimtab.core.workloads import Workload
 
 
@@ -72,14 +73,16 @@ def test_it_is_still_known_whether_a_patch_must_make_the_map(
     assert share_parts(a_pod(annotations=annotations)).has_empty_annotations is is_there
 
 
-def test_pods_of_one_workload_share_labels_owner_and_resources() -> None:
-    pods = []
-    for name in ("one", "two"):
-        owner = OwnerReference("ReplicaSet", "web-1", "apps/v1", "u")
-        container = a_container(requests=amounts(1, 2), status=Allocation(amounts(1, 2)))
-        pods.append(share_parts(a_pod(container, name=name, labels={"app": "web"}, owner=owner)))
-    one, two = pods
+def encode_pod(name: str) -> bytes:
+    document: Json = json.loads(encoded(POD))
+    document["metadata"]["name"] = name
+    return encoded(document)
 
+
+def test_pods_of_one_workload_share_labels_owner_and_resources() -> None:
+    one, two = (decode_thrifty_pod(encode_pod(name)) for name in ("one", "two"))
+
+    assert (one.name, two.name) == ("one", "two")
     assert one.labels is two.labels
     assert one.owner is two.owner
     assert one.containers[0].spec is two.containers[0].spec

@@ -5,12 +5,13 @@ A number such as 0.1 must never pass through a float, so quantities stay raw unt
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.core import quantities
+from trimtab.core.pods import Allocation
 from trimtab.core.resources import BOTH, Resource, Resources
 
 NOT_GIVEN: Final = msgspec.Raw()
@@ -18,6 +19,9 @@ NOT_GIVEN: Final = msgspec.Raw()
 
 _ABSENT: Final = (NOT_GIVEN, msgspec.Raw(b"null"))
 _TEXT: Final = msgspec.json.Decoder(str)
+
+_Pair: TypeAlias = tuple[bytes, bytes]
+"""CPU and memory as the wire has them; what is not given is empty."""
 
 
 class Amounts(Wire, frozen=True, kw_only=True):
@@ -53,11 +57,18 @@ def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
     """The amounts that a resource list names; None where there is no list."""
     if wire is None:
         return None
+    return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
+
+
+def decode_allocation(requests: Amounts | None, limits: Amounts | None, path: str) -> Allocation:
+    """What a container requests and may use at most; equal ones are one, whoever has them."""
     try:
-        return _amounts(bytes(wire.cpu), bytes(wire.memory))
+        return _allocation(_copy(requests), _copy(limits))
     except (DecodeError, quantities.QuantityError):
-        # One by one, to say which of them it is.
-        return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
+        # Again, to say which of them it is.
+        return Allocation(
+            decode_amounts(requests, f"{path}.requests"), decode_amounts(limits, f"{path}.limits")
+        )
 
 
 def decode_amount_map(wire: Mapping[str, msgspec.Raw] | None, path: str) -> Resources | None:
@@ -84,10 +95,21 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
     return amounts
 
 
-# Few different quantities make up a whole cluster, and few different pairs of them.
-@lru_cache(maxsize=16_384)
-def _amounts(cpu: bytes, memory: bytes) -> Resources:
-    given = ((Resource.CPU, cpu), (Resource.MEMORY, memory))
+def _copy(wire: Amounts | None) -> _Pair | None:
+    """The texts of quantities, which must not keep all of the answer that they stand in."""
+    return None if wire is None else (bytes(wire.cpu), bytes(wire.memory))
+
+
+# Few different quantities make up a whole cluster, and few different sets of them.
+@lru_cache(maxsize=65_536)
+def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
+    return Allocation(_amounts(requests), _amounts(limits))
+
+
+def _amounts(pair: _Pair | None) -> Resources | None:
+    if pair is None:
+        return None
+    given = zip(BOTH, pair, strict=True)
     return {resource: _amount(resource, raw) for resource, raw in given if raw}
 
 

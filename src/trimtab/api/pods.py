@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.amounts import Amounts, decode_allocation
 from trimtab.api.decoding import Int32, Int64, Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner, text_map
 from trimtab.api.placement import WireAffinity, WireToleration, convert_placement
@@ -216,10 +216,7 @@ def _convert_container(
 def _convert_allocation(source: _Resources | None, path: str) -> Allocation | None:
     if source is None:
         return None
-    return Allocation(
-        requests=decode_amounts(source.requests, f"{path}.requests"),
-        limits=decode_amounts(source.limits, f"{path}.limits"),
-    )
+    return decode_allocation(source.requests, source.limits, path)
 
 
 def _restarts_on_resize(source: _Container) -> bool:

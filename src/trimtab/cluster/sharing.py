@@ -1,10 +1,10 @@
 """What pods and workloads have in common is kept once: stores of them have to stay small.
 
-Pods of one workload have the same labels, owner and resources, most of the time. Of annotations
-only those are kept that deciders read; others are long and differ from pod to pod. Of
-ReplicaSets most are old revisions (F36), and those of one Deployment have nearly everything in
-common. Sharing is thrift, not meaning: a pod that went through here equals the one that did not,
-but for them.
+Pods of one workload have the same labels, owner and resources, most of the time; equal resources
+are one already when they are decoded. Of annotations only those are kept that deciders read; others
+are long and differ from pod to pod. Of ReplicaSets most are old revisions (F36), and those of one
+Deployment have nearly everything in common. Sharing is thrift, not meaning: a pod that went through
+here equals the one that did not, but for them.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,7 @@ from typing import Final
 from trimtab.api.pods import decode_pod
 from trimtab.api.workloads import decode_workload
 from trimtab.core.annotations import KEEPS_FROM_EVICTION
-from trimtab.core.pods import Allocation, Container, OwnerReference, Pod
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.pods import OwnerReference, Pod
 from trimtab.core.selectors import LabelRequirement
 from trimtab.core.workloads import Workload
 
@@ -25,8 +24,6 @@ OUR_ANNOTATIONS: Final = "vpa"
 
 _KEPT: Final = 65_536
 """So many different parts are known at a time; those that came up longest ago are forgotten."""
-
-_Amounts = tuple[tuple[Resource, int], ...]
 
 
 def decode_thrifty_pod(data: bytes) -> Pod:
@@ -53,35 +50,11 @@ def share_parts(pod: Pod) -> Pod:
         # Where only others have annotations the map is there all the same.
         has_empty_annotations=pod.has_empty_annotations or (bool(pod.annotations) and not ours),
         owner=pod.owner and _owner(pod.owner),
-        containers=tuple(map(_share_container, pod.containers)),
     )
 
 
 def _is_read(annotation: str) -> bool:
     return annotation.startswith(OUR_ANNOTATIONS) or annotation in KEEPS_FROM_EVICTION
-
-
-def _share_container(container: Container) -> Container:
-    return replace(
-        container,
-        spec=_share_allocation(container.spec),
-        status=container.status and _share_allocation(container.status),
-    )
-
-
-def _share_allocation(allocation: Allocation) -> Allocation:
-    return _allocation(_pairs(allocation.requests), _pairs(allocation.limits))
-
-
-def _pairs(amounts: Resources | None) -> _Amounts | None:
-    return None if amounts is None else tuple(amounts.items())
-
-
-@lru_cache(maxsize=_KEPT)
-def _allocation(requests: _Amounts | None, limits: _Amounts | None) -> Allocation:
-    return Allocation(
-        None if requests is None else dict(requests), None if limits is None else dict(limits)
-    )
 
 
 @lru_cache(maxsize=_KEPT)

@@ -101,7 +101,7 @@ def _copy(wire: Amounts | None) -> _Pair | None:
 
 
 # Few different quantities make up a whole cluster, and few different sets of them.
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)
 def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
     return Allocation(_amounts(requests), _amounts(limits))
 

@@ -80,6 +80,15 @@ def test_fields_have_what_they_are_given_or_their_defaults(maker: Maker) -> None
 
 
 @pytest.mark.parametrize("maker", MAKERS)
+def test_methods_say_whose_they_are(maker: Maker) -> None:
+    frozen = make_frozen(maker)
+
+    for method in (frozen.__init__, frozen.__eq__, frozen.__hash__):
+        assert method.__qualname__ == f"{frozen.__qualname__}.{method.__name__}"
+        assert method.__module__ == __name__
+
+
+@pytest.mark.parametrize("maker", MAKERS)
 def test_the_signature_tells_what_can_be_given(maker: Maker) -> None:
     parameters = inspect.signature(make_frozen(maker)).parameters
 
@@ -91,7 +100,7 @@ def test_the_signature_tells_what_can_be_given(maker: Maker) -> None:
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("given", [(), (1, 2, 3, 4, 5, 6)], ids=["too little", "too much"])
 def test_a_wrong_number_of_values_is_refused(maker: Maker, given: tuple[int, ...]) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"Frozen\.__init__\(\)"):
         make_frozen(maker)(*given)
 
 

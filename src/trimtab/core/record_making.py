@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
 from reprlib import recursive_repr
-from types import MemberDescriptorType
+from types import FunctionType, MemberDescriptorType
 from typing import Any, Final, NoReturn, TypeVar
 
 RecordT = TypeVar("RecordT")
@@ -33,7 +33,11 @@ class _Writing:
     def __init__(self, made: type) -> None:
         self._made = made
         self._fields = _list_fields(made)
-        self._known: dict[str, object] = {"_missing": MISSING, "_set": object.__setattr__}
+        self._known: dict[str, object] = {
+            "__name__": made.__module__,
+            "_missing": MISSING,
+            "_set": object.__setattr__,
+        }
 
     def compile(self, *, frozen: bool, eq: bool) -> dict[str, object]:
         """By name what can be called, and `None` for a hash where there is none."""
@@ -43,6 +47,10 @@ class _Writing:
         ]
         compiled: dict[str, object] = {}
         exec("\n".join(lines), self._known, compiled)  # noqa: S102 - as `dataclasses` does it
+        for name, method in compiled.items():
+            if isinstance(method, FunctionType):
+                # So that errors say whose it is.
+                method.__qualname__ = f"{self._made.__qualname__}.{name}"
         return compiled
 
     def _write_init(self, *, frozen: bool) -> Iterator[str]:

@@ -76,8 +76,18 @@ def list_goals(findings: Findings) -> Iterator[Goal]:
     yield _stay_linear(list(findings.list_growths()))
 
 
+def is_won(line: Line) -> bool:
+    """Whether ours needs less, by more than is told of a ratio."""
+    return round(line.score.ratio, 2) > 1
+
+
+def is_lost(line: Line) -> bool:
+    """Whether the original needs less, by more than is told of a ratio."""
+    return round(line.score.ratio, 2) < 1
+
+
 def _plan_to_win(lines: Sequence[tuple[Section, Line]]) -> Goal:
-    won = sum(line.score.ratio > 1 for _, line in lines)
+    won = sum(is_won(line) for _, line in lines)
     text = "Ahead of the original on every line"
     return Goal(text, f"on {won} of {len(lines)}", won == len(lines))
 
@@ -161,8 +171,8 @@ def tell_of_growths(growths: Iterable[tuple[str, Growth]]) -> Iterator[str]:
 
 def tell_of_lines(lines: Sequence[tuple[Section, Line]]) -> Iterator[str]:
     """Every line on which the original needs less, with where it is told what bounds it."""
-    lost = [(section, line) for section, line in lines if line.score.ratio < 1]
-    won = sum(line.score.ratio > 1 for _, line in lines)
+    lost = [(section, line) for section, line in lines if is_lost(line)]
+    won = sum(is_won(line) for _, line in lines)
     even = len(lines) - won - len(lost)
     yield _NOT_WON.format(all=len(lines), won=won, even=even, lost=len(lost))
     # One measure of all sizes in one line: so it is seen where ours catches up.

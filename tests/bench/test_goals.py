@@ -148,3 +148,19 @@ def test_lines_that_are_not_won_are_listed_with_what_bounds_them() -> None:
         "| Made up: CPU per tick | lifted | **0.38** (0.25 to 0.5) at 100, **0.75** at 200 "
         "| [Imports](#made-up) |"
     )
+
+
+@pytest.mark.parametrize(
+    ("ours", "told"),
+    [
+        pytest.param(1000, "ahead on 0, 1 are even", id="the same"),
+        pytest.param(1004, "ahead on 0, 1 are even", id="a little more"),
+        pytest.param(996, "ahead on 0, 1 are even", id="a little less"),
+        pytest.param(1010, "ahead on 0, 0 are even", id="a hundredth more"),
+        pytest.param(990, "ahead on 1, 0 are even", id="a hundredth less"),
+    ],
+)
+def test_what_differs_by_less_than_is_told_is_even(ours: float, told: str) -> None:
+    lines = [(SECTION, line) for line in SECTION.list_lines(rounds((ours, 1000)))]
+
+    assert told in "".join(goals.tell_of_lines(lines))

@@ -134,6 +134,8 @@ async def live(containers: int) -> dict[str, float]:
     recommender = Recommender(cluster, MetricsApi(server), settings=settings, clock=clock)
     feeding = asyncio.create_task(cluster.run())
     await cluster.synced()
+    # As every component does when all is listed.
+    process.collect_garbage()
     listed_at = time.process_time()
     first = await recommender.tick()
     begin = time.process_time()

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -42,17 +42,42 @@ SIZES: Final = (10_000, 100_000)
 LIMIT_BYTES: Final = 2 * 1024**3
 TICKS: Final = 5
 _KIB: Final = 1024
+_INTERVAL: Final = timedelta(minutes=1)
 _WORKLOADS_PER_PAGE: Final = 250
+
+
+class SteppedClock(RealClock):
+    """The time as the machine has it, and the intervals that nobody waited for."""
+
+    def __init__(self) -> None:
+        self._skipped = timedelta()
+
+    def now(self) -> datetime:
+        """The present moment, intervals later."""
+        return super().now() + self._skipped
+
+    def elapsed(self) -> timedelta:
+        """The time since some fixed moment, intervals later."""
+        return super().elapsed() + self._skipped
+
+    def skip(self) -> None:
+        """Let an interval pass.
+
+        The metrics API tells whole seconds, and usage of a moment is counted once: ticks that
+        follow each other at once would have the less to do the faster they are.
+        """
+        self._skipped += _INTERVAL
 
 
 class PlayedServer(Client):
     """An API server with workloads, as a client sees it."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, clock: RealClock) -> None:
+        self._clock = clock
         self._workloads = [Workload(number) for number in range(count)]
         # One answer only: what a real server has ready is not in the process that asks.
         self._usage = Answers(self._workloads, count=1)
-        self._now = datetime.now(UTC)
+        self._now = clock.now()
         self.writes = 0
 
     async def fetch(
@@ -61,7 +86,7 @@ class PlayedServer(Client):
         """A page of a list, or all usage."""
         del is_urgent
         if path.startswith("/apis/metrics.k8s.io/"):
-            return self._usage.tell(datetime.now(UTC))
+            return self._usage.tell(self._clock.now())
         start = int((parameters or {}).get("continue", "0"))
         end = start + _WORKLOADS_PER_PAGE
         return _page(self._objects(path, self._workloads[start:end]), end, len(self._workloads))
@@ -126,8 +151,8 @@ def _page(items: Iterable[bytes], end: int, count: int) -> bytes:
 
 async def live(containers: int) -> dict[str, float]:
     """A start and some ticks of a recommender with so many containers, in figures."""
-    server = PlayedServer(containers // (PODS * len(CONTAINERS)))
-    clock = RealClock()
+    clock = SteppedClock()
+    server = PlayedServer(containers // (PODS * len(CONTAINERS)), clock)
     scope = Scope(pending_pods=False, limit_ranges=False, memory_evictions=True)
     cluster = LiveCluster(server, scope, clock=clock, random=Random(1))
     settings = RecommenderSettings()
@@ -140,6 +165,7 @@ async def live(containers: int) -> dict[str, float]:
     first = await recommender.tick()
     begin = time.process_time()
     for _ in range(TICKS):
+        clock.skip()
         await recommender.tick()
     spent = (time.process_time() - begin) / TICKS
     feeding.cancel()

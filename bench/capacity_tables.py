@@ -11,9 +11,8 @@ _HEAD: Final = """
 ## One recommender for many containers
 
 A recommender whose API server is played within its own process: lists are answered by pages made on
-the spot, writes are taken. All else is the product. It starts with full checkpoints; the original
-has no part in this. A container costs up to a quarter more in a tick of 100 000 than in one of
-10 000, though the work is the same: most likely since only the latter fit into the caches.
+the spot, writes are taken, and its clock goes on by a minute from tick to tick. All else is the
+product. It starts with full checkpoints; the original has no part in this.
 
 | Containers | Autoscalers | The most memory | CPU: until all is listed | first tick | each tick |
 |--:|--:|--:|--:|--:|--:|

@@ -72,16 +72,13 @@ class Bench:
 
     async def settle(self) -> None:
         """Let every pod have what is recommended for it by its history."""
-        await self.fleet.forget()
-        await self.fleet.remember()
-        with contestants.recommending(Side.OURS, Limits.LIFTED, self.plane, self.interval):
-            async with asyncio.timeout(contestants.PATIENCE_SECONDS):
-                await self.fleet.wait_until_recommended()
+        await self._recommend()
         await self.fleet.fit()
 
     async def measure(self, turn: Turn) -> dict[str, float]:
-        """One side in one round, with all pods there that may have been evicted before."""
+        """One side in one round, which finds nothing of what the one before it did."""
         await self.fleet.replace_evicted()
+        await self._recommend()
         await self.fleet.remember()
         async with self.fleet.watching_evictions() as evicted:
             with self._running(turn.side) as stack:
@@ -100,6 +97,14 @@ class Bench:
             "peak": float(sum(each.peak_bytes for each in found)),
         }
         return {**costs, **memory, "evicted": float(len(evicted)), "minutes": minutes}
+
+    async def _recommend(self) -> None:
+        """Let every status tell what follows from the histories, and nothing older."""
+        await self.fleet.forget()
+        await self.fleet.remember()
+        with contestants.recommending(Side.OURS, Limits.LIFTED, self.plane, self.interval):
+            async with asyncio.timeout(contestants.PATIENCE_SECONDS):
+                await self.fleet.wait_until_recommended()
 
     @contextmanager
     def _running(self, side: Side) -> Iterator[Stack]:

@@ -42,8 +42,7 @@ processes.
 What bounds it: more than half of ours is the recommender, which reads all usage once a minute and
 writes a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote
 and looks at what changed. The original writes every status and every checkpoint in every tick.
-Evictions are counted from the start on, when a side still finds what the other one has recommended
-last, and cost little of what is told here.
+Evictions are counted from the start on, and cost little of what is told here.
 """,
 )
 

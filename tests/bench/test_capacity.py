@@ -1,5 +1,6 @@
 """What is written down of one recommender for many containers."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -30,3 +31,12 @@ def test_growth_is_told_of_memory_and_of_all_cpu() -> None:
         1.0
     ] * 4
     assert not list(capacity_tables.list_growths({"runs": runs[:1]}))
+
+
+def test_every_tick_has_usage_of_its_own_however_fast_it_is() -> None:
+    """A tenth of the checkpoints is saved in each, of containers whose usage was counted."""
+    found = asyncio.run(capacity.live(400))
+
+    statuses, checkpoints = 100, 200
+    assert found["restored_checkpoints"] == checkpoints
+    assert found["writes"] == statuses + (1 + capacity.TICKS) * checkpoints / 10

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, NOW, a_recommendation, amounts, an_autoscaler, minutes
 
-from trimtab.core.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.autoscalers import AutoscalerName, Condition, ContainerRecommendation
 from trimtab.core.publishing import (
     Change,
     PublishingSettings,
@@ -15,6 +15,7 @@ from trimtab.core.publishing import (
     far_moves,
     find_change,
     is_due,
+    list_ripe,
     relative_move,
     stored_status,
 )
@@ -141,3 +142,20 @@ def test_what_an_autoscaler_says_is_read_from_its_object() -> None:
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(SettingsError):
         PublishingSettings(**fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        pytest.param(1, ["oldest"], id="the longest first"),
+        pytest.param(2, ["oldest", "alike"], id="by name where they wait as long"),
+        pytest.param(9, ["oldest", "alike", "ripe"], id="nobody before its time"),
+    ],
+)
+def test_small_moves_are_told_in_turn(share: int, told: list[str]) -> None:
+    ages = {"ripe": 10, "young": 9, "oldest": 12, "alike": 10}
+    waiting = {AutoscalerName("default", name): NOW - minutes(age) for name, age in ages.items()}
+
+    ripe = list_ripe(waiting, NOW, minutes(10), share)
+
+    assert [each.name for each in ripe] == told

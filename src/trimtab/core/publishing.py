@@ -5,14 +5,19 @@ in every tick (F34); whoever reads them acts on targets, and on bounds only wher
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Final
 
 import numpy as np
 
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.buckets import Ints
 from trimtab.core.peaks import Booleans
 from trimtab.core.records import dataclass
@@ -27,7 +32,7 @@ class PublishingSettings:
     bound_move_fraction: float = 0.02
     """A bound that moved by more than this part of what it was is written at once."""
     patience: timedelta = timedelta(minutes=10)
-    """A smaller move is written when nothing else was written for so long."""
+    """A smaller move is written when nothing else was written for so long, in its turn."""
 
     def __post_init__(self) -> None:
         require_at_least("bound_move_fraction", self.bound_move_fraction, 0)
@@ -93,6 +98,21 @@ def find_change(stored: Status, wanted: Status, bound_move_fraction: float) -> C
 def is_due(change: Change, unwritten_for: timedelta, patience: timedelta) -> bool:
     """Whether a change is to be written now, when nothing was written for some time."""
     return change > Change.SMALL or (change is Change.SMALL and unwritten_for >= patience)
+
+
+def list_ripe(
+    waiting: Mapping[AutoscalerName, datetime],
+    now: datetime,
+    patience: timedelta,
+    share: int,
+) -> list[AutoscalerName]:
+    """Of those whose small moves wait since then, the ones to tell of now: the longest first.
+
+    No more than a share of them: those that were written in one tick, as all are in the first one,
+    would be written in one tick ever after.
+    """
+    ripe = [name for name, since in waiting.items() if now - since >= patience]
+    return sorted(ripe, key=lambda name: (waiting[name], name))[:share]
 
 
 def _targets(recommendation: dict[str, ContainerRecommendation]) -> dict[str, Resources]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from math import ceil
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core import matching
@@ -11,7 +12,7 @@ from trimtab.core.freshness import find_stale
 from trimtab.core.horizontal import Claim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
-from trimtab.core.publishing import Change, Status, find_change, is_due, stored_status
+from trimtab.core.publishing import Change, Status, find_change, is_due, list_ripe, stored_status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.records import dataclass
 from trimtab.core.relearning import has_learned_enough, keep_up
@@ -61,12 +62,16 @@ def _recommend(
     """Those whose bounds crept and are not told yet; all others know their recommendations."""
     publications, subjects = knowledge.publications, knowledge.subjects
     changed = publications.refresh(settings.publishing.bound_move_fraction)
+    waiting = {
+        name: subjects[name].decided_at for name in publications.creeping if subjects[name].is_ours
+    }
     patience = settings.publishing.patience
-    ripe = {name for name in publications.creeping if now - subjects[name].decided_at >= patience}
+    share = ceil(len(subjects) * min(1.0, settings.interval / patience))
+    ripe = list_ripe(waiting, now, patience, share)
     changed |= {name: publications.tell(name) for name in ripe}
     for name, recommendation in changed.items():
         subjects[name].recommendation = recommendation
-    return {name for name in publications.creeping - ripe if subjects[name].is_ours}
+    return waiting.keys() - set(ripe)
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:

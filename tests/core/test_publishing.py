@@ -14,7 +14,6 @@ from trimtab.core.publishing import (
     Status,
     far_moves,
     find_change,
-    is_due,
     list_ripe,
     relative_move,
     stored_status,
@@ -100,24 +99,6 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
 )
 def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> None:
     assert find_change(STORED, wanted, 0.02) is change
-
-
-@pytest.mark.parametrize(
-    ("change", "waited", "due"),
-    [
-        pytest.param(Change.NONE, timedelta(days=1), False, id="nothing is never written"),
-        pytest.param(Change.SMALL, minutes(9), False, id="a small move waits"),
-        pytest.param(Change.SMALL, minutes(10), True, id="a small move waits ten minutes"),
-        pytest.param(Change.BOUND, minutes(0), True, id="a bound that moved far"),
-        pytest.param(Change.CONDITION, minutes(0), True, id="a condition"),
-        pytest.param(Change.SPEC, minutes(0), True, id="another spec"),
-        pytest.param(Change.TARGET, minutes(0), True, id="a target"),
-    ],
-)
-def test_f34_only_what_matters_is_written_at_once(
-    change: Change, waited: timedelta, *, due: bool
-) -> None:
-    assert is_due(change, waited, minutes(10)) is due
 
 
 @given(st.integers(0, 10**14), st.integers(0, 10**14), st.sampled_from([0.0, 0.02, 0.5]))

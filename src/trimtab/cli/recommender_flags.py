@@ -50,7 +50,7 @@ class LoopFlags:
     checkpoint_rotation: Span = timedelta(minutes=10)
     """Within this time everything that was learned is saved, a part in each turn."""
     status_patience: Span = timedelta(minutes=10)
-    """How long a small move of a bound waits until it is told."""
+    """How long a small move of a bound waits until it is told in its turn."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
     """Where a HorizontalPodAutoscaler scales on a resource: say that it is held, or only warn."""
     min_checkpoints: Whole = 10

@@ -95,11 +95,6 @@ def find_change(stored: Status, wanted: Status, bound_move_fraction: float) -> C
     return Change.SMALL if furthest > 0 else Change.NONE
 
 
-def is_due(change: Change, unwritten_for: timedelta, patience: timedelta) -> bool:
-    """Whether a change is to be written now, when nothing was written for some time."""
-    return change > Change.SMALL or (change is Change.SMALL and unwritten_for >= patience)
-
-
 def list_ripe(
     waiting: Mapping[AutoscalerName, datetime],
     now: datetime,
@@ -108,8 +103,8 @@ def list_ripe(
 ) -> list[AutoscalerName]:
     """Of those whose small moves wait since then, the ones to tell of now: the longest first.
 
-    No more than a share of them: those that were written in one tick, as all are in the first one,
-    would be written in one tick ever after.
+    No more than a share of them: those that are written in one tick, as after a start, would be
+    written in one tick ever after.
     """
     ripe = [name for name, since in waiting.items() if now - since >= patience]
     return sorted(ripe, key=lambda name: (waiting[name], name))[:share]

@@ -1,7 +1,8 @@
 """What the recommender knows between two ticks, and nothing about how it comes by it."""
 
 from dataclasses import field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.conditions import Findings, Unsupported
@@ -16,6 +17,8 @@ from trimtab.core.selectors import Selector
 from trimtab.core.usage import Place, Usage
 from trimtab.recommender.oom_watch import OomWatch, PodKey
 from trimtab.recommender.settings import RecommenderSettings
+
+NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class Subject:
     """The same without its status, which changes whenever we write it."""
     verdict: Selector | Unsupported
     turn: Turn
-    decided_at: datetime
-    """When its status was last written, or first seen."""
+    decided_at: datetime = NEVER
+    """When we wrote its status last."""
     is_ours: bool = True
     is_restored: bool = False
     """Whether its checkpoints were looked for."""

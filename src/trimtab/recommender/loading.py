@@ -199,7 +199,7 @@ def _meet(
     knowledge: Knowledge, autoscaler: Autoscaler, verdict: Selector | Unsupported, now: datetime
 ) -> Subject:
     learned = _without_status(autoscaler)
-    subject = Subject(autoscaler, learned, verdict, turn=Turn(now), decided_at=now)
+    subject = Subject(autoscaler, learned, verdict, turn=Turn(now))
     knowledge.subjects[autoscaler.identity] = subject
     knowledge.usage.learn(learned, targets.selector_to_learn_by(verdict, None))
     knowledge.selection_changed = True

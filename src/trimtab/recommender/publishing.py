@@ -12,7 +12,7 @@ from trimtab.core.freshness import find_stale
 from trimtab.core.horizontal import Claim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
-from trimtab.core.publishing import Change, Status, find_change, is_due, list_ripe, stored_status
+from trimtab.core.publishing import Change, Status, find_change, list_ripe, stored_status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.records import dataclass
 from trimtab.core.relearning import has_learned_enough, keep_up
@@ -65,13 +65,23 @@ def _recommend(
     waiting = {
         name: subjects[name].decided_at for name in publications.creeping if subjects[name].is_ours
     }
-    patience = settings.publishing.patience
-    share = ceil(len(subjects) * min(1.0, settings.interval / patience))
-    ripe = list_ripe(waiting, now, patience, share)
+    ripe = _choose(waiting, settings, now, len(subjects))
     changed |= {name: publications.tell(name) for name in ripe}
     for name, recommendation in changed.items():
         subjects[name].recommendation = recommendation
-    return waiting.keys() - set(ripe)
+    return waiting.keys() - ripe
+
+
+def _choose(
+    waiting: Mapping[AutoscalerName, datetime],
+    settings: RecommenderSettings,
+    now: datetime,
+    count: int,
+) -> set[AutoscalerName]:
+    """Of those that wait since then, and are so many in all, whose small moves are told now."""
+    patience = settings.publishing.patience
+    share = ceil(count * min(1.0, settings.interval / patience))
+    return set(list_ripe(waiting, now, patience, share))
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
@@ -99,7 +109,7 @@ def _draft(
     """The statuses to write, and whose differ too little for that."""
     stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
     conflicts = _find_conflicts(knowledge)
-    drafts, held_back = [], set()
+    drafts, small = [], {}
     for name, subject in knowledge.subjects.items():
         if not subject.is_ours:
             continue
@@ -118,13 +128,16 @@ def _draft(
         if subject.settled == (findings, subject.autoscaler):
             continue
         status, change = _decide(subject, findings, settings, now)
-        if is_due(change, now - subject.decided_at, settings.publishing.patience):
-            drafts.append(_Draft(subject, status))
-        elif change is Change.NONE:
-            subject.settled = (findings, subject.autoscaler)
-        else:
-            held_back.add(name)
-    return drafts, held_back
+        match change:
+            case Change.NONE:
+                subject.settled = (findings, subject.autoscaler)
+            case Change.SMALL:
+                small[name] = _Draft(subject, status)
+            case _:
+                drafts.append(_Draft(subject, status))
+    waiting = {name: draft.subject.decided_at for name, draft in small.items()}
+    ripe = _choose(waiting, settings, now, len(knowledge.subjects))
+    return [*drafts, *(small[name] for name in ripe)], small.keys() - ripe
 
 
 def _decide(

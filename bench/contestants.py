@@ -24,11 +24,14 @@ from rig import controlplane, processes, programs
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from rig.processes import Process
+from trimtab.cluster import feeding
 
 TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
 LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
 PATIENCE_SECONDS: Final = 900
 """How long is waited for anything at all."""
+_CLIENT_GO_WATCH_SECONDS: Final = (300, 600)
+"""How long watches last that the original opens."""
 _POLL_SECONDS: Final = 0.25
 _CYCLE_TICKS: Final = 10
 """In so many ticks ours has saved everything once, and told of every bound that crept."""
@@ -125,6 +128,17 @@ def recommending(
             program, reader = programs.find("original-recommender"), read_original_ticks
     with running("recommender", program, flags, plane) as run:
         yield Recommender(run.process, run.pid, run.started, reader)
+
+
+def watch_minutes(side: Side, resource: str) -> float:
+    """How long a watch of a side lasts on average until it is opened anew."""
+    match side:
+        case Side.OURS:
+            is_quiet = resource == "events"
+            span = feeding.QUIET_WATCH_SECONDS if is_quiet else feeding.WATCH_SECONDS
+        case Side.ORIGINAL:
+            span = _CLIENT_GO_WATCH_SECONDS
+    return sum(span) / len(span) / 60
 
 
 def _wait_for_pid(process: Process) -> int:

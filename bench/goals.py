@@ -78,12 +78,16 @@ def list_goals(findings: Findings) -> Iterator[Goal]:
 
 def is_won(line: Line) -> bool:
     """Whether ours needs less, by more than is told of a ratio."""
-    return round(line.score.ratio, 2) > 1
+    return _as_told(line) > 1
 
 
 def is_lost(line: Line) -> bool:
     """Whether the original needs less, by more than is told of a ratio."""
-    return round(line.score.ratio, 2) < 1
+    return _as_told(line) < 1
+
+
+def _as_told(line: Line) -> float:
+    return float(tables.format_ratio(line.score.ratio))
 
 
 def _plan_to_win(lines: Sequence[tuple[Section, Line]]) -> Goal:

@@ -20,6 +20,7 @@ _KIB: Final = 1024
 _READS: Final = frozenset(("GET", "LIST"))
 _WATCH: Final = "WATCH"
 _REQUEST: Final = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LONG_REQUEST: Final = re.compile(r"^apiserver_longrunning_requests\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 _WATCHED: Final = frozenset(
     (
@@ -27,6 +28,7 @@ _WATCHED: Final = frozenset(
         "daemonsets",
         "deployments",
         "events",
+        "horizontalpodautoscalers",
         "jobs",
         "limitranges",
         "namespaces",
@@ -34,6 +36,7 @@ _WATCHED: Final = frozenset(
         "pods",
         "replicasets",
         "replicationcontrollers",
+        "resourcequotas",
         "statefulsets",
         "verticalpodautoscalercheckpoints",
         "verticalpodautoscalers",
@@ -117,17 +120,33 @@ def server_cpu_seconds(plane: ControlPlane) -> float:
 
 def count_requests(plane: ControlPlane) -> Requests:
     """The requests for whatever autoscalers read and write, that were answered until now."""
-    _, body = plane.request("GET", "/metrics", timeout_seconds=60)
-    return sum_requests(parse_requests(body.decode()))
+    return sum_requests(parse_requests(_read_metrics(plane)))
+
+
+def count_open_watches(plane: ControlPlane) -> Counter[str]:
+    """By resource the watches of whatever autoscalers read that are open now."""
+    return pick_watches(parse_open(_read_metrics(plane)))
 
 
 def parse_requests(text: str) -> Counter[tuple[str, str]]:
     """The counters of requests in the text of an API server's metrics, by verb and resource."""
-    found: Counter[tuple[str, str]] = Counter()
-    for labels, value in _REQUEST.findall(text):
-        named = dict(_LABEL.findall(labels))
-        found[named["verb"], named["resource"]] += int(float(value))
-    return found
+    return _parse(_REQUEST, text)
+
+
+def parse_open(text: str) -> Counter[tuple[str, str]]:
+    """The requests that are not answered yet and go on for long, by verb and resource."""
+    return _parse(_LONG_REQUEST, text)
+
+
+def pick_watches(opened: Counter[tuple[str, str]]) -> Counter[str]:
+    """By resource those that are watches of what autoscalers are about."""
+    return Counter(
+        {
+            resource: count
+            for (verb, resource), count in opened.items()
+            if verb == _WATCH and resource in _WATCHED
+        }
+    )
 
 
 def sum_requests(counted: Counter[tuple[str, str]]) -> Requests:
@@ -138,6 +157,19 @@ def sum_requests(counted: Counter[tuple[str, str]]) -> Requests:
         watches=_sum(count for (verb, _), count in kept.items() if verb == _WATCH),
         writes=_sum(count for (verb, _), count in kept.items() if verb not in {*_READS, _WATCH}),
     )
+
+
+def _read_metrics(plane: ControlPlane) -> str:
+    _, body = plane.request("GET", "/metrics", timeout_seconds=60)
+    return body.decode()
+
+
+def _parse(line: re.Pattern[str], text: str) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for labels, value in line.findall(text):
+        named = dict(_LABEL.findall(labels))
+        found[named["verb"], named["resource"]] += int(float(value))
+    return found
 
 
 def _list_family(pid: int) -> list[int]:

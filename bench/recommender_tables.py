@@ -21,8 +21,8 @@ itself: *lifted* is as many as it likes; *default* is 50 for both, and is measur
 (`--limits default`). The original waits for a whole interval before its first tick; that wait is
 taken off its times. Histories are eight days old where nothing else is said. What the API server
 does by itself meanwhile is in its CPU. Reads of a tick are those that are answered at once; watches
-are opened anew every few minutes by both, however many ticks that is, and are counted below, where
-the whole stack is.
+are opened anew by their age, however many ticks that is, and are counted below, where the whole
+stack is.
 """,
     tables=(
         Table(

@@ -49,6 +49,8 @@ CONTEST: Final = Contest(
 INTERVAL: Final = timedelta(minutes=1)
 SHORT_INTERVAL: Final = timedelta(seconds=5)
 SHORT_MINUTES: Final = 0.25
+_TO_CLOSE_SECONDS: Final = 2
+"""After that a server knows that the watches of a process are closed which has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Bench:
         async with self.fleet.watching_evictions() as evicted:
             with self._running(turn.side) as stack:
                 await stack.recommender.wait_for_tick(1)
+                # Then it ends between two ticks, and as many are in it as there are intervals.
+                await asyncio.sleep(self.interval.total_seconds() / 2)
                 # To be asked for its counters costs the server something: not in between.
                 requests = self._count_requests()
                 before = self._spent(stack) | requests
@@ -90,13 +94,23 @@ class Bench:
                 after = self._spent(stack)
                 after |= self._count_requests()
                 found = [read() for read in stack.vitals.values()]
+                watches = measuring.count_open_watches(self.plane)
+            await asyncio.sleep(_TO_CLOSE_SECONDS)
+            watches -= measuring.count_open_watches(self.plane)
         minutes = self.span / timedelta(minutes=1)
         costs = {name: (after[name] - before[name]) / minutes for name in before}
+        costs["reads"] += reopened_per_minute(turn.side, watches)
         memory = {
             "resident": float(sum(each.resident_bytes for each in found)),
             "peak": float(sum(each.peak_bytes for each in found)),
         }
-        return {**costs, **memory, "evicted": float(len(evicted)), "minutes": minutes}
+        return {
+            **costs,
+            **memory,
+            "watches": float(watches.total()),
+            "evicted": float(len(evicted)),
+            "minutes": minutes,
+        }
 
     async def _recommend(self) -> None:
         """Let every status tell what follows from the histories, and nothing older."""
@@ -137,7 +151,15 @@ class Bench:
 
     def _count_requests(self) -> dict[str, float]:
         counted = measuring.count_requests(self.plane)
-        return {"reads": counted.reads + self.usage.answered, "writes": counted.writes}
+        # Few watches end while they are watched: they are counted by how long they last.
+        return {"reads": counted.answers + self.usage.answered, "writes": counted.writes}
+
+
+def reopened_per_minute(side: Side, watches: Mapping[str, int]) -> float:
+    """How many of these watches, by resource, a side opens anew in a minute of the long run."""
+    return sum(
+        count / contestants.watch_minutes(side, resource) for resource, count in watches.items()
+    )
 
 
 def plan(sizes: Sequence[int], rounds: int) -> Iterator[Turn]:

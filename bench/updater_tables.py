@@ -110,7 +110,7 @@ What bounds them, by profiles (cProfile) and by what the API server uses:
 - *A tick with nothing to do.* Half goes into finding the owners of pods and the targets of
   autoscalers, a third into the plan, which compares addresses where nothing changed, the rest into
   what is told of it. The original compares each pod with each autoscaler.
-- *Reads at the start.* Ours lists objects of twelve kinds, 500 at a time, and then watches them;
+- *Reads at the start.* Ours lists objects of fourteen kinds, 500 at a time, then watches them;
   the original asks for ten kinds, and for list and watch of each in one request. Neither reads
   anything after that.
 - *CPU before the first eviction.* 0.2 s goes into imports, the rest into reading all objects (80 µs

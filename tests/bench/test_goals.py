@@ -157,7 +157,8 @@ def test_lines_that_are_not_won_are_listed_with_what_bounds_them() -> None:
         pytest.param(1004, "ahead on 0, 1 are even", id="a little more"),
         pytest.param(996, "ahead on 0, 1 are even", id="a little less"),
         pytest.param(1010, "ahead on 0, 0 are even", id="a hundredth more"),
-        pytest.param(990, "ahead on 1, 0 are even", id="a hundredth less"),
+        pytest.param(990, "ahead on 0, 1 are even", id="a hundredth less, told as 1"),
+        pytest.param(940, "ahead on 1, 0 are even", id="less by more than a twentieth"),
     ],
 )
 def test_what_differs_by_less_than_is_told_is_even(ours: float, told: str) -> None:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import time
+from collections import Counter
 
 from bench import measuring
 from bench.measuring import Requests
@@ -32,6 +33,17 @@ def test_only_requests_about_what_autoscalers_use_are_reads_or_writes() -> None:
 
 def test_requests_between_two_moments_are_a_difference() -> None:
     assert Requests(7, 5, 2) - Requests(3, 5, 1) == Requests(4, 0, 1)
+
+
+def test_open_watches_are_those_of_what_autoscalers_use() -> None:
+    text = """\
+apiserver_longrunning_requests{group="",resource="pods",scope="cluster",verb="WATCH"} 3
+apiserver_longrunning_requests{group="",resource="pods",scope="namespace",verb="WATCH"} 1
+apiserver_longrunning_requests{group="",resource="pods",scope="resource",verb="CONNECT"} 5
+apiserver_longrunning_requests{group="",resource="secrets",scope="cluster",verb="WATCH"} 7
+"""
+
+    assert measuring.pick_watches(measuring.parse_open(text)) == Counter({"pods": 4})
 
 
 def test_this_process_has_used_cpu_and_holds_memory() -> None:

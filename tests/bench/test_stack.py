@@ -1,6 +1,8 @@
 """How the whole stack at rest is told."""
 
-from bench import stack_tables
+import pytest
+
+from bench import stack, stack_tables
 from bench.scoring import Entry, Side
 from bench.stack_tables import SECTION
 
@@ -29,3 +31,14 @@ def test_a_stack_that_needs_more_than_was_recorded_got_worse() -> None:
 
     assert list(SECTION.find_regresses(entries_of(cpu=3.0), recorded))
     assert not list(SECTION.find_regresses(recorded, recorded))
+
+
+@pytest.mark.parametrize(
+    ("side", "rate"),
+    [
+        pytest.param(Side.OURS, 2 / 45 + 1 / 1.5, id="ours, events sooner than all else"),
+        pytest.param(Side.ORIGINAL, 3 / 7.5, id="the original"),
+    ],
+)
+def test_watches_are_reads_by_how_long_they_last(side: Side, rate: float) -> None:
+    assert stack.reopened_per_minute(side, {"pods": 2, "events": 1}) == pytest.approx(rate)

@@ -250,6 +250,47 @@ def test_a_frozen_record_without_slots_can_be_made(maker: Maker) -> None:
         loose.size = 2
 
 
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_frozen_record_that_compares_by_itself_has_the_usual_hash(maker: Maker) -> None:
+    class Loud:  # noqa: PLW1641 - that is the question
+        """What compares in its own way."""
+
+        name: str
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Loud) and self.name.lower() == other.name.lower()
+
+    made = maker(frozen=True)(Loud)
+
+    assert hash(made("a")) == hash(("a",))
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_records_that_may_change_and_others_do_not_mix(maker: Maker, *, is_frozen: bool) -> None:
+    @maker(frozen=is_frozen)
+    class Base:
+        """One kind."""
+
+        first: int
+
+    class Child(Base):
+        """The other."""
+
+        second: int = 0
+
+    with pytest.raises(TypeError, match="frozen"):
+        maker(frozen=not is_frozen)(Child)
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_copy_of_a_frozen_record_without_slots_has_all_that_it_had(maker: Maker) -> None:
+    loose = make_loose(maker)(1)
+    object.__setattr__(loose, "found_out", 7)
+
+    assert copy.copy(loose).found_out == 7
+
+
 def test_records_are_made_by_us() -> None:
     assert dataclass is record_making.dataclass
 

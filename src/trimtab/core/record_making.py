@@ -16,15 +16,41 @@ def dataclass(
     """What makes of a class what `dataclasses.dataclass` would, called like this."""
 
     def make(cls: type[RecordT]) -> type[RecordT]:
+        _require_like_bases(cls, frozen=frozen)
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
         written = _Writing(made).compile(frozen=frozen, eq=eq)
         shared = {"__repr__": _show, **(_FROZEN if frozen else {})}
-        for name, method in {**written, **shared}.items():
-            if name not in cls.__dict__:
+        copied = _FROZEN_SLOTS if frozen and slots else {}
+        for name, method in {**written, **shared, **copied}.items():
+            if not _has_own(cls, name):
                 setattr(made, name, method)
         return made
 
     return make
+
+
+def _require_like_bases(cls: type, *, frozen: bool) -> None:
+    """Refuse a record that may change and is one that may not, or the other way round."""
+    for base in cls.__mro__[1:]:
+        if "__dataclass_fields__" in base.__dict__ and _is_frozen(base) is not frozen:
+            kinds = ("a frozen", "a non-frozen") if frozen else ("a non-frozen", "a frozen")
+            raise TypeError(f"{cls.__qualname__}: cannot be {kinds[0]} record of {kinds[1]} one")
+
+
+def _is_frozen(record: type) -> bool:
+    """Whether we, or the library, made a frozen record of it."""
+    by_library: bool = record.__dict__["__dataclass_params__"].frozen
+    setting: object = record.__setattr__
+    return by_library or setting is _refuse_to_assign
+
+
+def _has_own(cls: type, name: str) -> bool:
+    """Whether the author of a class wrote a method."""
+    if name not in cls.__dict__:
+        return False
+    # Who writes how to compare is given no hash by the language; nobody wrote that.
+    is_by_language = cls.__dict__[name] is None and "__eq__" in cls.__dict__
+    return not (name == "__hash__" and is_by_language)
 
 
 class _Writing:
@@ -137,9 +163,8 @@ def _take_state(self: object, state: Sequence[object]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-_FROZEN: Final = {
-    "__setattr__": _refuse_to_assign,
-    "__delattr__": _refuse_to_delete,
+_FROZEN: Final = {"__setattr__": _refuse_to_assign, "__delattr__": _refuse_to_delete}
+_FROZEN_SLOTS: Final = {
     # By default a copy and a pickle would be given their values by assignments.
     "__getstate__": _tell_state,
     "__setstate__": _take_state,

@@ -32,6 +32,8 @@ def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
     runs = dict.fromkeys(cast("list[Run]", asked))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as crew:
         yield {(seed, size): crew.submit(run_seed, seed, size) for seed, size in runs}
+        # Nobody asks for what is left, if a test ended all of them.
+        crew.shutdown(cancel_futures=True)
 
 
 def name(run: Run) -> str:

@@ -61,7 +61,7 @@ def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
 
 
 def decode_allocation(requests: Amounts | None, limits: Amounts | None, path: str) -> Allocation:
-    """What a container requests and may use at most; equal ones are one, whoever has them."""
+    """What a container requests and may use at most; what is written alike is one record."""
     try:
         return _allocation(_copy(requests), _copy(limits))
     except (DecodeError, quantities.QuantityError):

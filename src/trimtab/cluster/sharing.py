@@ -1,10 +1,10 @@
 """What pods and workloads have in common is kept once: stores of them have to stay small.
 
-Pods of one workload have the same labels, owner and resources, most of the time; equal resources
-are one already when they are decoded. Of annotations only those are kept that deciders read; others
-are long and differ from pod to pod. Of ReplicaSets most are old revisions (F36), and those of one
-Deployment have nearly everything in common. Sharing is thrift, not meaning: a pod that went through
-here equals the one that did not, but for them.
+Pods of one workload have the same labels, owner and resources, most of the time; resources that are
+written alike are one already when they are decoded. Of annotations only those are kept that
+deciders read; others are long and differ from pod to pod. Of ReplicaSets most are old revisions
+(F36), and those of one Deployment have nearly everything in common. Sharing is thrift, not meaning:
+a pod that went through here equals the one that did not, but for them.
 """
 
 from collections.abc import Mapping

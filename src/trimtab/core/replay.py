@@ -24,6 +24,7 @@ from trimtab.core.past_pods import Owner, PastPod
 from trimtab.core.past_usage import PastUsage, PodContainer
 from trimtab.core.peaks import Booleans, Peaks, Windows
 from trimtab.core.resources import Resource
+from trimtab.core.rows import list_distinct
 from trimtab.core.saving import CheckpointKey
 from trimtab.core.usage import Usage
 
@@ -178,7 +179,7 @@ class Replay:
         """The rows of containers that have samples to be added; -1 for all others."""
         rows = np.full(len(seats), -1, np.int64)
         starts = np.searchsorted(past.owners, np.arange(len(seats)))
-        for place in np.unique(past.owners[chosen]).tolist():
+        for place in list_distinct(past.owners[chosen]).tolist():
             seat = seats[place]
             assert seat is not None
             if seat not in self._containers:

@@ -28,8 +28,8 @@ def fold_in(
 def list_distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """Every value once, the least first.
 
-    `np.unique` does the same, after it has imported numpy's masked arrays: 1.3 MiB and 10 ms that a
-    recommender has no other use for.
+    `np.unique` does the same, after it has imported numpy's masked arrays: 1.3 MiB and 10 ms for
+    nothing else.
     """
     ordered = np.sort(values)
     is_first = np.ones(len(ordered), np.bool_)

@@ -12,7 +12,8 @@ _HEAD: Final = """
 
 A recommender whose API server is played within its own process: lists are answered by pages made on
 the spot, writes are taken, and its clock goes on by a minute from tick to tick. All else is the
-product. It starts with full checkpoints; the original has no part in this.
+product. It starts with full checkpoints; the original has no part in this. Of ticks after the first
+one it is the median of ten.
 
 | Containers | Autoscalers | The most memory | CPU: until all is listed | first tick | each tick |
 |--:|--:|--:|--:|--:|--:|

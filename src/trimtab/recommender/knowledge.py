@@ -40,8 +40,8 @@ class Subject:
     """The same without its status, which changes whenever we write it."""
     verdict: Selector | Unsupported
     turn: Turn
-    decided_at: datetime = NEVER
-    """When we wrote its status last."""
+    tried_at: datetime = NEVER
+    """When we last wrote its status, or tried to."""
     is_ours: bool = True
     is_restored: bool = False
     """Whether its checkpoints were looked for."""

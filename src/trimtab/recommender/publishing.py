@@ -42,13 +42,14 @@ async def publish(
     held_back = _recommend(knowledge, settings, now)
     drafts, waiting = _draft(knowledge, settings, _find_scaling(cluster, settings), now)
     held_back |= waiting
-    drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.decided_at))
+    drafts.sort(key=lambda draft: (draft.subject.written is not None, draft.subject.tried_at))
 
     async def write(draft: _Draft) -> None:
         autoscaler, status = draft.subject.autoscaler, draft.status
+        # Whatever comes of it: who is refused must not be the first in line for ever.
+        draft.subject.tried_at = now
         await cluster.publish_status(autoscaler, status.recommendation, status.conditions)
         draft.subject.written = Written(status, autoscaler, now)
-        draft.subject.decided_at = now
 
     named = [(_text(draft.subject.autoscaler), draft) for draft in drafts]
     written, problems = await writers.write(Step.PUBLISH, named, write)
@@ -63,7 +64,7 @@ def _recommend(
     publications, subjects = knowledge.publications, knowledge.subjects
     changed = publications.refresh(settings.publishing.bound_move_fraction)
     waiting = {
-        name: subjects[name].decided_at for name in publications.creeping if subjects[name].is_ours
+        name: subjects[name].tried_at for name in publications.creeping if subjects[name].is_ours
     }
     ripe = _choose(waiting, settings, now, len(subjects))
     changed |= {name: publications.tell(name) for name in ripe}
@@ -135,7 +136,7 @@ def _draft(
                 small[name] = _Draft(subject, status)
             case _:
                 drafts.append(_Draft(subject, status))
-    waiting = {name: draft.subject.decided_at for name, draft in small.items()}
+    waiting = {name: draft.subject.tried_at for name, draft in small.items()}
     ripe = _choose(waiting, settings, now, len(knowledge.subjects))
     return [*drafts, *(small[name] for name in ripe)], small.keys() - ripe
 

@@ -19,7 +19,12 @@ from tls_makers import an_authority
 from trimtab.cluster.client import Client
 from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.errors import ApiError, UnreachableError
-from trimtab.cluster.http_connections import Address, ConnectionPool, parse_address
+from trimtab.cluster.http_connections import (
+    Address,
+    ConnectionPool,
+    HttpConnection,
+    parse_address,
+)
 
 PATIENCE = timedelta(seconds=10)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -191,19 +196,43 @@ def test_a_large_body_comes_whole_and_a_slow_reader_misses_nothing(run: Run) -> 
     run(talk())
 
 
+async def talk_once(connection: HttpConnection) -> None:
+    connection.send(b"GET / HTTP/1.1\r\n\r\n")
+    await connection.read_head()
+    await connection.read_all()
+
+
 async def test_a_connection_made_with_another_trust_is_not_used() -> None:
     async with a_wire(lambda _: OK) as wire:
         pool = ConnectionPool(wire.url, patience=PATIENCE)
         first = await pool.take(None)
-        first.send(b"GET / HTTP/1.1\r\n\r\n")
-        await first.read_head()
-        await first.read_all()
+        await talk_once(first)
         pool.give_back(first)
         other = await pool.take(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         await pool.close()
 
     assert other is not first
     assert not first.is_open
+
+
+async def test_nothing_is_held_of_connections_that_are_too_many() -> None:
+    """The one that was used last is taken first, so others wait below it, some of them for ever."""
+    async with a_wire(lambda _: OK) as wire:
+        pool = ConnectionPool(wire.url, patience=PATIENCE)
+        taken = [await pool.take(None) for _ in range(3)]
+        for each in taken:
+            await talk_once(each)
+            pool.give_back(each)
+        old, last = taken[0], taken[-1]
+        old.idle_since -= 80
+        again = await pool.take(None)
+        await talk_once(again)
+        pool.give_back(again)
+        states = [each.is_open for each in taken]
+        await pool.close()
+
+    assert again is last
+    assert states == [False, True, True]
 
 
 @dataclass

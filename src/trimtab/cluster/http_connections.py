@@ -253,6 +253,7 @@ class ConnectionPool:
             connection.was_used = True
             connection.idle_since = asyncio.get_running_loop().time()
             self._idle.append(connection)
+            self._end_old()
         else:
             self._end(connection)
 
@@ -264,13 +265,17 @@ class ConnectionPool:
 
     def _find_idle(self, trust: ssl.SSLContext | None) -> HttpConnection | None:
         """The one that was used last, so that those that are too many grow old."""
-        oldest = asyncio.get_running_loop().time() - _IDLE_SECONDS
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_open and connection.trust is trust and connection.idle_since > oldest:
+            if _is_fresh(connection) and connection.trust is trust:
                 return connection
             self._end(connection)
         return None
+
+    def _end_old(self) -> None:
+        """Hold nothing of those that nobody will use again."""
+        while self._idle and not _is_fresh(self._idle[0]):
+            self._end(self._idle.pop(0))
 
     def _end(self, connection: HttpConnection) -> None:
         connection.abort()
@@ -350,6 +355,12 @@ class ConnectionPool:
         )
         assert transport is not None
         connection.connection_made(transport)
+
+
+def _is_fresh(connection: HttpConnection) -> bool:
+    """Whether an idle connection can be used once more."""
+    waited = asyncio.get_running_loop().time() - connection.idle_since
+    return connection.is_open and waited < _IDLE_SECONDS
 
 
 def _proxy_authorization(proxy: Address) -> list[tuple[str, str]]:

@@ -291,6 +291,36 @@ def test_a_copy_of_a_frozen_record_without_slots_has_all_that_it_had(maker: Make
     assert copy.copy(loose).found_out == 7
 
 
+def make_alike(maker: Maker) -> Any:
+    @maker(frozen=True, slots=True)
+    class One:
+        """With a field that is called like a function."""
+
+        hash: int
+        self_: str = "one"
+
+    @maker(frozen=True, slots=True)
+    class Two:
+        """Of the same shape."""
+
+        left: int
+        right: str = "two"
+
+    return One, Two
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_records_of_one_shape_keep_their_names_apart(maker: Maker) -> None:
+    one, two = make_alike(maker)
+
+    assert (one(1).hash, one(1).self_, two(2).left, two(2).right) == (1, "one", 2, "two")
+    assert (hash(one(1)), hash(two(1))) == (hash((1, "one")), hash((1, "two")))
+    with pytest.raises(TypeError, match=r"One\.__init__\(\).*'hash'"):
+        one()
+    with pytest.raises(TypeError, match=r"Two\.__init__\(\).*'left'"):
+        two()
+
+
 def test_records_are_made_by_us() -> None:
     assert dataclass is record_making.dataclass
 

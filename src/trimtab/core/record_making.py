@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import lru_cache
 from reprlib import recursive_repr
-from types import FunctionType, MemberDescriptorType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any, Final, NoReturn, TypeVar
 
 RecordT = TypeVar("RecordT")
@@ -18,7 +19,7 @@ def dataclass(
     def make(cls: type[RecordT]) -> type[RecordT]:
         _require_like_bases(cls, frozen=frozen)
         made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
-        written = _Writing(made).compile(frozen=frozen, eq=eq)
+        written = _Writing(made).make(frozen=frozen, eq=eq)
         shared = {"__repr__": _show, **(_FROZEN if frozen else {})}
         copied = _FROZEN_SLOTS if frozen and slots else {}
         for name, method in {**written, **shared, **copied}.items():
@@ -54,7 +55,11 @@ def _has_own(cls: type, name: str) -> bool:
 
 
 class _Writing:
-    """The functions of a record that have to be written for it, and compiled at once."""
+    """The functions of a record that have to be written for it.
+
+    What is written calls fields by their numbers, so that records of one shape are written alike,
+    and compiled once. Each of them gets a copy with the names of its own fields.
+    """
 
     def __init__(self, made: type) -> None:
         self._made = made
@@ -65,73 +70,111 @@ class _Writing:
             "_set": object.__setattr__,
         }
 
-    def compile(self, *, frozen: bool, eq: bool) -> dict[str, object]:
+    def make(self, *, frozen: bool, eq: bool) -> dict[str, object]:
         """By name what can be called, and `None` for a hash where there is none."""
-        lines = [
-            *self._write_init(frozen=frozen),
-            *(self._write_comparison(frozen=frozen) if eq else ()),
-        ]
-        compiled: dict[str, object] = {}
-        exec("\n".join(lines), self._known, compiled)  # noqa: S102 - as `dataclasses` does it
-        for name, method in compiled.items():
-            if isinstance(method, FunctionType):
-                # So that errors say whose it is.
-                method.__qualname__ = f"{self._made.__qualname__}.{name}"
-        return compiled
+        made: dict[str, object] = {"__init__": self._make_init(frozen=frozen)}
+        if eq:
+            compared = [each.name for each in self._fields if each.compare]
+            made["__eq__"] = self._finish(_write_comparison(len(compared)), compared)
+            hashing = _write_hash(len(compared))
+            made["__hash__"] = self._finish(hashing, compared) if frozen else None
+        return made
+
+    def _make_init(self, *, frozen: bool) -> FunctionType:
+        lines = "\n".join(self._write_init(frozen=frozen))
+        given = (each for each in self._fields if each.init)
+        usual = (each.default for each in given if _is_optional(each))
+        return self._finish(lines, [each.name for each in self._fields], tuple(usual))
+
+    def _finish(
+        self, source: str, names: Sequence[str], defaults: tuple[object, ...] = ()
+    ) -> FunctionType:
+        """A function that was written, with the names of these fields, for this record."""
+        code = _compile(source)
+        own = {_place(number): name for number, name in enumerate(names)}
+        named = code.replace(
+            co_varnames=tuple(own.get(each, each) for each in code.co_varnames),
+            co_names=tuple(own.get(each, each) for each in code.co_names),
+        )
+        function = FunctionType(named, self._known, argdefs=defaults)
+        # So that errors say whose it is.
+        function.__qualname__ = f"{self._made.__qualname__}.{code.co_name}"
+        return function
 
     def _write_init(self, *, frozen: bool) -> Iterator[str]:
-        parameters = [self._write_parameter(each) for each in self._fields if each.init]
+        parameters = [
+            f"{_place(number)}=_missing" if _is_optional(each) else _place(number)
+            for number, each in enumerate(self._fields)
+            if each.init
+        ]
         yield f"def __init__({', '.join(['self', *parameters])}):"
         yield "  pass"
-        for field in self._fields:
-            value = self._write_value(field)
-            if value:
-                assign = self._write_frozen_assignment if frozen else _write_assignment
-                yield f"  {assign(field.name, value)}"
+        for number, field in enumerate(self._fields):
+            place = _place(number)
+            value = self._write_value(field, place)
+            if value and frozen:
+                yield f"  {self._write_frozen_assignment(field.name, place, value)}"
+            elif value:
+                yield f"  self.{place} = {value}"
         if hasattr(self._made, "__post_init__"):
             yield "  self.__post_init__()"
 
-    def _write_parameter(self, field: Field[Any]) -> str:
-        assert not field.kw_only
-        if field.default is not MISSING:
-            return f"{field.name}={self._name('usual', field, field.default)}"
-        return field.name if field.default_factory is MISSING else f"{field.name}=_missing"
-
-    def _write_value(self, field: Field[Any]) -> str:
+    def _write_value(self, field: Field[Any], place: str) -> str:
         """What a field is given: nothing if `__post_init__` has to."""
         if field.default_factory is not MISSING:
-            made = f"{self._name('make', field, field.default_factory)}()"
-            return f"{made} if {field.name} is _missing else {field.name}" if field.init else made
+            self._known[f"_make_{place}"] = field.default_factory
+            made = f"_make_{place}()"
+            return f"{made} if {place} is _missing else {place}" if field.init else made
         if field.init:
-            return field.name
-        return "" if field.default is MISSING else self._name("usual", field, field.default)
+            return place
+        self._known[f"_usual_{place}"] = field.default
+        return "" if field.default is MISSING else f"_usual_{place}"
 
-    def _write_frozen_assignment(self, name: str, value: str) -> str:
-        place = getattr(self._made, name, None)
-        if not isinstance(place, MemberDescriptorType):
+    def _write_frozen_assignment(self, name: str, place: str, value: str) -> str:
+        slot = getattr(self._made, name, None)
+        if not isinstance(slot, MemberDescriptorType):
             return f"_set(self, {name!r}, {value})"
         # Straight into its slot, which takes half of the time.
-        self._known[f"_set_{name}"] = place.__set__
-        return f"_set_{name}(self, {value})"
-
-    def _write_comparison(self, *, frozen: bool) -> Iterator[str]:
-        names = [each.name for each in self._fields if each.compare]
-        mine, others = ("".join(f"{who}.{name}, " for name in names) for who in ("self", "other"))
-        yield "def __eq__(self, other):"
-        yield "  if other.__class__ is self.__class__:"
-        yield f"    return ({mine}) == ({others})"
-        yield "  return NotImplemented"
-        yield f"def __hash__(self): return hash(({mine}))" if frozen else "__hash__ = None"
-
-    def _name(self, what: str, field: Field[Any], value: object) -> str:
-        """The name by which something of a field is known to what is compiled."""
-        name = f"_{what}_{field.name}"
-        self._known[name] = value
-        return name
+        self._known[f"_set_{place}"] = slot.__set__
+        return f"_set_{place}(self, {value})"
 
 
-def _write_assignment(name: str, value: str) -> str:
-    return f"self.{name} = {value}"
+@lru_cache(maxsize=512)
+def _compile(source: str) -> CodeType:
+    """The code of the one function that the source has."""
+    compiled: dict[str, FunctionType] = {}
+    exec(source, {"_missing": MISSING}, compiled)  # noqa: S102 - as `dataclasses` does it
+    (function,) = compiled.values()
+    return function.__code__
+
+
+def _place(number: int) -> str:
+    """What a field is called until it gets its name."""
+    return f"field_{number}"
+
+
+def _is_optional(field: Field[Any]) -> bool:
+    assert not field.kw_only
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _write_comparison(count: int) -> str:
+    mine, others = (_write_fields(who, count) for who in ("self", "other"))
+    return f"""\
+def __eq__(self, other):
+  if other.__class__ is self.__class__:
+    return {mine} == {others}
+  return NotImplemented
+"""
+
+
+def _write_hash(count: int) -> str:
+    return f"def __hash__(self): return hash({_write_fields('self', count)})"
+
+
+def _write_fields(who: str, count: int) -> str:
+    """All fields of somebody, as a tuple."""
+    return f"({''.join(f'{who}.{_place(number)}, ' for number in range(count))})"
 
 
 def _list_fields(record: object) -> Sequence[Field[Any]]:

@@ -46,10 +46,12 @@ average: 7.5 minutes of the original's, 45 of ours, but 1.5 of events.
 """,
     tables=(COSTS, STATES),
     bounds="""\
-What bounds it: more than half of ours is the recommender, which reads all usage once a minute and
-writes a tenth of the checkpoints; a third is the updater, which reads what the recommender wrote
+What bounds it: two thirds of ours is the recommender, which reads all usage once a minute and
+writes a tenth of the checkpoints; a fifth is the updater, which reads what the recommender wrote
 and looks at what changed. The original writes every status and every checkpoint in every tick.
-Evictions are counted from the start on, and cost little of what is told here.
+Evictions are counted from the start on, and cost little of what is told here. They are of pods
+whose bounds have moved by a bucket or two since they were sized, or are one number, the least that
+is ever recommended: both sides find them outside, and differ in how fast they act on it.
 """,
 )
 

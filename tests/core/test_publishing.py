@@ -14,6 +14,7 @@ from trimtab.core.publishing import (
     Status,
     far_moves,
     find_change,
+    list_due,
     list_ripe,
     relative_move,
     stored_status,
@@ -99,6 +100,34 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
 )
 def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> None:
     assert find_change(STORED, wanted, 0.02) is change
+
+
+@pytest.mark.parametrize(
+    ("change", "waited", "due"),
+    [
+        pytest.param(Change.NONE, timedelta(days=1), False, id="nothing is never written"),
+        pytest.param(Change.SMALL, minutes(9), False, id="a small move waits"),
+        pytest.param(Change.SMALL, minutes(10), True, id="a small move waits ten minutes"),
+        pytest.param(Change.BOUND, minutes(0), True, id="a bound that moved far"),
+        pytest.param(Change.CONDITION, minutes(0), True, id="a condition"),
+        pytest.param(Change.SPEC, minutes(0), True, id="another spec"),
+        pytest.param(Change.TARGET, minutes(0), True, id="a target"),
+    ],
+)
+def test_f34_only_what_matters_is_written_at_once(
+    change: Change, waited: timedelta, *, due: bool
+) -> None:
+    web = AutoscalerName("default", "web")
+
+    assert (web in list_due({web: (change, NOW - waited)}, NOW, minutes(10), share=1)) is due
+
+
+def test_what_matters_takes_no_share_of_the_small_moves() -> None:
+    names = [AutoscalerName("default", name) for name in "abc"]
+    kinds = (Change.TARGET, Change.SMALL, Change.SMALL)
+    changes = {name: (kind, NOW - minutes(20)) for name, kind in zip(names, kinds, strict=True)}
+
+    assert list_due(changes, NOW, minutes(10), share=1) == set(names[:2])
 
 
 @given(st.integers(0, 10**14), st.integers(0, 10**14), st.sampled_from([0.0, 0.02, 0.5]))

@@ -95,6 +95,18 @@ def find_change(stored: Status, wanted: Status, bound_move_fraction: float) -> C
     return Change.SMALL if furthest > 0 else Change.NONE
 
 
+def list_due(
+    changes: Mapping[AutoscalerName, tuple[Change, datetime]],
+    now: datetime,
+    patience: timedelta,
+    share: int,
+) -> set[AutoscalerName]:
+    """Whose change is written now, of those that were last tried then: whatever matters at once."""
+    urgent = {name for name, (change, _) in changes.items() if change > Change.SMALL}
+    small = {name: since for name, (change, since) in changes.items() if change is Change.SMALL}
+    return urgent.union(list_ripe(small, now, patience, share))
+
+
 def list_ripe(
     waiting: Mapping[AutoscalerName, datetime],
     now: datetime,

@@ -41,7 +41,7 @@ def list_due(
     rotation.
     """
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
-    share = ceil(len(turns) * min(1.0, tick / rotation))
+    share = fair_share(len(turns), rotation=rotation, tick=tick)
     first = [name for name in order if name in young]
     others = [name for name in order if name not in young]
     fair = [name for name in others if _may_be_saved(turns[name], now, rotation)][:share]
@@ -50,6 +50,11 @@ def list_due(
         name for name in others if name not in taken and now - turns[name].since > rotation - tick
     ]
     return first + fair + late
+
+
+def fair_share(count: int, *, rotation: timedelta, tick: timedelta) -> int:
+    """How many of so many have their turn in one tick, if all have it once in a rotation."""
+    return ceil(count * min(1.0, tick / rotation))
 
 
 def spread_turns(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from math import ceil
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core import matching
@@ -12,10 +11,11 @@ from trimtab.core.freshness import find_stale
 from trimtab.core.horizontal import Claim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
-from trimtab.core.publishing import Change, Status, find_change, list_ripe, stored_status
+from trimtab.core.publishing import Change, Status, find_change, list_due, list_ripe, stored_status
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.records import dataclass
 from trimtab.core.relearning import has_learned_enough, keep_up
+from trimtab.core.rotation import fair_share
 from trimtab.core.selectors import Selector
 from trimtab.recommender.acting import Writers
 from trimtab.recommender.knowledge import Knowledge, Subject, Written
@@ -29,6 +29,7 @@ class _Draft:
 
     subject: Subject
     status: Status
+    change: Change
 
 
 async def publish(
@@ -66,23 +67,18 @@ def _recommend(
     waiting = {
         name: subjects[name].tried_at for name in publications.creeping if subjects[name].is_ours
     }
-    ripe = _choose(waiting, settings, now, len(subjects))
+    patience = settings.publishing.patience
+    ripe = list_ripe(waiting, now, patience, _share(knowledge, settings))
     changed |= {name: publications.tell(name) for name in ripe}
     for name, recommendation in changed.items():
         subjects[name].recommendation = recommendation
-    return waiting.keys() - ripe
+    return waiting.keys() - set(ripe)
 
 
-def _choose(
-    waiting: Mapping[AutoscalerName, datetime],
-    settings: RecommenderSettings,
-    now: datetime,
-    count: int,
-) -> set[AutoscalerName]:
-    """Of those that wait since then, and are so many in all, whose small moves are told now."""
-    patience = settings.publishing.patience
-    share = ceil(count * min(1.0, settings.interval / patience))
-    return set(list_ripe(waiting, now, patience, share))
+def _share(knowledge: Knowledge, settings: RecommenderSettings) -> int:
+    """Of how many small moves are told in one tick."""
+    rotation = settings.publishing.patience
+    return fair_share(len(knowledge.subjects), rotation=rotation, tick=settings.interval)
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
@@ -110,7 +106,7 @@ def _draft(
     """The statuses to write, and whose differ too little for that."""
     stale = find_stale(knowledge.usage, now, settings.stale_after, ended=knowledge.pods.ended)
     conflicts = _find_conflicts(knowledge)
-    drafts, small = [], {}
+    found: dict[AutoscalerName, _Draft] = {}
     for name, subject in knowledge.subjects.items():
         if not subject.is_ours:
             continue
@@ -129,16 +125,16 @@ def _draft(
         if subject.settled == (findings, subject.autoscaler):
             continue
         status, change = _decide(subject, findings, settings, now)
-        match change:
-            case Change.NONE:
-                subject.settled = (findings, subject.autoscaler)
-            case Change.SMALL:
-                small[name] = _Draft(subject, status)
-            case _:
-                drafts.append(_Draft(subject, status))
-    waiting = {name: draft.subject.tried_at for name, draft in small.items()}
-    ripe = _choose(waiting, settings, now, len(knowledge.subjects))
-    return [*drafts, *(small[name] for name in ripe)], small.keys() - ripe
+        if change is Change.NONE:
+            subject.settled = (findings, subject.autoscaler)
+        else:
+            found[name] = _Draft(subject, status, change)
+    changes = {name: (draft.change, draft.subject.tried_at) for name, draft in found.items()}
+    patience = settings.publishing.patience
+    due = list_due(changes, now, patience, _share(knowledge, settings))
+    # In the order of the autoscalers: a simulated run of one seed must be the same each time.
+    drafts = [draft for name, draft in found.items() if name in due]
+    return drafts, found.keys() - due
 
 
 def _decide(

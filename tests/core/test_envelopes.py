@@ -185,7 +185,7 @@ def test_pods_that_differ_only_in_their_own_resources_are_judged_apart() -> None
 
 def test_where_the_recommendation_does_not_fit_a_boost_goes_back_to_the_spec() -> None:
     pod = replace(
-        boosted(ready=minutes(2)), envelope=Envelope(amounts(1000, 200 * MIB), amounts(1000))
+        boosted(ready=minutes(2)), envelope=Envelope(amounts(450, 900 * MIB), amounts(1000))
     )
     (outcome,) = planned(snapshot_of([pod], boosting(UP)))
 

@@ -7,7 +7,6 @@ from makers import (
     MIB,
     NOW,
     a_container,
-    a_pod,
     a_recommendation,
     amounts,
     an_autoscaler,
@@ -20,8 +19,9 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import Autoscaler, Condition, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
+from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Hold, Outcome, Unboost, Wanted
+from trimtab.core.outcomes import Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resizing import ResizeMemory
 from trimtab.core.resources import Resources
@@ -55,22 +55,17 @@ def test_a_boosted_pod_is_left_alone(ready: timedelta | None) -> None:
     ("autoscaler", "wanted"),
     [
         pytest.param(
-            boosting(UP), Allocation(amounts(500, 500 * MIB), {}), id="to the recommendation"
+            boosting(UP), Allocation(amounts(500), {}), id="to the cpu of the recommendation"
         ),
         pytest.param(
-            boosting(UP, mode=UpdateMode.INITIAL),
-            Allocation(amounts(500, 500 * MIB), {}),
-            id="in mode initial too",
+            boosting(DOWN, mode=UpdateMode.INITIAL),
+            Allocation(amounts(50), {}),
+            id="in mode initial too, and memory does not shrink",
         ),
         pytest.param(
             boosting(DOWN, mode=UPSCALE_ONLY),
             Allocation(amounts(50), {}),
-            id="in mode upscale only no memory shrinks",
-        ),
-        pytest.param(
-            boosting(UP, mode=UPSCALE_ONLY),
-            Allocation(amounts(500, 500 * MIB), {}),
-            id="in mode upscale only memory grows",
+            id="in mode upscale only too",
         ),
         pytest.param(
             boosting(UP, mode=UpdateMode.OFF),
@@ -152,8 +147,7 @@ def test_a_limit_range_of_the_pod_does_not_make_a_boost_its_own_recommendation()
 
     outcomes = planned(snapshot_of([pod], autoscaler, limit_ranges={"default": [item]}))
 
-    assert unboosted_to(outcomes)["app"] == Allocation(amounts(100), {})
-    assert unboosted_to(outcomes)["side"] == Allocation(amounts(500, 500 * MIB), {})
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
 
 
 def test_an_empty_recommendation_changes_no_other_container() -> None:
@@ -166,25 +160,27 @@ def test_an_empty_recommendation_changes_no_other_container() -> None:
     assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        pytest.param(UpdateMode.RECREATE, {"app", "side"}, id="recreate"),
-        pytest.param(UpdateMode.AUTO, {"app", "side"}, id="auto"),
-        pytest.param(EITHER, {"app", "side"}, id="in place or recreate"),
-        pytest.param(IN_PLACE, {"app", "side"}, id="in place"),
-        pytest.param(UPSCALE_ONLY, {"app"}, id="upscale only"),
-        pytest.param(UpdateMode.INITIAL, {"app"}, id="initial"),
-        pytest.param(UpdateMode.OFF, {"app"}, id="off"),
-    ],
-)
-def test_containers_without_a_boost_follow_along_where_running_pods_are_sized(
-    mode: UpdateMode, expected: set[str]
-) -> None:
+@pytest.mark.parametrize("mode", list(UpdateMode))
+def test_the_end_of_a_boost_changes_no_container_that_was_never_boosted(mode: UpdateMode) -> None:
     pod = with_side(boosted(ready=minutes(2)))
-    autoscaler = boosting(UP, replace(UP, container_name="side"), mode=mode)
+    autoscaler = boosting(DOWN, replace(DOWN, container_name="side"), mode=mode)
 
-    assert unboosted_to(planned(snapshot_of([pod], autoscaler))).keys() == expected
+    assert unboosted_to(planned(snapshot_of([pod], autoscaler))).keys() == {"app"}
+
+
+def test_limits_follow_in_the_proportion_of_the_spec_and_not_of_the_boost() -> None:
+    # A quantity of 2 CPUs was added to the request of 100m and to the limit of 200m.
+    pod = replace(
+        boosted(ready=minutes(2)),
+        containers=(a_container(requests=amounts(2100, MIB), limits=amounts(2200, MIB)),),
+        annotations={
+            annotation_name("app"): format_original(Allocation(amounts(100), amounts(200)))
+        },
+    )
+
+    outcomes = planned(snapshot_of([pod], boosting(a_recommendation(target=amounts(150, MIB)))))
+
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(150), amounts(300))}
 
 
 def test_f25_a_boost_ends_when_its_autoscaler_boosts_no_more() -> None:
@@ -221,29 +217,29 @@ def test_d9_a_failed_unboost_waits_and_never_evicts() -> None:
 @pytest.mark.parametrize(
     ("memory", "expected"),
     [
-        pytest.param(PodMemory(), amounts(200, 500 * MIB), id="at first all that is recommended"),
+        pytest.param(PodMemory(), amounts(500), id="at first the recommendation"),
         pytest.param(
-            PodMemory(whole_end_refused=True), amounts(200, 100 * MIB), id="then only the boost"
+            PodMemory(unboost_error="exceeded quota"), amounts(400), id="then no more than it has"
         ),
     ],
 )
-def test_an_end_that_was_refused_takes_back_only_the_boost(
+def test_an_end_that_the_api_server_refused_asks_for_no_growth(
     memory: PodMemory, expected: Resources
 ) -> None:
-    has = amounts(400, 100 * MIB)
-    container = a_container(requests=has, status=Allocation(has))
-    pod = replace(boosted(ready=minutes(2)), containers=(container,))
-    grown = boosting(a_recommendation(target=amounts(200, 500 * MIB)))
-    known = {(pod.uid, grown.identity): memory}
+    pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
+    grown = replace(
+        pod, containers=(a_container(requests=amounts(450), status=Allocation(amounts(400))),)
+    )
+    known = {(pod.uid, autoscaler.identity): memory}
 
-    wanted = unboosted_to(planned(snapshot_of([pod], grown, pod_memory=known)))["app"]
+    wanted = unboosted_to(planned(snapshot_of([grown], autoscaler, pod_memory=known)))["app"]
 
     assert wanted.requests == expected
 
 
-def test_a_boost_that_was_ended_is_not_ended_again_while_the_view_still_shows_it() -> None:
+def test_a_mark_that_was_removed_is_not_removed_again_while_the_view_still_shows_it() -> None:
     pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
-    memory = {(pod.uid, autoscaler.identity): PodMemory(unboosted=frozenset({"app"}))}
+    memory = {(pod.uid, autoscaler.identity): PodMemory(unmarked=frozenset({"app"}))}
 
     outcomes = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
 
@@ -330,15 +326,6 @@ def test_a_boost_ends_without_an_admission_controller() -> None:
     snapshot = snapshot_of([boosted(ready=minutes(2))], boosting(UP), admission_alive=False)
 
     assert told(planned(snapshot)) == ["Unboost"]
-
-
-def test_with_the_gate_off_a_boosted_pod_is_like_any_other() -> None:
-    settings = PlanSettings(gates=FeatureGates(cpu_startup_boost=False))
-    pods = [boosted(ready=minutes(2)), a_pod(name="web-1")]
-
-    outcomes = planned(snapshot_of(pods, boosting(UP)), settings)
-
-    assert sorted(told(outcomes)) == ["BudgetSpent", "Resize"]
 
 
 def causes(outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -440,61 +427,91 @@ def test_boosts_that_are_too_many_on_a_node_end_at_once() -> None:
     assert told(outcomes) == ["Unboost", "BoostActive", "BoostActive"]
 
 
-def stuck(resize: ResizeState, spec: Resources, status: Resources) -> Pod:
-    """A pod whose boost was ended along with other changes, which its node cannot make."""
-    container = a_container(requests=spec, limits=spec, status=Allocation(status, status))
-    return replace(a_pod(container), ready_since=NOW - minutes(2), resize=resize)
+REFUSALS = [ResizeState.INFEASIBLE, ResizeState.DEFERRED, ResizeState.ERROR]
 
 
-@pytest.mark.parametrize(
-    ("resize", "spec", "expected"),
-    [
-        pytest.param(
-            ResizeState.DEFERRED,
-            amounts(100, 900 * MIB),
-            amounts(100, 500 * MIB),
-            id="there is no room for more memory",
-        ),
-        pytest.param(
-            ResizeState.INFEASIBLE,
-            amounts(9000, 500 * MIB),
-            amounts(400, 500 * MIB),
-            id="there never is so much cpu",
-        ),
-        pytest.param(
-            ResizeState.ERROR,
-            amounts(100, 50 * MIB),
-            amounts(100, 500 * MIB),
-            id="it uses more memory than its new limit",
-        ),
-    ],
-)
+def refused(resize: ResizeState) -> Pod:
+    """A pod whose kubelet keeps the CPU of a boost although the spec asks for less."""
+    container = a_container(
+        requests=amounts(50, 100 * MIB), status=Allocation(amounts(400, 100 * MIB))
+    )
+    return replace(
+        boosted(ready=hours(2), age=hours(30), resize=resize),
+        containers=(container,),
+        resize_message="the node says no",
+    )
+
+
+@pytest.mark.parametrize("resize", REFUSALS)
 @pytest.mark.parametrize("mode", list(UpdateMode))
-def test_d9_an_end_that_a_node_puts_off_takes_back_only_the_boost_and_never_evicts(
-    resize: ResizeState, spec: Resources, expected: Resources, mode: UpdateMode
+@pytest.mark.parametrize("since", [minutes(0), minutes(10), hours(9)])
+def test_d20_a_pod_whose_kubelet_refuses_the_end_of_a_boost_is_only_asked_again(
+    resize: ResizeState, mode: UpdateMode, since: timedelta
 ) -> None:
-    pod, autoscaler = stuck(resize, spec, amounts(400, 500 * MIB)), boosting(UP, mode=mode)
-    memory = PodMemory(
-        ResizeMemory(resize_since=NOW - hours(9)),
-        last_updated_at=NOW - hours(9),
-        unboosted=frozenset({"app"}),
+    pod, autoscaler = refused(resize), boosting(DOWN, mode=mode)
+    asked = PodMemory(
+        ResizeMemory(resize_since=NOW - since),
+        last_updated_at=NOW - since,
+        unboost=Retry(1, NOW - since + timedelta(seconds=10)),
+        unboost_asked={"app": Allocation(amounts(50), {})},
     )
-    outcomes = planned(
-        snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory})
+    for memory in ({}, {(pod.uid, autoscaler.identity): asked}):
+        [outcome] = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
+
+        if isinstance(outcome, Hold):
+            assert outcome.reason is HoldReason.UNBOOST_DELAYED
+            assert outcome.detail == f"the kubelet answers {resize}: the node says no"
+        else:
+            assert isinstance(outcome, Unboost)
+            assert not outcome.is_reported
+
+
+def test_d20_the_mark_goes_when_the_kubelet_reports_the_size_that_was_asked_for() -> None:
+    autoscaler = boosting(DOWN)
+    shrunk = a_container(requests=amounts(60, 100 * MIB), status=Allocation(amounts(60, 100 * MIB)))
+    pod = replace(boosted(ready=minutes(2)), containers=(shrunk,))
+    # The recommendation moved from 60m to 50m since the kubelet was asked.
+    asked = PodMemory(
+        unboost=Retry(1, NOW + minutes(1)), unboost_asked={"app": Allocation(amounts(60), {})}
     )
 
-    assert causes(outcomes) == {"web-0": "BoostStuck"}
-    assert unboosted_to(outcomes) == {"app": Allocation(expected, expected)}
+    outcomes = planned(
+        snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): asked})
+    )
+
+    assert outcomes == [Unboost(pod, autoscaler.identity, ("app",), {})]
+    assert [each.is_reported for each in outcomes if isinstance(each, Unboost)] == [True]
+
+
+def test_d20_after_a_restart_of_the_updater_a_reported_size_is_enough() -> None:
+    autoscaler = boosting(DOWN)
+    shrunk = a_container(requests=amounts(50, 100 * MIB), status=Allocation(amounts(50, 100 * MIB)))
+    pod = replace(boosted(ready=minutes(2)), containers=(shrunk,))
+
+    assert planned(snapshot_of([pod], autoscaler)) == [
+        Unboost(pod, autoscaler.identity, ("app",), {})
+    ]
+
+
+def test_d20_an_end_that_was_asked_for_stands_when_the_pod_is_not_ready_any_more() -> None:
+    pod, autoscaler = (
+        replace(refused(ResizeState.DEFERRED), ready_since=None, started_at=NOW),
+        boosting(DOWN),
+    )
+    asked = PodMemory(
+        unboost=Retry(1, NOW + minutes(1)), unboost_asked={"app": Allocation(amounts(50), {})}
+    )
+    known = {(pod.uid, autoscaler.identity): asked}
+
+    assert told(planned(snapshot_of([pod], autoscaler, pod_memory=known))) == ["UnboostDelayed"]
 
 
 def test_a_marked_pod_whose_resize_is_put_off_goes_back_without_growing() -> None:
     has = amounts(400, 100 * MIB)
     pod = replace(
         boosted(ready=minutes(2), resize=ResizeState.DEFERRED),
-        containers=(a_container(requests=has, status=Allocation(has)),),
+        containers=(a_container(requests=amounts(900, 100 * MIB), status=Allocation(has)),),
     )
-    grown = boosting(a_recommendation(target=amounts(200, 500 * MIB)))
+    grown = boosting(a_recommendation(target=amounts(900, 500 * MIB)))
 
-    assert unboosted_to(planned(snapshot_of([pod], grown))) == {
-        "app": Allocation(amounts(200, 100 * MIB), {})
-    }
+    assert unboosted_to(planned(snapshot_of([pod], grown))) == {"app": Allocation(amounts(400), {})}

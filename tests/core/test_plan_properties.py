@@ -25,11 +25,11 @@ from trimtab.core.autoscalers import (
     Condition,
     UpdateMode,
 )
+from trimtab.core.boost import boosted_containers
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.plan import Planner, plan, share_wanting_change
 from trimtab.core.pods import (
-    PUT_OFF,
     Allocation,
     Container,
     Pod,
@@ -104,6 +104,8 @@ def needs_budget(each: Outcome, mode: UpdateMode, settings: PlanSettings) -> boo
     """Whether the outcome takes something from its group that must have been there."""
     if isinstance(each, Hold) or each.pod.phase is PodPhase.PENDING:
         return False
+    if isinstance(each, Unboost) and each.is_reported:
+        return False
     if isinstance(each, Evict) or any(one.restarts_on_resize for one in each.pod.containers):
         return True
     skips = settings.disruption.skip_budget_in_place and mode in IN_PLACE_MODES
@@ -151,28 +153,14 @@ def test_a_plan_does_nothing_that_the_mode_forbids(
 
 
 @given(seeds)
-def test_a_boost_that_ends_leaves_memory_to_a_recommendation_that_is_trusted(dice: Random) -> None:
-    snapshot, settings = a_snapshot(dice), some_settings(dice)
-    trusted = {
-        each.autoscaler.identity
-        for each in snapshot.autoscalers
-        if each.autoscaler.recommendation and not each.autoscaler.conditions
-    }
-    ends = [each for each in plan(snapshot, settings, NOW) if isinstance(each, Unboost)]
-    touched = {
-        each.autoscaler
-        for each in ends
-        # Of a resize that is put off the memory is taken back to what the container has.
-        if each.pod.resize not in PUT_OFF
-        for wanted in each.wanted.values()
-        if Resource.MEMORY in {**(wanted.requests or {}), **(wanted.limits or {})}
-    }
+def test_the_end_of_a_boost_changes_the_cpu_of_boosted_containers_alone(dice: Random) -> None:
+    outcomes = plan(a_snapshot(dice), some_settings(dice), NOW)
 
-    assert touched <= trusted | {
-        each.autoscaler.identity
-        for each in snapshot.autoscalers
-        if each.autoscaler.conditions == (Condition("UsageStale", "Unknown"),)
-    }
+    for each in outcomes:
+        if isinstance(each, Unboost):
+            assert each.wanted.keys() <= set(boosted_containers(each.pod))
+            for wanted in each.wanted.values():
+                assert {**(wanted.requests or {}), **(wanted.limits or {})}.keys() <= {Resource.CPU}
 
 
 @given(seeds)

@@ -110,15 +110,28 @@ def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> N
     assert once.memory.unboost.not_before == NOW + timedelta(seconds=10)
     assert twice.memory.unboost.not_before == NOW + timedelta(seconds=20)
     assert done.memory.unboost.is_due(NOW)
-    assert done.memory.unboosted == {"app"}
+    assert done.memory.unmarked == {"app"}
 
 
-def test_that_the_end_of_a_boost_was_refused_is_not_forgotten_by_other_failures() -> None:
-    refused = after_failed_unboost(FRESH, NOW, is_refused=True)
+def test_a_request_to_end_a_boost_is_repeated_ever_later_until_it_is_reported() -> None:
+    cpu = {"app": Allocation(amounts(50), {})}
+    once = after_unboost(FRESH, Unboost(POD, ONE, ("app",), cpu), NOW)
+    twice = after_unboost(once, Unboost(POD, ONE, ("app",), cpu), NOW)
+    done = after_unboost(twice, Unboost(POD, ONE, ("app",), {}), NOW)
+
+    assert once.memory.unboost.not_before == NOW + timedelta(seconds=10)
+    assert twice.memory.unboost.not_before == NOW + timedelta(seconds=20)
+    assert twice.memory.unboost_asked == cpu
+    assert done.memory.unboost_asked == {}
+
+
+def test_the_words_of_a_refusal_are_kept_until_a_request_succeeds() -> None:
+    refused = after_failed_unboost(FRESH, NOW, error="exceeded quota")
     failed = after_failed_unboost(refused, NOW)
+    asked = after_unboost(failed, Unboost(POD, ONE, ("app",), {"app": Allocation()}), NOW)
 
-    assert not after_failed_unboost(FRESH, NOW).memory.whole_end_refused
-    assert failed.memory.whole_end_refused
+    assert failed.memory.unboost_error == "exceeded quota"
+    assert not asked.memory.unboost_error
 
 
 def test_a_resize_without_an_answer_counts_as_made_and_as_nothing_once_the_pod_tells() -> None:
@@ -141,11 +154,12 @@ def test_what_was_done_after_a_resize_without_an_answer_is_not_forgotten_with_it
 
 
 def test_an_end_of_a_boost_without_an_answer_is_a_change_and_is_repeated() -> None:
-    silent = after_silent_unboost(FRESH, POD, NOW)
+    act = Unboost(POD, ONE, ("app",), {"app": Allocation(amounts(50))})
+    silent = after_silent_unboost(FRESH, act, NOW)
 
     assert silent.memory.last_updated_at == NOW
     assert silent.memory.unboost.not_before == NOW + timedelta(seconds=10)
-    assert silent.memory.unboosted == frozenset()
+    assert not silent.memory.unmarked
 
 
 def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:

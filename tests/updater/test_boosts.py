@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import MIB, a_container, amounts, minutes
+from makers import MIB, a_container, a_recommendation, amounts, minutes
 from updater.scenes import UNPACED, UP, an_updater, cpu, holds
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
@@ -40,12 +40,11 @@ def boost(cluster: SmallCluster) -> None:
     )
 
 
-@pytest.mark.parametrize("act", ["resize", "patch_pod"])
-def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted(act: str) -> None:
+def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted() -> None:
     async def scene() -> None:
         cluster = SmallCluster()
         boost(cluster)
-        cluster.refusals[act] = [InvalidError("x", Status())]
+        cluster.refusals["resize"] = [InvalidError("x", Status(message="exceeded quota"))]
         updater = an_updater(cluster)
         await updater.tick()
         await asyncio.sleep(5)
@@ -53,16 +52,79 @@ def test_a_boost_that_cannot_be_ended_is_told_and_tried_again_never_evicted(act:
         held = holds(updater)["web-0"]
         condition = cluster.condition("UpdatesHeld")
         await asyncio.sleep(minutes(5).total_seconds())
-        await updater.tick()
+        for _ in range(2):
+            await updater.tick()
         kept = [pod.name for pod in cluster.pods if MARK in pod.annotations]
 
         assert held == "UnboostDelayed"
         assert condition is not None
         assert condition.reason == "UnboostDelayed"
+        assert "exceeded quota" in condition.message
         assert cluster.events[0].reason == "StartupBoostNotEnded"
+        assert "exceeded quota" in cluster.events[0].message
         assert cpu(cluster) == [100, 100]
         assert kept == []
         assert "evict" not in cluster.requests
+
+    run_virtually(scene())
+
+
+def test_a_mark_that_cannot_be_removed_is_tried_again() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        boost(cluster)
+        updater = an_updater(cluster)
+        await updater.tick()
+        cluster.refusals["patch_pod"] = [ApiError("x", Status(code=500))]
+        await updater.tick()
+        kept = [pod.name for pod in cluster.pods if MARK in pod.annotations]
+        await asyncio.sleep(minutes(5).total_seconds())
+        await updater.tick()
+
+        assert kept == ["web-0"]
+        assert not [pod.name for pod in cluster.pods if MARK in pod.annotations]
+        assert "evict" not in cluster.requests
+
+    run_virtually(scene())
+
+
+REFUSALS = [ResizeState.INFEASIBLE, ResizeState.DEFERRED, ResizeState.ERROR]
+SIZING_MODES = [UpdateMode.AUTO, UpdateMode.RECREATE, EITHER, UpdateMode.IN_PLACE]
+
+
+@pytest.mark.parametrize("mode", SIZING_MODES)
+@pytest.mark.parametrize("resize", REFUSALS)
+def test_d20_a_kubelet_that_refuses_the_end_of_a_boost_never_leads_to_an_eviction(
+    resize: ResizeState, mode: UpdateMode
+) -> None:
+    async def scene() -> None:
+        usual = a_recommendation(target=SMALL, lower=SMALL, upper=amounts(120, 120 * MIB))
+        stage = Stage(replicas=3, boost=CpuBoost(factor=4, duration=timedelta(seconds=5)))
+        stage.cluster.autoscale(usual, mode=mode, boost=CpuBoost(factor=4, duration=SOON))
+        stage.cluster.is_kubelet_quick = False
+        for pod in stage.cluster.pods_of("web"):
+            stage.turn_ready(pod.name)
+        await stage.wait(minutes(0.5))
+        for pod in stage.cluster.pods_of("web"):
+            stage.change(pod.name, resize=resize, resize_message="the node says no")
+        await stage.wait(minutes(30))
+        condition, told = stage.cluster.condition("UpdatesHeld"), list(stage.cluster.events)
+        marked = stage.boosted()
+        for pod in stage.cluster.pods_of("web"):
+            has = tuple(replace(each, status=each.spec) for each in pod.containers)
+            stage.change(pod.name, resize=None, resize_message="", containers=has)
+        await stage.wait(minutes(2))
+        left = stage.boosted()
+        await stage.end()
+
+        assert stage.cluster.requests["evict"] == 0
+        assert marked.keys() == {"web-0", "web-1", "web-2"}
+        assert condition is not None
+        assert f"{resize}: the node says no" in condition.message
+        assert {each.reason for each in told} == {"StartupBoostNotEnded"}
+        assert all(f"{resize}: the node says no" in each.message for each in told)
+        assert left == {}
+        assert cpu(stage.cluster) == [100, 100, 100]
 
     run_virtually(scene())
 
@@ -71,9 +133,11 @@ def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() 
     async def scene() -> None:
         cluster = SmallCluster()
         boost(cluster)
-        # After its effect, so that the view shows a pod without a boost.
-        cluster.mute.add("patch_pod")
         updater = an_updater(cluster)
+        # After their effect, so that the view shows a pod without a boost.
+        cluster.mute.add("resize")
+        await updater.tick()
+        cluster.mute.clear()
         await updater.tick()
         cluster.autoscale(UP)
         await updater.tick()
@@ -160,12 +224,15 @@ def test_a_boost_with_a_duration_ends_a_second_after_it_without_a_tick() -> None
         await stage.wait(timedelta(seconds=24))
         before = stage.boosted()
         await stage.wait(SOON)
+        given_back = cpu(stage.cluster)
+        # The mark follows when the kubelet has reported the new size.
+        await stage.wait(timedelta(seconds=1))
         after = stage.boosted()
         await stage.end()
 
         assert before.keys() == {"web-0", "web-1"}
+        assert given_back == [100, 400]
         assert after.keys() == {"web-1"}
-        assert cpu(stage.cluster) == [100, 400]
 
     run_virtually(scene())
 
@@ -180,7 +247,7 @@ def test_containers_with_different_durations_lose_their_boosts_one_after_the_oth
         await stage.wait(timedelta(seconds=2))
         stage.turn_ready()
         seen = []
-        for span in (19, 2, 18, 2):
+        for span in (19, 3, 17, 3):
             await stage.wait(timedelta(seconds=span))
             seen.append(stage.boosted().get("web-0", ()))
         await stage.end()
@@ -349,7 +416,7 @@ def test_f26_a_boosted_pod_that_fits_nowhere_gets_its_usual_size_before_a_node_i
         stage.change("web-0", phase=PodPhase.PENDING, unschedulable_since=now)
         await stage.wait(timedelta(seconds=4))
         before = stage.boosted()
-        await stage.wait(SOON)
+        await stage.wait(timedelta(seconds=3))
         after = stage.boosted()
         await stage.end()
 

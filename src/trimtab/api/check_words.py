@@ -8,13 +8,13 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.checks import Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation
 from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Unboost
+from trimtab.core.outcomes import Hold, Unboost
 from trimtab.core.resizing import Action
 from trimtab.core.spans import brief
 
 _REASONS: Final = {
     HoldReason.BOOST_ACTIVE: "CPU is boosted until the pod is ready, and for a while after that",
-    HoldReason.UNBOOST_DELAYED: "taking the boost back failed and is tried again after a while",
+    HoldReason.UNBOOST_DELAYED: "the boost is over and could not be taken back yet",
     HoldReason.MODE_OFF: "Off: there are recommendations and nothing else",
     HoldReason.MODE_INITIAL: "Initial: only new pods are given their size",
     HoldReason.FEATURE_GATE_OFF: "the feature gate that the mode needs is off",
@@ -97,6 +97,11 @@ def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
     return "not asked while others fail"
 
 
+def _tell_boost(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    detail = explanation.outcome.detail if isinstance(explanation.outcome, Hold) else ""
+    return f"{_REASONS[check.reason]}: {detail}" if check.reason is not None and detail else ""
+
+
 def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
     autoscaler = explanation.autoscaler
     if check.reason is not None or autoscaler is None:
@@ -175,6 +180,7 @@ def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings)
 _TOLD_WITH_FIGURES: Final[
     Mapping[CheckKind, Callable[[Check, PodExplanation, PlanSettings], str]]
 ] = {
+    CheckKind.BOOST: _tell_boost,
     CheckKind.MODE: _tell_mode,
     CheckKind.CHANGE: _tell_change,
     CheckKind.LIFETIME: _tell_lifetime,

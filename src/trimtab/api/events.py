@@ -142,9 +142,11 @@ def resize_skipped(pod: Pod, at: datetime) -> Event:
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
 
 
-def unboost_failed(pod: Pod, at: datetime) -> Event:
-    """What is said on a pod whose startup boost could not be taken back."""
-    message = "Its startup boost is over but could not be taken back; it is tried again later."
+def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
+    """Return the event on a pod whose startup boost is over and cannot be taken back yet."""
+    message = (
+        f"Its startup boost is over and the pod keeps its CPU until a retry succeeds: {detail}"
+    )
     return Event(about_pod(pod), EventReason.BOOST_STUCK, message, at, type=EventType.WARNING)
 
 

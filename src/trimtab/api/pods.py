@@ -111,6 +111,8 @@ _PENDING_STATES: Final = {
     "Deferred": ResizeState.DEFERRED,
     "Infeasible": ResizeState.INFEASIBLE,
 }
+_MOST_WORDS: Final = 512
+"""Characters kept of a message."""
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
@@ -138,6 +140,7 @@ def decode_pod(data: bytes) -> Pod:
         started_at=decode_time(status.start_time, "status.startTime"),
         ready_since=_ready_since(conditions),
         resize=_resize_state(conditions),
+        resize_message=_resize_message(conditions),
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
         unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
@@ -258,6 +261,15 @@ def _resize_state(conditions: Iterable[_Condition]) -> ResizeState | None:
         if condition.type == _PENDING:
             return _PENDING_STATES.get(condition.reason or "", ResizeState.PENDING_UNKNOWN)
     return _progress_state(resizes[0])
+
+
+def _resize_message(conditions: Iterable[_Condition]) -> str:
+    """Return the kubelet's words about a resize, cut to a length that fits an event."""
+    for kind in (_PENDING, _IN_PROGRESS):
+        for condition in conditions:
+            if condition.type == kind and condition.status == "True" and condition.message:
+                return condition.message[:_MOST_WORDS]
+    return ""
 
 
 def _progress_state(condition: _Condition) -> ResizeState:

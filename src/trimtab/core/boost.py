@@ -5,6 +5,7 @@ makes it boosted, and its CPU is what a boost that ends goes back to.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -14,7 +15,7 @@ from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, policy_for
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limits import NO_AMOUNTS, proportional_limit
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.quantities import format_amount, parse_amount
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
@@ -223,6 +224,33 @@ def before_boost(pod: Pod, container_name: str) -> Allocation | None:
     # A limit without a request stands for both.
     cpu = requests.get(Resource.CPU) or limits.get(Resource.CPU) or _LEAST_MILLICORES
     return Allocation({Resource.CPU: cpu}, _only_cpu(limits))
+
+
+def without_boost(pod: Pod, containers: Iterable[str]) -> Pod:
+    """Return the pod with the CPU that its spec asked for in place of the boost of containers."""
+    originals = {
+        name: parse_original(pod.annotations.get(annotation_name(name), "")) for name in containers
+    }
+    return replace(
+        pod,
+        containers=tuple(
+            one if (own := originals.get(one.name)) is None else _with_original_cpu(one, own)
+            for one in pod.containers
+        ),
+    )
+
+
+def _with_original_cpu(container: Container, original: Allocation) -> Container:
+    spec = Allocation(
+        _replace_cpu(container.spec.requests, original.requests),
+        _replace_cpu(container.spec.limits, original.limits),
+    )
+    return replace(container, spec=spec, status=None)
+
+
+def _replace_cpu(amounts: Resources | None, original: Resources | None) -> Resources:
+    sources = {Resource.CPU: original or NO_AMOUNTS, Resource.MEMORY: amounts or NO_AMOUNTS}
+    return {kind: source[kind] for kind, source in sources.items() if kind in source}
 
 
 @dataclass(frozen=True, slots=True)

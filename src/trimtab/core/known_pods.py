@@ -117,8 +117,8 @@ class LivePods:
     places: frozenset[Place]
     boosted: frozenset[str]
     """The uids of those with a boost."""
-    in_flux: Sequence[int]
-    """The positions of those with a boost, or with a resize that has not come to its end."""
+    boosts: Sequence[int]
+    """The positions of those with a boost."""
 
 
 class KnownPods:
@@ -250,11 +250,7 @@ def _live_pods(live: Iterable[KnownPod]) -> LivePods:
         [(known.owner, known.observed.pod) for known in pods],
         frozenset([known.place for known in pods]),
         frozenset([known.observed.pod.uid for known in pods if known.is_boosted]),
-        [
-            position
-            for position, known in enumerate(pods)
-            if known.is_boosted or known.observed.pod.resize is not None
-        ],
+        [position for position, known in enumerate(pods) if known.is_boosted],
     )
 
 

@@ -52,8 +52,6 @@ class EndOfBoost(StrEnum):
     """There is no room for the boosted pod on any node (F26)."""
     CROWDED = "BoostsCrowded"
     """More pods of its node are boosted than may be."""
-    STUCK = "BoostStuck"
-    """Its node cannot do all that was asked for along with the end; now only the boost ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,15 @@ class Unboost:
     autoscaler: AutoscalerName | None
     """None if no autoscaler governs the pod any more."""
     containers: tuple[str, ...]
-    """The containers whose boost is over: their annotations go."""
+    """The containers whose boost is over."""
     wanted: Wanted
+    """The CPU to ask for; nothing once the kubelet reports it, and then the marks are removed."""
     cause: EndOfBoost = field(default=EndOfBoost.OVER, compare=False)
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the kubelet reports the smaller size, so that the boost has ended."""
+        return not self.wanted
 
 
 Act: TypeAlias = Evict | Resize | Unboost
@@ -88,6 +92,8 @@ class Hold:
     """What its containers should have, of a pod that is held although it wants a change."""
     until: datetime | None = field(default=None, compare=False)
     """When another look is worth it although nothing happens, where that is known."""
+    detail: str = ""
+    """The words of the kubelet or the API server that refused the change, as far as known."""
 
 
 Outcome: TypeAlias = Act | Hold

@@ -18,8 +18,8 @@ from trimtab.core.boost import boosted_containers
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.known_pods import KnownPod, KnownPods, LivePods
-from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
+from trimtab.core.known_pods import KnownPods, LivePods
+from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
@@ -162,10 +162,10 @@ class Planner:
         if not gates.cpu_startup_boost:
             return found
         assessments: list[Candidate | BoostEnd | Hold | None] = [*found]
-        for position in live.in_flux:
-            end = _assess_end(live.pods[position], index, context)
-            if end is not None:
-                assessments[position] = end
+        for position in live.boosts:
+            observed = live.pods[position].observed
+            autoscaler = governor_of(index, observed.workload, observed.pod.labels)
+            assessments[position] = unboosting.assess_boost(observed, autoscaler, context)
         return assessments
 
 
@@ -181,16 +181,6 @@ def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
     """
     found = list(outcomes)
     return _share(found, {each.pod.uid for each in found if boosted_containers(each.pod)})[0]
-
-
-def _assess_end(
-    known: KnownPod, index: AutoscalerIndex, context: Context
-) -> BoostEnd | Hold | None:
-    observed = known.observed
-    autoscaler = governor_of(index, observed.workload, observed.pod.labels)
-    if known.is_boosted:
-        return unboosting.assess_boost(observed, autoscaler, context)
-    return unboosting.assess_stuck(observed, autoscaler, context)
 
 
 def _share(assessed: Iterable[Candidate | Outcome], boosted: Collection[str]) -> tuple[float, int]:
@@ -221,15 +211,13 @@ def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> b
 
 
 def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | Hold:
-    reason = unboosting.reason_to_wait(end, context.now)
-    if reason is None and not end.is_free:
-        owner = disruption.owner_of(end.pod)
-        reason = None if is_disruptable(owner, context, spent) else HoldReason.BUDGET_SPENT
-    if reason is not None:
-        return unboosting.hold_boost(end, reason)
-    if not end.is_free:
-        _spend(end.pod, spent)
-    return unboosting.end_boost(end, context)
+    step = unboosting.plan_end(end, context)
+    if isinstance(step, Hold) or step.is_reported or end.is_free:
+        return step
+    if not is_disruptable(disruption.owner_of(end.pod), context, spent):
+        return unboosting.hold_boost(end, HoldReason.BUDGET_SPENT)
+    _spend(end.pod, spent)
+    return step
 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:

@@ -167,6 +167,8 @@ class Pod:
     """When the Ready condition last became True; None while it is not True."""
     resize: ResizeState | None = None
     """None while no resize is under way."""
+    resize_message: str = ""
+    """The kubelet's own words about a resize that is under way."""
     is_deleting: bool = False
     node_name: str = ""
     unschedulable_since: datetime | None = None

@@ -101,27 +101,38 @@ def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recoll
 
 
 def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
-    """After a boost was ended: a resize like others, and never again of these containers."""
+    """Remember a request to end a boost; it is repeated ever later until the kubelet reports it.
+
+    Once the kubelet has reported it, the marks are gone and nothing is left to ask for.
+    """
+    if act.is_reported:
+        memory = before.memory
+        asked = {
+            name: cpu for name, cpu in memory.unboost_asked.items() if name not in act.containers
+        }
+        unmarked = memory.unmarked.union(act.containers)
+        memory = replace(
+            memory, unboost=Retry(), unboost_asked=asked, unboost_error="", unmarked=unmarked
+        )
+        return replace(before, memory=memory)
     resized = after_resize(before, act.pod, now)
-    unboosted = resized.memory.unboosted.union(act.containers)
-    return replace(resized, memory=replace(resized.memory, unboost=Retry(), unboosted=unboosted))
+    return replace(resized, memory=_asked(resized.memory, act, now))
 
 
-def after_failed_unboost(
-    before: Recollection, now: datetime, *, is_refused: bool = False
-) -> Recollection:
-    """After an attempt to end a boost failed: it is repeated ever later (D9)."""
+def after_failed_unboost(before: Recollection, now: datetime, *, error: str = "") -> Recollection:
+    """Remember that a request to end a boost failed, and why: it is repeated ever later (D9)."""
     memory = replace(
         before.memory,
         unboost=before.memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY),
-        whole_end_refused=before.memory.whole_end_refused or is_refused,
+        unboost_error=error or before.memory.unboost_error,
     )
     return replace(before, memory=memory)
 
 
-def after_silent_unboost(before: Recollection, pod: Pod, now: datetime) -> Recollection:
-    """After an end of a boost without an answer: a change that is repeated, for no boost lasts."""
-    return after_failed_unboost(after_silence(before, pod, now), now)
+def after_silent_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
+    """Remember a request to end a boost that got no answer: a change, and it is repeated."""
+    silent = before if act.is_reported else after_silence(before, act.pod, now)
+    return after_failed_unboost(silent, now)
 
 
 def after_protection(before: Recollection, until: datetime) -> Recollection:
@@ -161,6 +172,15 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
 def _is_behind(container: Container) -> bool:
     """Whether the kubelet has yet to give the container what its spec says."""
     return container.status is not None and container.status.requests != container.spec.requests
+
+
+def _asked(memory: PodMemory, act: Unboost, now: datetime) -> PodMemory:
+    return replace(
+        memory,
+        unboost=memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY),
+        unboost_asked={**memory.unboost_asked, **act.wanted},
+        unboost_error="",
+    )
 
 
 def _recall_one(

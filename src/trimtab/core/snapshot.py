@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import ResizeMemory
@@ -60,10 +60,13 @@ class PodMemory:
     governed_since: datetime | None = None
     """When this autoscaler took it over from another; None if it always had it."""
     unboost: Retry = field(default_factory=Retry)
-    whole_end_refused: bool = False
-    """Whether the API server did not take the end of a boost with all that was to come with it."""
-    unboosted: frozenset[str] = frozenset()
-    """The containers whose boost was ended, whatever the view still shows."""
+    """Requests to end a boost whose effect the kubelet has not reported."""
+    unboost_asked: Mapping[str, Allocation] = field(default_factory=dict)
+    """By container the CPU that was last asked for to end its boost."""
+    unboost_error: str = ""
+    """The API server's words when it last refused the end of a boost."""
+    unmarked: frozenset[str] = frozenset()
+    """The containers whose mark was removed, whatever the view still shows."""
     eviction: Retry = field(default_factory=Retry)
     """Of evictions that a PodDisruptionBudget did not allow."""
 

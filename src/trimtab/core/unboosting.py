@@ -1,44 +1,40 @@
 """Ends of startup boosts: which are over and why, what they wait for, what pods go back to.
 
-Giving CPU back disturbs nobody, so the end of a boost needs no budget unless it restarts a
-container. It never comes to an eviction (D9). Whether budgets allow a restart is left to `plan`.
+The end of a boost changes the CPU of the boosted containers and nothing else, so it needs no budget
+unless it restarts a container. It never comes to an eviction (D9): the mark of a boost stays until
+the kubelet reports the CPU that was asked for, and until then the pod is a candidate for nothing
+but another request (D20). The plan decides whether budgets allow a restart.
 """
 
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core import resizing
-from trimtab.core.assessment import Context, distrust, only_grows
-from trimtab.core.autoscalers import Autoscaler, UpdateMode, effective_boost
+from trimtab.core.assessment import Context, distrust
+from trimtab.core.autoscalers import Autoscaler, effective_boost
 from trimtab.core.boost import (
     MAX_BOOST_DURATION,
+    before_boost,
     boosted_containers,
     expired_boosts,
     finds_no_room,
     is_overdue,
     next_boost_end,
+    without_boost,
 )
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.holds import HoldReason
+from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.outcomes import EndOfBoost, Hold, Unboost, Wanted
-from trimtab.core.pods import PUT_OFF, Pod, PodPhase
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, PodPhase
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory
-from trimtab.core.wanted import (
-    growing_but_for_cpu,
-    wanted_after_boost,
-    wanted_by_autoscaler,
-    without_growth,
-)
+from trimtab.core.wanted import wanted_by_autoscaler
 
-# In these a boost that ends brings the other containers up to date as well.
-_SIZING_MODES: Final = (
-    UpdateMode.IN_PLACE,
-    UpdateMode.IN_PLACE_OR_RECREATE,
-    UpdateMode.RECREATE,
-    UpdateMode.AUTO,
-)
+_FORCED: Final = (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
+"""Causes that end the boost of a pod that does not run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +46,7 @@ class BoostEnd:
     containers: tuple[str, ...]
     memory: PodMemory
     cause: EndOfBoost
+    now: datetime
 
     @property
     def is_free(self) -> bool:
@@ -64,59 +61,89 @@ def assess_boost(
     pod, now = observed.pod, context.now
     name = None if autoscaler is None else autoscaler.identity
     limit = _hard_limit(pod, autoscaler, context)
+    memory = context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY)
     containers, cause = _ended(pod, autoscaler, context, limit)
+    if not containers:
+        # What was asked of the kubelet stands, even if the pod is not ready any more.
+        containers = tuple(each for each in boosted_containers(pod) if each in memory.unboost_asked)
     # Who cannot see the autoscaler cannot know how long the boost shall last either.
     unclear = autoscaler is None and observed.is_in_doubt and cause is EndOfBoost.UNWANTED
     if not containers or unclear:
         until = next_boost_end(pod, autoscaler, now, limit)
         return Hold(pod, name, HoldReason.BOOST_ACTIVE, until=until)
-    memory = context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY)
-    return BoostEnd(pod, autoscaler, containers, memory, cause)
+    return BoostEnd(pod, autoscaler, containers, memory, cause, now)
 
 
-def assess_stuck(
-    observed: ObservedPod, autoscaler: Autoscaler | None, context: Context
-) -> BoostEnd | None:
-    """The end of a boost that a node puts off for the sake of what was asked for along with it.
-
-    Then only what can be given back at once is asked for: more CPU or memory, and a memory limit
-    below usage, are not worth a boost that stays.
-    """
-    pod = observed.pod
-    name = None if autoscaler is None else autoscaler.identity
-    memory = context.snapshot.pod_memory.get((pod.uid, name), NO_MEMORY)
-    if pod.resize not in PUT_OFF or not memory.unboosted:
-        return None
-    if resize_effect(pod, without_growth(pod, {})) is not ResizeEffect.SAME_QOS:
-        return None
-    containers = tuple(sorted(memory.unboosted))
-    return BoostEnd(pod, autoscaler, containers, memory, EndOfBoost.STUCK)
-
-
-def reason_to_wait(end: BoostEnd, now: datetime) -> HoldReason | None:
-    """Why a boost that is over cannot end yet, whatever budgets say."""
-    pod, memory = end.pod, end.memory
-    is_forced = end.cause in (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
-    if pod.phase is PodPhase.PENDING and not is_forced:
-        return HoldReason.POD_PENDING
-    if end.cause is not EndOfBoost.STUCK and memory.unboosted.issuperset(end.containers):
-        return HoldReason.RESIZE_IN_PROGRESS
-    if _waits_for_resize(end, now):
-        return HoldReason.RESIZE_IN_PROGRESS
-    return None if memory.unboost.is_due(now) else HoldReason.UNBOOST_DELAYED
+def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
+    """Return the next step towards the end of a boost, or why it has to wait, budgets aside."""
+    name = None if end.autoscaler is None else end.autoscaler.identity
+    wanted = _wanted(end, context)
+    reported = _reported(end, wanted)
+    if reported and end.memory.unmarked.isdisjoint(reported):
+        return Unboost(end.pod, name, reported, {}, end.cause)
+    if (reason := _reason_to_wait(end, wanted, context.now)) is not None:
+        return hold_boost(end, reason)
+    return Unboost(end.pod, name, end.containers, wanted, end.cause)
 
 
 def hold_boost(end: BoostEnd, reason: HoldReason) -> Hold:
-    """The hold of a pod whose boost is over and cannot end yet."""
+    """Return the hold of a pod whose boost is over and cannot end yet."""
     name = None if end.autoscaler is None else end.autoscaler.identity
-    is_delayed = reason is HoldReason.UNBOOST_DELAYED
-    return Hold(end.pod, name, reason, until=end.memory.unboost.not_before if is_delayed else None)
+    return Hold(
+        end.pod,
+        name,
+        reason,
+        until=None if end.memory.unboost.is_due(end.now) else end.memory.unboost.not_before,
+        detail=_refusal(end) if reason is HoldReason.UNBOOST_DELAYED else "",
+    )
 
 
-def end_boost(end: BoostEnd, context: Context) -> Unboost:
-    """What is done about it."""
-    name = None if end.autoscaler is None else end.autoscaler.identity
-    return Unboost(end.pod, name, end.containers, _wanted(end, context), end.cause)
+def _refusal(end: BoostEnd) -> str:
+    """Return what the kubelet, else the API server, says about the end of the boost."""
+    if end.pod.resize in PUT_OFF:
+        words = f": {end.pod.resize_message}" if end.pod.resize_message else ""
+        return f"the kubelet answers {end.pod.resize}{words}"
+    error = end.memory.unboost_error
+    return f"the API server answers: {error}" if error else ""
+
+
+def _reported(end: BoostEnd, wanted: Wanted) -> tuple[str, ...]:
+    """Return the containers whose boost has ended: the kubelet reports the CPU asked for."""
+    containers = {one.name: one for one in end.pod.containers}
+    asked = end.memory.unboost_asked
+    return tuple(
+        name
+        for name in end.containers
+        if name not in containers
+        or any(
+            _is_reported(end.pod, containers[name], goal.get(name))
+            # A recommendation may have moved since the kubelet was asked.
+            for goal in (asked, wanted)
+            if name in goal or goal is wanted
+        )
+    )
+
+
+def _is_reported(pod: Pod, container: Container, goal: Allocation | None) -> bool:
+    if goal is not None and resize_effect(pod, {container.name: goal}) is not ResizeEffect.NONE:
+        return False
+    return _cpu_of(container.current) == _cpu_of(container.spec)
+
+
+def _reason_to_wait(end: BoostEnd, wanted: Wanted, now: datetime) -> HoldReason | None:
+    pod, memory = end.pod, end.memory
+    if pod.phase is PodPhase.PENDING and end.cause not in _FORCED:
+        return HoldReason.POD_PENDING
+    if not memory.unmarked.isdisjoint(end.containers) or _waits_for_resize(end, now):
+        return HoldReason.RESIZE_IN_PROGRESS
+    # A request that failed leaves nothing that the kubelet could be at work on.
+    is_refused = pod.resize in PUT_OFF or memory.unboost_asked.keys().isdisjoint(end.containers)
+    if not memory.unboost.is_due(now) and not _is_growth_refused(end):
+        return HoldReason.UNBOOST_DELAYED if is_refused else HoldReason.RESIZE_IN_PROGRESS
+    if resize_effect(pod, wanted) is ResizeEffect.NONE:
+        # The spec asks for it already. The kubelet itself tries again.
+        return HoldReason.UNBOOST_DELAYED if is_refused else HoldReason.RESIZE_IN_PROGRESS
+    return None
 
 
 def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> timedelta | None:
@@ -148,6 +175,17 @@ def _ended(
     return expired, EndOfBoost.OVER if is_wanted else EndOfBoost.UNWANTED
 
 
+def _is_growth_refused(end: BoostEnd) -> bool:
+    """Whether the kubelet puts off an end that asked for more CPU than the container has."""
+    asked = end.memory.unboost_asked
+    return end.pod.resize in PUT_OFF and any(
+        amount_of(asked[each.name].requests, Resource.CPU)
+        > amount_of(each.current.requests, Resource.CPU)
+        for each in end.pod.containers
+        if each.name in asked
+    )
+
+
 def _waits_for_resize(end: BoostEnd, now: datetime) -> bool:
     pod = end.pod
     # A resize that is refused or put off may stay so for good, but no boost may.
@@ -159,38 +197,66 @@ def _waits_for_resize(end: BoostEnd, now: datetime) -> bool:
 
 
 def _wanted(end: BoostEnd, context: Context) -> Wanted:
-    pod = end.pod
-    if end.cause is EndOfBoost.STUCK:
-        return without_growth(pod, {})
-    wanted = _wanted_at_end(end, context)
-    if pod.resize in PUT_OFF or end.memory.whole_end_refused:
-        # A quota that is full may be so for good, and only what grows runs into it.
-        return {**wanted, **without_growth(pod, wanted)}
+    """Return the CPU that boosted containers go back to: the recommendation, else the spec's."""
+    pod, original = end.pod, _original(end)
+    recommended = without_misfits(pod, _recommended(end, context))
+    wanted = {**original, **recommended}
+    if pod.resize in PUT_OFF or end.memory.unboost_error:
+        # A full node or quota may stay full, and only growth runs into it.
+        return {name: _without_growth(pod, name, each) for name, each in wanted.items()}
     return wanted
 
 
-def _wanted_at_end(end: BoostEnd, context: Context) -> Wanted:
+def _original(end: BoostEnd) -> Wanted:
+    names = {each.name for each in end.pod.containers}
+    return {
+        name: original
+        for name in end.containers
+        if name in names and (original := before_boost(end.pod, name)) is not None
+    }
+
+
+def _recommended(end: BoostEnd, context: Context) -> Wanted:
     pod, autoscaler = end.pod, end.autoscaler
     if autoscaler is None or not autoscaler.recommendation or distrust(pod, autoscaler):
-        return wanted_after_boost(pod, end.containers, {}, others=False)
-    recommended = _recommended_at_end(end, autoscaler, context)
-    if only_grows(autoscaler, context.settings):
-        recommended = growing_but_for_cpu(pod, end.containers, recommended)
-    others = autoscaler.mode in _SIZING_MODES
-    possible = without_misfits(
-        pod, wanted_after_boost(pod, end.containers, recommended, others=others)
+        return {}
+    # Limits follow requests in the proportion of the pod spec, which a boost may have changed.
+    usual = without_boost(pod, end.containers)
+    wanted = wanted_by_autoscaler(usual, autoscaler, context.limit_ranges_of(pod))
+    known = {entry.container_name for entry in autoscaler.recommendation}
+    cpu = {name: _only_cpu(wanted[name]) for name in end.containers if name in wanted}
+    return {name: each for name, each in cpu.items() if name in known and each.requests}
+
+
+def _without_growth(pod: Pod, name: str, wanted: Allocation) -> Allocation:
+    current = next(one.current for one in pod.containers if one.name == name)
+    return Allocation(
+        _at_most(wanted.requests, current.requests), _at_most(wanted.limits, current.limits)
     )
-    # What does not fit in the resources of the pod goes back to its spec, which always fits.
-    return wanted_after_boost(pod, end.containers, possible, others=others)
 
 
-def _recommended_at_end(end: BoostEnd, autoscaler: Autoscaler, context: Context) -> Wanted:
-    wanted = wanted_by_autoscaler(end.pod, autoscaler, context.limit_ranges_of(end.pod))
-    known = {entry.container_name for entry in autoscaler.recommendation or ()}
-    # Under a limit range of the pod what a container has now stands in for a recommendation; of a
-    # boosted one that is the boost itself.
+def _at_most(wanted: Resources | None, present: Resources | None) -> Resources:
+    has = present or NO_AMOUNTS
     return {
-        name: allocation
-        for name, allocation in wanted.items()
-        if name in known or name not in end.containers
+        kind: min(amount, has.get(kind, amount)) for kind, amount in (wanted or NO_AMOUNTS).items()
     }
+
+
+def _only_cpu(allocation: Allocation) -> Allocation:
+    return Allocation(
+        {
+            kind: amount
+            for kind, amount in (allocation.requests or NO_AMOUNTS).items()
+            if kind is Resource.CPU
+        },
+        {
+            kind: amount
+            for kind, amount in (allocation.limits or NO_AMOUNTS).items()
+            if kind is Resource.CPU
+        },
+    )
+
+
+def _cpu_of(allocation: Allocation) -> tuple[int | None, int | None]:
+    requests, limits = allocation.requests or NO_AMOUNTS, allocation.limits or NO_AMOUNTS
+    return requests.get(Resource.CPU), limits.get(Resource.CPU)

@@ -18,6 +18,8 @@ from trimtab.core.misses import Miss
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 
 _TRUE: Final = "True"
+_MOST_DETAILS: Final = 3
+"""Different words of kubelets that one condition quotes."""
 _TOLD: Final = WANTS_CHANGE | {HoldReason.UNBOOST_DELAYED}
 
 
@@ -82,6 +84,8 @@ def _held(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
     message = f"{_pods(len(holds))} held back: {reasons}"
     if intentions := _format_withheld(holds):
         message += f"; {intentions}"
+    for detail in sorted({hold.detail for hold in holds if hold.detail})[:_MOST_DETAILS]:
+        message += f"; {detail}"
     yield Condition(UpdateConditionType.HELD, _TRUE, ranked[0], message)
 
 

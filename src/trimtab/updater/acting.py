@@ -20,7 +20,7 @@ from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import restarts_containers
 from trimtab.updater.agenda import Agenda, Lane, Task
-from trimtab.updater.carrying import ActResult, carry_out
+from trimtab.updater.carrying import ActResult, carry_out, server_words
 from trimtab.updater.memory import Memory
 from trimtab.updater.news import Acted, Held, Tell, tell_nobody
 from trimtab.updater.owning import owner_key
@@ -151,9 +151,9 @@ class Actor:
             result, error = await self._send(task.act)
             now = self._clock.now()
             self._count(task, result, error)
-            remember(self._memory, task, result, now)
+            remember(self._memory, task, result, now, error=error)
             self._react(lane, task, result, error)
-            await tell_of_act(self._cluster, task, result, now)
+            await tell_of_act(self._cluster, task, result, now, error=error)
         except Exception:
             # One odd object must not stop all the others for ever.
             _logger.exception("act failed")
@@ -211,7 +211,14 @@ class Actor:
         self._superior.tell(Acted(self._clock.now(), task, result, error))
 
 
-def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> None:
+def remember(
+    memory: Memory,
+    task: Task,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None = None,
+) -> None:
     """Remember what came of the task."""
     act = task.act
     _note_restart(memory, act, result, now)
@@ -221,7 +228,7 @@ def remember(memory: Memory, task: Task, result: ActResult, now: datetime) -> No
         case Resize():
             _note_resize(memory, act, result, now)
         case Unboost():
-            _note_unboost(memory, act, result, now)
+            _note_unboost(memory, act, result, now, error=error)
     if not isinstance(act, Unboost) and result in _SENT:
         _expect(memory, task, act, now, is_answered=result is ActResult.DONE)
 
@@ -246,22 +253,24 @@ def _note_resize(memory: Memory, act: Resize, result: ActResult, now: datetime) 
     memory.amend(act.pod, act.autoscaler, change)
 
 
-def _note_unboost(memory: Memory, act: Unboost, result: ActResult, now: datetime) -> None:
+def _note_unboost(
+    memory: Memory, act: Unboost, result: ActResult, now: datetime, *, error: ClusterError | None
+) -> None:
     match result:
         case ActResult.DONE:
             change = partial(remembering.after_unboost, act=act, now=now)
         case ActResult.UNKNOWN:
-            change = partial(remembering.after_silent_unboost, pod=act.pod, now=now)
+            change = partial(remembering.after_silent_unboost, act=act, now=now)
         case ActResult.OUTDATED:
             return
         case _:
-            is_refused = result is ActResult.REFUSED
-            change = partial(remembering.after_failed_unboost, now=now, is_refused=is_refused)
+            words = server_words(error) or result.value
+            change = partial(remembering.after_failed_unboost, now=now, error=words)
     memory.amend(act.pod, act.autoscaler, change)
 
 
 def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
-    restarts = not isinstance(act, Evict) and restarts_containers(act.pod)
+    restarts = not isinstance(act, Evict) and act.wanted and restarts_containers(act.pod)
     if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
         memory.restarted[owner] = now
 

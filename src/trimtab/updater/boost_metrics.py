@@ -84,7 +84,8 @@ class BoostMeter:
                     self._forget_others({pod.uid for pod in seen}, at)
             case Acted(at, task, result) if isinstance(task.act, Unboost):
                 if result is ActResult.DONE:
-                    self._end(task.act, at)
+                    if task.act.is_reported:
+                        self._end(task.act, at)
                 elif result not in _NO_FAILURE:
                     FAILED_ENDS.inc()
             case _:

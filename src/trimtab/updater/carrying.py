@@ -68,7 +68,8 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
                 await _ask_budgets(cluster, act.pod)
                 await _resize(cluster, act)
             case Unboost():
-                await _ask_budgets(cluster, act.pod)
+                if not act.is_reported:
+                    await _ask_budgets(cluster, act.pod)
                 await _unboost(cluster, act)
             case _:
                 assert_never(act)
@@ -88,7 +89,7 @@ async def _ask_budgets(cluster: Cluster, pod: Pod) -> None:
         raise UnreachableError(error.request, error.status.message, was_sent=False) from error
 
 
-async def _resize(cluster: Cluster, act: Resize) -> None:
+async def _resize(cluster: Cluster, act: Resize | Unboost) -> None:
     patch = resize_patch(act.pod, act.wanted)
     if patch is None:
         return
@@ -101,13 +102,18 @@ async def _resize(cluster: Cluster, act: Resize) -> None:
 
 
 async def _unboost(cluster: Cluster, act: Unboost) -> None:
-    patch = resize_patch(act.pod, act.wanted, ended_boosts=act.containers)
-    if patch is None:
+    """Ask for the CPU without the boost or, once the kubelet reports it, remove the marks."""
+    if not act.is_reported:
+        await _resize(cluster, act)
         return
-    if patch.resources:
-        await cluster.resize(act.pod, patch.resources)
-    # As long as it is marked it counts as boosted, so this has to succeed too.
-    await cluster.patch_pod(act.pod, patch.metadata)
+    patch = resize_patch(act.pod, {}, ended_boosts=act.containers)
+    if patch is not None:
+        await cluster.patch_pod(act.pod, patch.metadata)
+
+
+def server_words(error: ClusterError | None) -> str:
+    """Return what the API server said about a request that it refused."""
+    return error.status.message or error.status.reason if isinstance(error, ApiError) else ""
 
 
 def _read(error: ClusterError) -> ActResult:

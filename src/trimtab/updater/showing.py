@@ -27,6 +27,8 @@ class _Entry(Written, frozen=True, kw_only=True):
     """`Evict`, `Resize`, `Unboost` or `Hold`."""
     reason: str | None = None
     """Of a hold, or why a startup boost ends."""
+    detail: str | None = None
+    """The words of the kubelet or the API server behind the reason."""
     withheld: str | None = None
     """What would be done but for the reason."""
     since: str | None = None
@@ -111,6 +113,7 @@ def _entry(outcome: Outcome, since: datetime | None) -> _Entry:
         autoscaler=None if autoscaler is None else autoscaler.name,
         action=type(outcome).__name__,
         reason=_reason(outcome),
+        detail=outcome.detail or None if isinstance(outcome, Hold) else None,
         withheld=_withheld(outcome),
         since=None if since is None else format_time(since),
         until=_until(outcome),

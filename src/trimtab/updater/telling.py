@@ -15,23 +15,35 @@ from trimtab.core.misses import Miss
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.update_conditions import has_news, update_conditions
 from trimtab.updater.agenda import Task
-from trimtab.updater.carrying import ActResult
+from trimtab.updater.carrying import ActResult, server_words
 
 _Grounds: TypeAlias = tuple[Autoscaler, Sequence[Outcome], Miss | None]
 """An autoscaler, what was planned for its pods, and what did not come true."""
 
 
-async def tell_of_act(cluster: Cluster, task: Task, result: ActResult, now: datetime) -> None:
+async def tell_of_act(
+    cluster: Cluster,
+    task: Task,
+    result: ActResult,
+    now: datetime,
+    *,
+    error: ClusterError | None = None,
+) -> None:
     """Write the events that an act deserves, with the original's reasons."""
-    for event in _events(task, result, now):
+    for event in _events(task, result, now, server_words(error)):
         await cluster.emit(event)
 
 
 async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Write an event on each pod that is not resized again because its node refused it."""
+    """Write an event on each pod whose kubelet refuses a resize or the end of a boost."""
     for each in outcomes:
-        if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE:
-            await cluster.emit(events.resize_skipped(each.pod, now))
+        match each:
+            case Hold(reason=HoldReason.RESIZE_INFEASIBLE):
+                await cluster.emit(events.resize_skipped(each.pod, now))
+            case Hold(reason=HoldReason.UNBOOST_DELAYED, detail=detail) if detail:
+                await cluster.emit(events.unboost_failed(each.pod, now, detail))
+            case _:
+                pass
 
 
 class Conditions:
@@ -103,15 +115,15 @@ async def publish_all(
     return written
 
 
-def _events(task: Task, result: ActResult, now: datetime) -> Sequence[events.Event]:
+def _events(task: Task, result: ActResult, now: datetime, words: str) -> Sequence[events.Event]:
     match task.act:
         case Evict(pod=pod) if result is ActResult.DONE and task.autoscaler is not None:
             return events.evicted(pod, task.autoscaler, now)
         case Resize(pod=pod) if result is ActResult.DONE:
             return (events.resized(pod, now),)
-        case Unboost(pod=pod, containers=containers) if result is ActResult.DONE:
+        case Unboost(pod=pod, containers=containers, is_reported=True) if result is ActResult.DONE:
             return (events.unboosted(pod, containers, now),)
         case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
-            return (events.unboost_failed(pod, now),)
+            return (events.unboost_failed(pod, now, f"the API server answers: {words}"),)
         case _:
             return ()

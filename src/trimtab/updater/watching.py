@@ -71,4 +71,5 @@ def _stage(pod: Pod) -> tuple[object, ...]:
         pod.phase,
         pod.node_name,
         pod.unschedulable_since,
+        tuple((each.spec, each.status) for each in pod.containers),
     )

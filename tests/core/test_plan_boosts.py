@@ -328,6 +328,32 @@ def test_a_boost_ends_without_an_admission_controller() -> None:
     assert told(planned(snapshot)) == ["Unboost"]
 
 
+GATE_OFF = PlanSettings(gates=FeatureGates(cpu_startup_boost=False))
+
+
+@pytest.mark.parametrize(
+    "mode", [UpdateMode.AUTO, UpdateMode.RECREATE, EITHER, IN_PLACE, UPSCALE_ONLY]
+)
+def test_with_the_gate_off_no_pod_is_changed_for_its_boost(mode: UpdateMode) -> None:
+    usual = a_recommendation(target=amounts(50, 100 * MIB), upper=amounts(60, 200 * MIB))
+    pods = [boosted(ready=hours(2), age=hours(30), name=f"web-{index}") for index in range(3)]
+
+    outcomes = planned(snapshot_of(pods, boosting(usual, mode=mode)), GATE_OFF)
+
+    assert told(outcomes) == ["BoostActive"] * 3
+
+
+def test_with_the_gate_off_a_boosted_pod_still_gets_more_memory_and_keeps_its_cpu() -> None:
+    pods = [boosted(ready=minutes(2), name=f"web-{index}") for index in range(4)]
+
+    outcomes = planned(snapshot_of(pods, boosting(UP)), GATE_OFF)
+
+    resized = [each for each in outcomes if isinstance(each, Resize)]
+    assert resized
+    for each in resized:
+        assert each.wanted == {"app": Allocation(amounts(memory=500 * MIB), {})}
+
+
 def causes(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """By pod why its boost ends."""
     return {each.pod.name: each.cause.value for each in outcomes if isinstance(each, Unboost)}

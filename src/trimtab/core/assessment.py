@@ -12,9 +12,10 @@ from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
     ContainerRecommendation,
+    Held,
     UpdateMode,
 )
-from trimtab.core.boost import MAX_BOOST_DURATION
+from trimtab.core.boost import MAX_BOOST_DURATION, boosted_containers
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
@@ -26,6 +27,7 @@ from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import DEFERRED_FOR
+from trimtab.core.resources import Resource
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
@@ -124,6 +126,8 @@ class Judgement:
     """Whether the API server would take such amounts."""
     holds_change: bool = False
     """Whether it would want more, were it not for a horizontal autoscaler."""
+    is_boosted: bool = False
+    """Whether the CPU of a container is boosted, and so not looked at."""
     wanted: Wanted | None = None
     """What the containers shall have; None until somebody asks."""
 
@@ -304,6 +308,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
     return (
         id(autoscaler),
         pod.annotations.get(OBSERVED_CONTAINERS),
+        boosted_containers(pod),
         _room(pod),
         pod.placement,
         *containers,
@@ -331,9 +336,11 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
     limit_ranges = context.limit_ranges_of(pod)
     if (doubt := distrust(pod, autoscaler)) is not None:
         return Judgement(autoscaler, limit_ranges, doubt)
-    capped = cap_for_pod(
-        autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, autoscaler.held
-    )
+    boosts = boosted_containers(pod)
+    # The CPU of a boosted container is the boost's: it says nothing about the recommendation, and
+    # with the feature gate off no pod is changed for it (D20).
+    held = autoscaler.held.union(Held(Resource.CPU, name) for name in boosts)
+    capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, held)
     scaled = _scaled_containers(pod, autoscaler)
     if pod.envelope is not None:
         scaled -= _misfits(pod, autoscaler, capped, limit_ranges)
@@ -353,6 +360,7 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
             amount >= 0 for entry in recommendation for amount in entry.target.values()
         ),
         holds_change=bool(autoscaler.held) and _would_change(pod, autoscaler, limit_ranges),
+        is_boosted=bool(boosts),
     )
 
 
@@ -410,9 +418,11 @@ def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
     )
-    if reason is HoldReason.INSIDE_BOUNDS and facts.judgement.holds_change:
-        return HoldReason.SCALED_HORIZONTALLY
-    return reason
+    if reason is not HoldReason.INSIDE_BOUNDS:
+        return reason
+    if facts.judgement.is_boosted:
+        return HoldReason.BOOST_ACTIVE
+    return HoldReason.SCALED_HORIZONTALLY if facts.judgement.holds_change else reason
 
 
 def _grows_if_it_must(facts: Facts, _: Context) -> HoldReason | None:

@@ -2,8 +2,9 @@
 
 Each change says what its pod, or the successor of an evicted one, should request. A successor is
 a pod of the same workload that was not there at the time. What counts is that it came nearer to
-what was wanted: recommendations move on meanwhile, and a boost raises CPU for a while. Changes
-that miss are repeated ever later, and after a few of them not at all (F16).
+what was wanted: recommendations move on meanwhile. The CPU of a boosted successor says nothing
+until its boost has ended. Changes that miss are repeated ever later, and after a few of them not at
+all (F16).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import Final, TypeAlias
 
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.boost import annotation_name
+from trimtab.core.boost import annotation_name, boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.notes import names_autoscaler
@@ -206,7 +207,9 @@ def _judge_eviction(
         return Missed(expectation, Suspect.NO_SUCCESSOR) if lacks_pods else Void(expectation)
     match shows(expectation, successor):
         case None:
-            return Void(expectation)
+            # A boosted successor shows its CPU when its boost has ended.
+            is_early = now - expectation.since < SUCCESSOR_WITHIN
+            return None if is_early and boosted_containers(successor) else Void(expectation)
         case True:
             return Fulfilled(expectation, successor)
         case False:
@@ -238,10 +241,10 @@ def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int
         requests = container.spec.requests or NO_AMOUNTS
         before = expectation.before.get(container.name, NO_AMOUNTS)
         for kind, wanted in expectation.wanted.get(container.name, NO_AMOUNTS).items():
+            if boosted and kind is Resource.CPU:
+                continue
             has = requests.get(kind)
-            # A boost raises CPU for a while, and only admission gives one.
-            is_boost = boosted and kind is Resource.CPU
-            yield kind, has, is_boost or _is_nearer(has, before.get(kind), wanted)
+            yield kind, has, _is_nearer(has, before.get(kind), wanted)
 
 
 def _is_nearer(has: int | None, before: int | None, wanted: int) -> bool:

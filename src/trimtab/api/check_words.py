@@ -29,6 +29,7 @@ _REASONS: Final = {
     HoldReason.COOL_DOWN: "it was changed a moment ago",
     HoldReason.ADMISSION_ABSENT: "no admission controller would give its successor the new size",
     HoldReason.NOT_CONVERGING: "earlier changes did not show on the workload's pods",
+    HoldReason.WORKLOAD_DEGRADED: "fewer pods are ready than before the workload was changed",
     HoldReason.NO_OWNER: "the pod has no owner, and nobody would bring it back",
     HoldReason.REPLICAS_UNKNOWN: "how many pods its owner wants is not known, or none",
     HoldReason.BELOW_MIN_REPLICAS: "its owner has fewer pods than minReplicas",
@@ -59,6 +60,7 @@ _PASSES: Final = {
     CheckKind.COOL_DOWN: "it was not changed of late",
     CheckKind.ADMISSION: "new pods get their size",
     CheckKind.CONVERGENCE: "earlier changes showed, if there were any",
+    CheckKind.HEALTH: "as many pods are ready as before earlier changes",
     CheckKind.SURGE: "no more pods than usual want to change",
     CheckKind.RESIZE: "no earlier resize is in the way",
     CheckKind.BUDGET: "one more pod may be down",
@@ -97,9 +99,11 @@ def _tell_unasked(kind: CheckKind, explanation: PodExplanation) -> str:
     return "not asked while others fail"
 
 
-def _tell_boost(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
-    detail = explanation.outcome.detail if isinstance(explanation.outcome, Hold) else ""
-    return f"{_REASONS[check.reason]}: {detail}" if check.reason is not None and detail else ""
+def _tell_detail(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    outcome = explanation.outcome
+    if not isinstance(outcome, Hold) or check.reason is not outcome.reason or not outcome.detail:
+        return ""
+    return f"{_REASONS[outcome.reason]}: {outcome.detail}"
 
 
 def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
@@ -180,7 +184,8 @@ def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings)
 _TOLD_WITH_FIGURES: Final[
     Mapping[CheckKind, Callable[[Check, PodExplanation, PlanSettings], str]]
 ] = {
-    CheckKind.BOOST: _tell_boost,
+    CheckKind.BOOST: _tell_detail,
+    CheckKind.HEALTH: _tell_detail,
     CheckKind.MODE: _tell_mode,
     CheckKind.CHANGE: _tell_change,
     CheckKind.LIFETIME: _tell_lifetime,

@@ -92,6 +92,8 @@ class CareFlags:
     """How long a startup boost may last at most; 0 for any time."""
     max_boosted_pods_per_node: Whole = 0
     """Beyond so many pods of a node the boosts of the youngest end at once; 0 for any number."""
+    stop_degraded_after: Span = timedelta(minutes=5)
+    """Stop changing a workload with fewer ready pods than before for so long; 0 to go on."""
     max_misses: Whole = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     surge_margin: Number = 0.3
@@ -175,6 +177,7 @@ def _plan_settings(flags: UpdaterFlags, gates: FeatureGates) -> PlanSettings:
         grow_only_under_requirements=care.grow_only_under_requirements,
         infeasible_retry_after=care.infeasible_retry_after,
         evict_after_deferred=care.evict_after_deferred_threshold,
+        degraded_after=care.stop_degraded_after or None,
         max_misses=care.max_misses,
         max_unproven=care.max_misses,
         paused=care.pause,

@@ -63,6 +63,9 @@ class PlanSettings:
     """How long a resize that the node refused is believed to be impossible."""
     evict_after_deferred: timedelta = DEFERRED_FOR
     """How long a resize may wait for room before an eviction takes its place."""
+    degraded_after: timedelta | None = timedelta(minutes=5)
+    """`--stop-degraded-after`: so long a changed workload may have fewer ready pods than before it
+    is left alone; None for ever."""
     max_misses: int = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     max_unproven: int | None = None
@@ -84,6 +87,7 @@ class PlanSettings:
             "cool_down": self.cool_down,
             "infeasible_retry_after": self.infeasible_retry_after,
             "evict_after_deferred": self.evict_after_deferred,
+            "degraded_after": self.degraded_after or timedelta(),
         }
         for name, span in spans.items():
             require_at_least(name, span.total_seconds(), 0)
@@ -206,7 +210,8 @@ def assess(
     for check in CHECKS:
         if (reason := check(facts, context)) is not None:
             wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
-            return Hold(pod, name, reason, judgement.change, wanted=wanted)
+            detail = _detail(reason, workload, context)
+            return Hold(pod, name, reason, judgement.change, wanted=wanted, detail=detail)
     owner = disruption.owner_of(pod)
     group = None if owner is None else context.groups.get(owner)
     standing = disruption.standing(group, autoscaler, context.settings.disruption)
@@ -464,6 +469,19 @@ def _converges(facts: Facts, context: Context) -> HoldReason | None:
     return HoldReason.NOT_CONVERGING if hopeless or not record.is_due(context.now) else None
 
 
+def _is_well(facts: Facts, context: Context) -> HoldReason | None:
+    # A pod that is OOM-killed in a loop gets ready only with more memory.
+    if facts.quick_oom or facts.workload not in context.snapshot.degraded:
+        return None
+    return HoldReason.WORKLOAD_DEGRADED
+
+
+def _detail(reason: HoldReason, workload: WorkloadName | None, context: Context) -> str:
+    if reason is not HoldReason.WORKLOAD_DEGRADED or workload is None:
+        return ""
+    return context.snapshot.degraded[workload].detail
+
+
 # What the change is worth comes before what stands in its way: that is what people ask first.
 CHECKS: Final[tuple[Callable[[Facts, Context], HoldReason | None], ...]] = (
     _amounts_are_possible,
@@ -474,4 +492,5 @@ CHECKS: Final[tuple[Callable[[Facts, Context], HoldReason | None], ...]] = (
     _has_cooled_down,
     _admission_is_alive,
     _converges,
+    _is_well,
 )

@@ -25,6 +25,7 @@ class CheckKind(StrEnum):
     COOL_DOWN = "coolDown"
     ADMISSION = "admissionController"
     CONVERGENCE = "convergence"
+    HEALTH = "workloadHealth"
     REPLICAS = "replicas"
     SURGE = "surge"
     RESIZE = "resize"
@@ -55,6 +56,7 @@ KIND_OF: Final = {
     HoldReason.COOL_DOWN: CheckKind.COOL_DOWN,
     HoldReason.ADMISSION_ABSENT: CheckKind.ADMISSION,
     HoldReason.NOT_CONVERGING: CheckKind.CONVERGENCE,
+    HoldReason.WORKLOAD_DEGRADED: CheckKind.HEALTH,
     HoldReason.NO_OWNER: CheckKind.REPLICAS,
     HoldReason.REPLICAS_UNKNOWN: CheckKind.REPLICAS,
     HoldReason.BELOW_MIN_REPLICAS: CheckKind.REPLICAS,
@@ -80,6 +82,7 @@ REMEMBERED: Final = frozenset(
         CheckKind.ROLE,
         CheckKind.COOL_DOWN,
         CheckKind.CONVERGENCE,
+        CheckKind.HEALTH,
         CheckKind.SURGE,
         CheckKind.POD_DISRUPTION_BUDGET,
         CheckKind.EARLIER_EVICTIONS,

@@ -73,6 +73,8 @@ class HoldReason(StrEnum):
     """No admission controller would give the successor its new size."""
     NOT_CONVERGING = "NotConverging"
     """Earlier changes to this workload did not show on its pods."""
+    WORKLOAD_DEGRADED = "WorkloadDegraded"
+    """Fewer pods of the workload are ready than before it was changed, for minutes (D22)."""
     EFFECT_AWAITED = "EffectAwaited"
     """Earlier evictions of this workload have yet to show that successors get their size."""
     PAUSED = "Paused"
@@ -104,6 +106,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.RESIZE_UNSUPPORTED,
         HoldReason.ROLE_DWELL,
         HoldReason.SURGE,
+        HoldReason.WORKLOAD_DEGRADED,
     }
 )
 """The reasons that hold back a pod whose change is large enough to act on."""

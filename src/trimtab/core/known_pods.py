@@ -24,6 +24,7 @@ from trimtab.core.assessment import (
 )
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers
+from trimtab.core.degradation import Degradation
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import AutoscalerIndex, ObservedAutoscaler, governor_of
 from trimtab.core.node_room import NodeRooms
@@ -55,6 +56,7 @@ class Basis:
     How many of them are pending is spent while a plan is made, and moves with each change.
     """
     retry: Retry | None
+    degradation: Degradation | None
     limit_ranges: Sequence[LimitRangeItem]
     rooms: NodeRooms | None
     admission_alive: bool
@@ -266,6 +268,7 @@ def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
         () if workload is None else index.get(workload, ()),
         None if group is None else (group.live, group.configured),
         None if workload is None else snapshot.convergence.get(workload),
+        None if workload is None else snapshot.degraded.get(workload),
         snapshot.limit_ranges.get(place.namespace, ()),
         snapshot.rooms,
         snapshot.admission_alive,

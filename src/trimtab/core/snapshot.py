@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.degradation import Degradation
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
@@ -103,6 +104,8 @@ class Snapshot:
     """By topmost workload: changes in a row that did not show on its pods."""
     unproven: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By topmost workload: evictions of which it is not known yet whether they had any effect."""
+    degraded: Mapping[WorkloadName, Degradation] = field(default_factory=dict)
+    """By topmost workload: fewer ready pods than before it was changed, for too long."""
     settling: frozenset[str] = frozenset()
     """The uids of pods that were disrupted a moment ago and cannot be counted on yet."""
     restarted: Mapping[WorkloadName, datetime] = field(default_factory=dict)

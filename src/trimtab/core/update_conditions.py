@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, assert_never
 
+from trimtab.core import degradation
 from trimtab.core.autoscalers import Autoscaler, Condition
 from trimtab.core.conditions import dated
 from trimtab.core.convergence import Suspect
@@ -28,6 +29,8 @@ class UpdateConditionType(StrEnum):
 
     HELD = "UpdatesHeld"
     """Pods want a change and do not get it now."""
+    STOPPED = degradation.STOPPED
+    """The workload has fewer ready pods than before it was changed, so nothing more is changed."""
     WITHOUT_EFFECT = "UpdatesWithoutEffect"
     """Changes did not show on the pods; the reason names whom to suspect."""
 
@@ -56,7 +59,7 @@ def update_conditions(
 ) -> tuple[Condition, ...]:
     """All conditions of the autoscaler, sorted by type, given what was planned for its pods."""
     before = {condition.type: condition for condition in autoscaler.conditions}
-    found = [*_held(outcomes), *_without_effect(miss, max_misses)]
+    found = [*_held(outcomes), *_stopped(outcomes), *_without_effect(miss, max_misses)]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
     renewed = [dated(condition, before.get(condition.type), now) for condition in found]
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
@@ -87,6 +90,17 @@ def _held(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
     for detail in sorted({hold.detail for hold in holds if hold.detail})[:_MOST_DETAILS]:
         message += f"; {detail}"
     yield Condition(UpdateConditionType.HELD, _TRUE, ranked[0], message)
+
+
+def _stopped(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
+    stopped = [
+        each
+        for each in outcomes
+        if isinstance(each, Hold) and each.reason is HoldReason.WORKLOAD_DEGRADED
+    ]
+    if stopped:
+        message = f"{stopped[0].detail}; edit the autoscaler to go on before they are ready"
+        yield Condition(UpdateConditionType.STOPPED, _TRUE, stopped[0].reason, message)
 
 
 def _format_withheld(holds: Iterable[Hold]) -> str:

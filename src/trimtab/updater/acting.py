@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError
 from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
-from trimtab.core import convergence, remembering
+from trimtab.core import convergence, degradation, remembering
 from trimtab.core.autoscalers import is_paused
 from trimtab.core.disruption import owner_of
 from trimtab.core.holds import HoldReason
@@ -231,6 +231,7 @@ def remember(
             _note_unboost(memory, act, result, now, error=error)
     if not isinstance(act, Unboost) and result in _SENT:
         _expect(memory, task, act, now, is_answered=result is ActResult.DONE)
+        _note_change(memory, task, act, now)
 
 
 def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime) -> None:
@@ -273,6 +274,18 @@ def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) ->
     restarts = not isinstance(act, Evict) and act.wanted and restarts_containers(act.pod)
     if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
         memory.restarted[owner] = now
+
+
+def _note_change(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:
+    if task.workload is not None:
+        record = degradation.after_change(
+            memory.changed.get(task.workload),
+            autoscaler=act.autoscaler,
+            generation=None if task.autoscaler is None else task.autoscaler.generation,
+            ready=task.ready,
+            now=now,
+        )
+        memory.note_change(task.workload, record)
 
 
 def _expect(

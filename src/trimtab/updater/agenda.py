@@ -31,6 +31,8 @@ class Task:
     workload: WorkloadName | None
     known: frozenset[str] = frozenset()
     """The pods of the workload at the time, by uid."""
+    ready: int = 0
+    """How many of them were ready."""
 
 
 _Rank: TypeAlias = tuple[bool, tuple[bool, float], str, str]

@@ -275,6 +275,7 @@ def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
     acts = [each for each in outcomes if not isinstance(each, Hold)]
     evicting = {seen.workloads[act.pod.uid] for act in acts if isinstance(act, Evict)}
     members = seen.members({workload for workload in evicting if workload is not None})
+    ready = seen.ready({seen.workloads[act.pod.uid] for act in acts})
     tasks = []
     for act in acts:
         workload = seen.workloads[act.pod.uid]
@@ -284,6 +285,7 @@ def _tasks(outcomes: Iterable[Outcome], seen: Observation) -> list[Task]:
                 None if act.autoscaler is None else seen.autoscalers[act.autoscaler],
                 workload,
                 frozenset() if workload is None else members.get(workload, frozenset()),
+                ready[workload],
             )
         )
     return tasks

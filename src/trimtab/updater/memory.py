@@ -6,8 +6,9 @@ Nothing is decided here. It is lost with the process, and plans are made to star
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
-from trimtab.core import convergence, remembering, surges
+from trimtab.core import convergence, degradation, remembering, surges
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.convergence import (
     SHOWS_WITHIN,
@@ -18,13 +19,16 @@ from trimtab.core.convergence import (
     Verdict,
     Void,
 )
+from trimtab.core.degradation import ChangedWorkload, Degradation, is_ready
 from trimtab.core.disruption import owner_of
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.remembering import Recollection
 from trimtab.core.snapshot import MemoryKey, PodMemory
+
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,10 @@ class Memory:
         """When a resize of a pod of each direct owner was last asked for that restarts it."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.misses: dict[WorkloadName, Miss] = {}
+        self.changed: dict[WorkloadName, ChangedWorkload] = {}
+        """Workloads that were changed of late, with how many pods were ready before."""
+        self.is_restored = False
+        """Whether it is known which workloads an earlier updater found degraded."""
         self.usual_share: float | None = None
         self.is_surging = False
         self._share_at: datetime | None = None
@@ -65,6 +73,7 @@ class Memory:
     def begin_anew(self) -> None:
         """Know that another may have acted until now."""
         self._begun_at = None
+        self.is_restored = False
 
     def recall(self, governed: Iterable[tuple[Pod, AutoscalerName | None]], now: datetime) -> bool:
         """Bring the memory of the pods up to date; whether any has another governor than before."""
@@ -148,13 +157,15 @@ class Memory:
 
     def watched_workloads(self) -> set[WorkloadName]:
         """The workloads of which something is expected, or was."""
-        return {*self.expectations, *self.misses}
+        return {*self.expectations, *self.misses, *self.changed}
 
     def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName:
         """The autoscaler for which something was last done about a watched workload."""
-        expectations = self.expectations.get(workload)
-        found = expectations[-1] if expectations else self.misses[workload].expectation
-        return found.autoscaler
+        if expectations := self.expectations.get(workload):
+            return expectations[-1].autoscaler
+        if miss := self.misses.get(workload):
+            return miss.expectation.autoscaler
+        return self.changed[workload].autoscaler
 
     def misses_by_autoscaler(self) -> Mapping[AutoscalerName, Miss]:
         """The misses by the autoscaler for which the last change was made."""
@@ -181,7 +192,9 @@ class Memory:
         if now.wanted_pods is None:
             self.expectations.pop(workload, None)
             self.misses.pop(workload, None)
+            self.changed.pop(workload, None)
             return
+        self._review_health(workload, now, at)
         verdicts = convergence.review(
             self.expectations.get(workload, ()),
             now.pods,
@@ -200,6 +213,39 @@ class Memory:
         passed = timedelta() if self._share_at is None else now - self._share_at
         self.usual_share = surges.remember_share(self.usual_share, share, passed=passed)
         self.is_surging, self._share_at = is_surging, now
+
+    def note_change(self, workload: WorkloadName, change: ChangedWorkload) -> None:
+        """Remember a change of a workload, and what is compared with later."""
+        self.changed[workload] = change
+
+    def degraded(
+        self, patience: timedelta | None, now: datetime
+    ) -> Mapping[WorkloadName, Degradation]:
+        """The workloads that have fewer ready pods than before for longer than patience."""
+        if patience is None:
+            return {}
+        return {
+            workload: found
+            for workload, record in self.changed.items()
+            if (found := degradation.judge(record, patience, now)) is not None
+        }
+
+    def _review_health(self, workload: WorkloadName, now: Review, at: datetime) -> None:
+        record = self.changed.get(workload)
+        if record is None:
+            return
+        live = [pod for pod in now.pods if not pod.is_deleting and pod.phase not in _ENDED]
+        reviewed = degradation.review(
+            record,
+            ready=sum(map(is_ready, live)),
+            wanted=now.wanted_pods or len(live),
+            generation=now.generation,
+            now=at,
+        )
+        if reviewed is None:
+            del self.changed[workload]
+        else:
+            self.changed[workload] = reviewed
 
     def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
         self._fulfil(workload, verdict.expectation)

@@ -3,7 +3,7 @@
 A part is all pods of some workloads: budgets and roles never reach beyond a workload.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from operator import attrgetter
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers, crowded_out
+from trimtab.core.degradation import is_ready, restored
 from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
@@ -42,6 +43,13 @@ class Observation:
     autoscalers: Mapping[AutoscalerName, Autoscaler]
     owners: Collection[OwnerKey]
     """The direct owners whose pods are here."""
+
+    def ready(self, workloads: Collection[WorkloadName | None]) -> Counter[WorkloadName | None]:
+        """By workload how many of its pods are ready."""
+        if not workloads:
+            return Counter()
+        pods = [each for each in self.snapshot.pods if each.workload in workloads]
+        return Counter(each.workload for each in pods if is_ready(each.pod))
 
     def members(self, workloads: Collection[WorkloadName]) -> Mapping[WorkloadName, frozenset[str]]:
         """The uids of all pods of the workloads."""
@@ -118,6 +126,7 @@ class Observer:
         self._know_owners(owners)
         self._memory.forget_shown_evictions(sight.pods, now)
         observed = await self._resolve_targets(autoscalers)
+        self._restore(autoscalers, now)
         watched = await self._watched(self._memory.watched_workloads())
         self._can_resize = self._settings.resizes_in_place and await self._cluster.can_resize()
         self._look_at_nodes()
@@ -143,6 +152,17 @@ class Observer:
         return self._compose(
             sight, observed, watched, now=now, admission_alive=admission_alive, is_all=False
         )
+
+    def _restore(self, autoscalers: Iterable[Autoscaler], now: datetime) -> None:
+        """Learn once which workloads an earlier updater stopped changing."""
+        memory = self._memory
+        if memory.is_restored:
+            return
+        memory.is_restored = True
+        for each in autoscalers:
+            workload, found = _target_name(each), restored(each, now)
+            if workload is not None and found is not None:
+                memory.changed.setdefault(workload, found)
 
     def is_paused(self, namespace: str) -> bool:
         """Whether the namespace says that nothing may be done in it."""
@@ -271,6 +291,7 @@ class Observer:
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
+            degraded=memory.degraded(self._settings.plan.degraded_after, now),
             settling=memory.settling(pods, now),
             restarted=dict(memory.restarted),
             crowded=self._crowded(sight.seen),

@@ -1,0 +1,82 @@
+from datetime import datetime, timedelta
+
+import pytest
+from makers import NOW, minutes
+
+from trimtab.core.autoscalers import Autoscaler, AutoscalerName, Condition
+from trimtab.core.degradation import (
+    STOPPED,
+    ChangedWorkload,
+    Degradation,
+    after_change,
+    judge,
+    restored,
+    review,
+)
+
+ONE = AutoscalerName("default", "web")
+RECORD = ChangedWorkload(ONE, 1, 4, NOW)
+SHORT = ChangedWorkload(ONE, 1, 4, NOW, short_since=NOW, ready=2, needed=4)
+
+
+def test_the_state_before_the_first_change_is_what_later_ones_are_compared_with() -> None:
+    first = after_change(None, autoscaler=ONE, generation=1, ready=4, now=NOW)
+    second = after_change(first, autoscaler=ONE, generation=1, ready=3, now=NOW + minutes(1))
+
+    assert first == RECORD
+    assert second.ready_before == 4
+    assert second.changed_at == NOW + minutes(1)
+
+
+@pytest.mark.parametrize(
+    ("record", "ready", "wanted", "generation", "after", "expected"),
+    [
+        pytest.param(RECORD, 2, 4, 1, minutes(1), NOW + minutes(1), id="fewer are ready"),
+        pytest.param(SHORT, 2, 4, 1, minutes(9), NOW, id="fewer have been ready for a while"),
+        pytest.param(SHORT, 4, 4, 1, minutes(9), "well", id="it has recovered"),
+        pytest.param(RECORD, 2, 2, 1, minutes(1), "well", id="its owner wants no more"),
+        pytest.param(RECORD, 4, 4, 1, minutes(10), "forgotten", id="it stays well"),
+        pytest.param(
+            SHORT, 2, 4, 2, minutes(9), "forgotten", id="an operator edits the autoscaler"
+        ),
+        pytest.param(SHORT, 2, 4, None, minutes(9), NOW, id="the autoscaler cannot be seen"),
+    ],
+)
+def test_when_a_changed_workload_is_short_of_ready_pods(
+    record: ChangedWorkload,
+    ready: int,
+    wanted: int,
+    generation: int | None,
+    after: timedelta,
+    expected: datetime | str,
+) -> None:
+    found = review(record, ready=ready, wanted=wanted, generation=generation, now=NOW + after)
+
+    since = "forgotten" if found is None else found.short_since or "well"
+    assert since == expected
+
+
+@pytest.mark.parametrize(
+    ("record", "after", "expected"),
+    [
+        pytest.param(RECORD, minutes(60), None, id="as many are ready as before"),
+        pytest.param(SHORT, minutes(4.9), None, id="a successor may need minutes"),
+        pytest.param(SHORT, minutes(5), Degradation(2, 4, NOW), id="fewer for five minutes"),
+    ],
+)
+def test_d22_a_workload_is_degraded_when_fewer_pods_are_ready_for_minutes(
+    record: ChangedWorkload, after: timedelta, expected: Degradation | None
+) -> None:
+    assert judge(record, minutes(5), NOW + after) == expected
+
+
+def test_what_an_earlier_updater_said_counts_until_all_wanted_pods_are_ready() -> None:
+    condition = Condition(STOPPED, "True", last_transition_time=NOW - minutes(60))
+    record = restored(Autoscaler("default", "web", conditions=(condition,)), NOW)
+
+    assert restored(Autoscaler("default", "web"), NOW) is None
+    assert record is not None
+    short = review(record, ready=3, wanted=4, generation=0, now=NOW)
+    assert short is not None
+    assert judge(short, minutes(5), NOW) == Degradation(3, 4, NOW - minutes(60))
+    assert review(record, ready=4, wanted=4, generation=0, now=NOW + minutes(10)) is None

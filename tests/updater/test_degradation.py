@@ -1,0 +1,119 @@
+"""Workloads that get worse: the updater stops, says so, and goes on when they have recovered."""
+
+from dataclasses import replace
+
+from makers import MIB, NOW, a_recommendation, amounts, minutes
+from updater.scenes import UNPACED, UP, an_updater, holds, let_run, planning
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.pods import Termination
+
+HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
+
+
+def a_cluster_whose_new_pods_never_get_ready(replicas: int = 8) -> SmallCluster:
+    cluster = SmallCluster()
+    cluster.deploy(replicas=replicas)
+    cluster.autoscale(UP, mode=UpdateMode.RECREATE)
+    cluster.starts_at_once = False
+    return cluster
+
+
+def ready(cluster: SmallCluster) -> int:
+    return sum(pod.ready_since is not None for pod in cluster.pods_of("web"))
+
+
+def make_ready(cluster: SmallCluster) -> None:
+    for pod in cluster.pods_of("web"):
+        cluster.put(replace(pod, ready_since=cluster.clock.now()))
+
+
+def test_d22_a_workload_whose_successors_never_get_ready_is_left_alone() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(8))
+        left, condition = ready(cluster), cluster.condition("UpdatesStopped")
+        await let_run(updater, minutes(120))
+
+        assert left >= 3
+        assert ready(cluster) == left
+        assert "WorkloadDegraded" in holds(updater).values()
+        assert condition is not None
+        assert f"{left} of the 8 pods" in condition.message
+
+    run_virtually(scene())
+
+
+def test_without_the_rule_the_same_workload_loses_all_its_ready_pods() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        await let_run(an_updater(cluster, planning(degraded_after=None)), minutes(128))
+
+        assert ready(cluster) == 0
+
+    run_virtually(scene())
+
+
+def test_d22_changes_go_on_when_the_workload_has_recovered() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(20))
+        before = cluster.requests["evict"]
+        cluster.starts_at_once = True
+        make_ready(cluster)
+        await let_run(updater, minutes(20))
+
+        assert cluster.requests["evict"] > before
+        assert ready(cluster) == 8
+        assert cluster.condition("UpdatesStopped") is None
+
+    run_virtually(scene())
+
+
+def test_d22_changes_go_on_when_an_operator_edits_the_autoscaler() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(20))
+        before = cluster.requests["evict"]
+        cluster.autoscale(HIGHER, mode=UpdateMode.RECREATE)
+        await let_run(updater, minutes(30))
+
+        assert cluster.requests["evict"] > before
+
+    run_virtually(scene())
+
+
+def test_d22_an_updater_that_starts_again_knows_what_the_last_one_stopped() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        await let_run(an_updater(cluster), minutes(20))
+        left = ready(cluster)
+        for _ in range(4):
+            await let_run(an_updater(cluster), minutes(10))
+
+        assert ready(cluster) == left
+
+    run_virtually(scene())
+
+
+def test_d22_pods_that_are_oom_killed_in_a_loop_are_helped_all_the_same() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready(replicas=4)
+        updater = an_updater(cluster, UNPACED)
+        await let_run(updater, minutes(20))
+        now = cluster.clock.now()
+        killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
+        for pod in cluster.pods_of("web"):
+            containers = tuple(replace(one, last_termination=killed) for one in pod.containers)
+            cluster.put(replace(pod, containers=containers, ready_since=None, created_at=NOW))
+        cluster.autoscale(HIGHER)
+        await let_run(updater, minutes(3))
+
+        assert "WorkloadDegraded" not in holds(updater).values()
+
+    run_virtually(scene())

@@ -60,6 +60,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("role_dwell", SECONDS_7, "plan.role_dwell"),
     ("max_boost_duration", SECONDS_7, "plan.max_boost_duration"),
     ("max_boosted_pods_per_node", 7, "max_boosted_per_node"),
+    ("stop_degraded_after", timedelta(minutes=7), "plan.degraded_after"),
     ("max_misses", 7, "plan.max_misses"),
     ("max_misses", 7, "plan.max_unproven"),
     ("surge_margin", 0.7, "plan.surge_margin"),

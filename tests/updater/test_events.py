@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from makers import MIB, a_container, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu
+from updater.scenes import UNPACED, UP, an_updater, cpu, planning
 from updater.small_cluster import SmallCluster
 from usage_makers import a_selector
 from virtual_time import run_virtually
@@ -158,18 +158,28 @@ def test_no_further_eviction_follows_while_a_successor_is_not_ready(boost: CpuBo
     assert run_virtually(scene()) == (1, 2)
 
 
-def test_a_successor_that_is_never_ready_does_not_hold_its_siblings_for_ever() -> None:
+@pytest.mark.parametrize(
+    ("patience", "evictions"),
+    [
+        pytest.param(minutes(5), 1, id="d22 the workload got worse"),
+        pytest.param(None, 2, id="without that rule the budget counts it as running"),
+    ],
+)
+def test_a_successor_that_is_never_ready_keeps_its_siblings(
+    patience: timedelta | None, evictions: int
+) -> None:
     async def scene() -> int:
         cluster = SmallCluster()
         cluster.deploy(replicas=2)
         cluster.autoscale(UP)
         cluster.starts_at_once = False
-        running = asyncio.create_task(an_updater(cluster).run())
+        updater = an_updater(cluster, planning(degraded_after=patience))
+        running = asyncio.create_task(updater.run())
         await asyncio.sleep(minutes(7).total_seconds())
         running.cancel()
         return len(cluster.acts)
 
-    assert run_virtually(scene()) == 2
+    assert run_virtually(scene()) == evictions
 
 
 def test_changes_that_mean_nothing_cause_no_plan() -> None:

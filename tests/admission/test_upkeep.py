@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+import structlog
 from admission.handshakes import is_believed
 from tls_makers import Pair, a_pair, an_authority
 
@@ -17,7 +18,8 @@ from trimtab.admission.tls import CertificateFiles, TlsVersion, make_context
 from trimtab.admission.upkeep import UpkeepSettings, WebhookUpkeep, list_hosts
 from trimtab.api.keyrings import decode_keyring, split_bundle
 from trimtab.api.secrets import Secret
-from trimtab.cluster.errors import ConflictError
+from trimtab.api.statuses import Status
+from trimtab.cluster.errors import ConflictError, ForbiddenError
 from trimtab.core.keyring import Keyring, Lives
 from trimtab.core.registration import (
     MAIN,
@@ -335,6 +337,85 @@ def test_f39_files_that_are_swapped_are_published_first_and_shown_then(tmp_path:
         assert (True, False) in seen
         assert seen[-1] == (True, True)
         assert set(split_bundle(await scene.bundle())) == set(split_bundle(new.certificate))
+
+    play(story)
+
+
+FOUND = "New certificate found, reloading"
+FOUND_CLIENT_CA = "New client CA found, reloading and patching webhook"
+PATCHED = "Successfully patched webhook with new client CA"
+
+
+async def reload_lines(
+    scene: Scene, change: Callable[[], object], patience: timedelta
+) -> list[str]:
+    """Lines that people of the original grep for, from a change on."""
+    with structlog.testing.capture_logs() as logged:
+        change()
+        await scene.clock.sleep(patience)
+    return [each["event"] for each in logged if each["event"] in {FOUND, FOUND_CLIENT_CA, PATCHED}]
+
+
+@pytest.mark.parametrize(
+    ("has_new_authority", "reloads", "lines"),
+    [
+        pytest.param(True, True, [FOUND, FOUND_CLIENT_CA, PATCHED], id="both are new"),
+        pytest.param(False, True, [FOUND], id="another certificate of the same authority"),
+        pytest.param(True, False, [], id="files are read once"),
+    ],
+)
+def test_a_reload_of_files_is_logged_in_the_originals_words(
+    tmp_path: Path, *, has_new_authority: bool, reloads: bool, lines: list[str]
+) -> None:
+    files = MountedFiles(tmp_path)
+    old = an_authority()
+    new = an_authority() if has_new_authority else old
+    files.put(old, a_pair(old, "old"))
+
+    async def story(scene: Scene) -> None:
+        await scene.start(BY_URL, files.keys(reloads=reloads))
+        quiet = await reload_lines(scene, lambda: None, A_WHILE)
+        # Long enough for the old authority to leave the bundle, which is nothing new.
+        change, patience = lambda: files.put(new, a_pair(new, "new")), LIVES.overlap * 2
+
+        assert quiet == []
+        assert await reload_lines(scene, change, patience) == lines
+
+    play(story)
+
+
+def test_a_client_ca_that_could_not_be_patched_is_not_logged_as_patched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = MountedFiles(tmp_path)
+    old, new = an_authority(), an_authority()
+    files.put(old, a_pair(old, "old"))
+
+    async def story(scene: Scene) -> None:
+        await scene.start(BY_URL, files.keys())
+        await scene.clock.sleep(A_WHILE)
+
+        async def refuse(_: Registration | None, __: Registration) -> None:
+            raise ForbiddenError("PATCH registration", Status(code=403))
+
+        monkeypatch.setattr(scene.host, "write_registration", refuse)
+        lines = await reload_lines(scene, lambda: files.put(new, a_pair(new, "new")), A_WHILE)
+
+        assert lines == [FOUND, FOUND_CLIENT_CA]
+
+    play(story)
+
+
+def test_our_own_rotation_is_logged_in_the_originals_words() -> None:
+    async def story(scene: Scene) -> None:
+        await scene.start(replace(SETTINGS, interval=timedelta(hours=6)))
+        await scene.clock.sleep(A_WHILE)
+        certificate = await reload_lines(scene, lambda: None, LIVES.shown_renewed_after * 1.5)
+        rest = await reload_lines(scene, lambda: None, LIVES.authority_renewed_after)
+
+        assert certificate == [FOUND]
+        assert rest.index(FOUND_CLIENT_CA) + 1 == rest.index(PATCHED)
+        assert rest.count(FOUND_CLIENT_CA) == rest.count(PATCHED) == 1
 
     play(story)
 

@@ -97,6 +97,10 @@ class WebhookUpkeep:
         self._sightings = Sightings()
         self._shown: ShownCertificate | None = None
         self._shown_since: datetime | None = None
+        self._found = ""
+        """Name of the certificate that was last seen in the keyring."""
+        self._found_authorities: frozenset[str] = frozenset()
+        """Names of the authorities that the bundle lacked at the last write."""
         self._is_listening = False
         self.problem: Exception | None = None
         """What went wrong last; None once all is well."""
@@ -132,6 +136,7 @@ class WebhookUpkeep:
     async def _take_step(self, context: ssl.SSLContext) -> bool:
         """Whether there was nothing to do."""
         facts = await self._look()
+        self._log_found(facts.keyring)
         if await self._register(facts):
             return False
         step = steps.next_step(self._view(facts), self._settings.lives)
@@ -160,6 +165,16 @@ class WebhookUpkeep:
         name = settings.registration.name
         found = await self._host.fetch_registration(name) if is_wanted else None
         return _Facts(now, keyring, found)
+
+    def _log_found(self, keyring: Keyring | None) -> None:
+        """Log, in the original's words, that files or Secret hold another certificate than before.
+
+        It is loaded a moment later, once the API server trusts its authority.
+        """
+        found = keyring.shown.name if keyring else self._found
+        if self._found not in ("", found):
+            _logger.info("New certificate found, reloading")
+        self._found = found
 
     async def _register(self, facts: _Facts) -> bool:
         """Whether the registration had to be written."""
@@ -222,8 +237,15 @@ class WebhookUpkeep:
 
     async def _write_bundle(self, facts: _Facts, bundle: Mapping[str, str]) -> None:
         assert facts.found is not None
+        new = frozenset(bundle) - frozenset(self._bundle(facts.found) or ())
+        if new - self._found_authorities:
+            _logger.info("New client CA found, reloading and patching webhook")
+        # A write that failed is tried again at every turn, and is news once.
+        self._found_authorities = new
         wanted = with_bundle(facts.found, join_bundle(bundle.values()))
         await self._host.write_registration(facts.found, wanted)
+        if new:
+            _logger.info("Successfully patched webhook with new client CA")
 
     def _show(self, context: ssl.SSLContext, certificate: ShownCertificate) -> None:
         # The standard library reads keys from files only; these are gone before anyone could look.

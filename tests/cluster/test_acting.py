@@ -27,7 +27,7 @@ from trimtab.cluster.errors import (
     InvalidError,
     NotFoundError,
 )
-from trimtab.core.autoscalers import Condition, ContainerRecommendation
+from trimtab.core.autoscalers import AutoscalerName, Condition, ContainerRecommendation
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.operations import Add, Remove
 
@@ -302,6 +302,41 @@ async def test_a_checkpoint_is_deleted_or_gone_already(answer: web.Response) -> 
         await acts.delete_checkpoint("default", "web-app")
 
     assert server.calls == [f"DELETE {CHECKPOINTS}/web-app"]
+
+
+async def test_a_checkpoint_is_deleted_in_the_version_that_was_seen() -> None:
+    async with acting(in_turn(refused(409))) as (acts, server):
+        with pytest.raises(ConflictError):
+            await acts.delete_checkpoint("default", "web-app", "17")
+
+    assert server.asked[0].json["preconditions"] == {"resourceVersion": "17"}
+
+
+A_READABLE = {"metadata": {"namespace": "default", "name": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("items", "is_there"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([A_READABLE], True, id="one"),
+        pytest.param([{**A_READABLE, "spec": 7}], True, id="one that cannot be read"),
+    ],
+)
+async def test_whether_there_is_an_autoscaler_is_asked_of_the_server(
+    items: list[object], *, is_there: bool
+) -> None:
+    async with acting(in_turn(ok({"items": items}))) as (acts, server):
+        assert await acts.has_autoscaler(AutoscalerName("default", "web")) is is_there
+
+    (asked,) = server.asked
+    assert asked.query == {"fieldSelector": "metadata.name=web"}
+
+
+async def test_a_cluster_that_does_not_serve_autoscalers_has_not_lost_one() -> None:
+    async with acting(in_turn(refused(404))) as (acts, _):
+        with pytest.raises(NotFoundError):
+            await acts.has_autoscaler(AutoscalerName("default", "web"))
 
 
 LEASE = Lease("kube-system", "vpa-updater", holder="me", duration=timedelta(seconds=15))

@@ -17,7 +17,12 @@ from trimtab.api.evictions import MemoryEviction
 from trimtab.api.leases import Lease
 from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.errors import ConflictError, NotFoundError
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.pods import Pod, WorkloadName
 
@@ -144,11 +149,41 @@ async def test_a_checkpoint_is_made_overwritten_and_deleted(world: World) -> Non
         await cluster.delete_checkpoint(world.namespace, "web-app")
         await cluster.delete_checkpoint(world.namespace, "web-app")
 
-        assert [replace(each, name="") for each in made] == [first]
+        assert [replace(each, name="", resource_version="") for each in made] == [first]
         assert overwritten.aggregate.total_samples_count == 3
         assert overwritten.fingerprint == "some"
         assert await world.list_checkpoints() == ()
         await eventually(world, lambda: not list(cluster.checkpoints))
+
+
+@in_every_world
+async def test_a_checkpoint_is_deleted_only_in_the_version_that_was_seen(world: World) -> None:
+    async with world.joined() as link:
+        cluster = link.cluster
+        await cluster.save_checkpoint(a_checkpoint(world, 1))
+        (first,) = await world.list_checkpoints()
+        await cluster.save_checkpoint(a_checkpoint(world, 2))
+        (second,) = await world.list_checkpoints()
+        with pytest.raises(ConflictError):
+            await cluster.delete_checkpoint(world.namespace, "web-app", first.resource_version)
+        kept = await listed_samples(world)
+        await cluster.delete_checkpoint(world.namespace, "web-app", second.resource_version)
+
+        assert kept == [2]
+        assert await world.list_checkpoints() == ()
+
+
+@in_every_world
+async def test_the_server_says_which_autoscalers_there_are(world: World) -> None:
+    await an_autoscaler(world)
+    async with world.joined() as link:
+        cluster = link.cluster
+        web, web_2 = (AutoscalerName(world.namespace, name) for name in ("web", "web-2"))
+        before = await cluster.has_autoscaler(web), await cluster.has_autoscaler(web_2)
+        await world.delete_autoscaler("web")
+
+        assert before == (True, False)
+        assert not await cluster.has_autoscaler(web)
 
 
 @in_every_world

@@ -26,6 +26,7 @@ from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
+    AutoscalerName,
     Condition,
     ContainerRecommendation,
     TargetReference,
@@ -131,6 +132,8 @@ class SmallWorld:
         self.view_age = timedelta()
         self.shows_statuses = True
         """Whether the store of autoscalers shows what is written."""
+        self.unseen: set[str] = set()
+        """Autoscalers that the server has, and the store does not show."""
         self._versions = 0
 
     # What a test does
@@ -344,7 +347,9 @@ class SmallWorld:
 
     def store_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Keep a checkpoint as it comes back from the server."""
-        kept = decode_checkpoint(encode_checkpoint(checkpoint))
+        self._versions += 1
+        decoded = decode_checkpoint(encode_checkpoint(checkpoint))
+        kept = replace(decoded, resource_version=str(self._versions))
         self.checkpoint_writer.put(Entry(ObjectName(kept.namespace, kept.name), kept))
 
     def checkpoint(self, name: str = "web-app", namespace: str = "default") -> Checkpoint:
@@ -352,8 +357,18 @@ class SmallWorld:
         assert found is not None
         return found
 
-    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        await asyncio.sleep(0)
+        self._act("has_autoscaler", name.name)
+        is_shown = self.autoscalers.find(name.namespace, name.name) is not None
+        return is_shown or name.name in self.unseen
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
         self._act("delete_checkpoint", name)
+        if resource_version not in ("", self.checkpoint(name, namespace).resource_version):
+            raise RefusedError("another version")
         self.checkpoint_writer.drop(ObjectName(namespace, name))
 
     async def try_eviction(self, pod: Pod) -> None:

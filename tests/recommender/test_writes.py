@@ -10,7 +10,12 @@ from recommender.small_world import Load, SmallWorld
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.decoding import DecodeError
 from trimtab.api.lists import Unreadable
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
@@ -361,25 +366,102 @@ async def test_f38_each_deletion_that_fails_is_told_by_its_own_name_and_tried_ag
     assert {one.autoscaler_name for one in world.checkpoints} == {"web-0"}
 
 
-async def test_an_autoscaler_made_anew_within_minutes_finds_its_checkpoints() -> None:
+async def test_orphans_go_within_one_interval_of_the_collection() -> None:
+    world = a_world()
+    recommender = world.recommender(checkpoints_gc_interval=minutes(10))
+    world.store_checkpoint(an_orphan("gone"))
+    for _ in range(11):
+        await tick(world, recommender)
+    first = {one.autoscaler_name for one in world.checkpoints}
+    world.store_checkpoint(an_orphan("gone-too"))
+    for _ in range(10):
+        await tick(world, recommender)
+    second = {one.autoscaler_name for one in world.checkpoints}
+
+    assert first == second == {"web-0"}
+
+
+async def test_an_autoscaler_that_is_replaced_keeps_its_checkpoints() -> None:
+    """The store does not show the new one yet; the server has it."""
     world = a_world()
     recommender = world.recommender()
     await tick(world, recommender)
     await recommender.save_all()
-    autoscaler = world.autoscaler("web-0")
-    for _ in range(5):
-        await tick(world, recommender)
     world.remove_autoscaler("web-0")
-    for _ in range(9):
+    world.unseen.add("web-0")
+    for _ in range(15):
         await tick(world, recommender)
-
-    assert world.acts["delete_checkpoint"] == 0
+    is_asked = world.acts["has_autoscaler"]
+    world.unseen.clear()
     world.autoscale("web-0", uid="another")
-    for _ in range(20):
-        await tick(world, recommender)
-    assert autoscaler.uid != world.autoscaler("web-0").uid
+    await tick(world, recommender)
+
+    assert is_asked
+    assert world.acts["delete_checkpoint"] == 0
     assert world.checkpoints.find("default", "web-0-app") is not None
     assert world.target("web-0")
+
+
+async def test_f38_no_checkpoint_goes_while_the_server_does_not_say_that_it_is_an_orphan() -> None:
+    world = a_world()
+    world.store_checkpoint(an_orphan("gone"))
+    world.failing.add("has_autoscaler")
+    recommender = world.recommender()
+    reports = [await tick(world, recommender) for _ in range(25)]
+    problems = {one.about for report in reports for one in report.problems}
+    kept = world.checkpoints.find("default", "gone-app")
+    world.failing.clear()
+    for _ in range(10):
+        await tick(world, recommender)
+
+    assert kept is not None
+    assert world.acts["delete_checkpoint"] == 1
+    assert problems == {"default/gone-app"}
+    assert world.checkpoints.find("default", "gone-app") is None
+
+
+class OverwrittenWorld(SmallWorld):
+    """A cluster in which another process writes a checkpoint in the moment of the look."""
+
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        found = await super().has_autoscaler(name)
+        self.store_checkpoint(an_orphan(name.name))
+        return found
+
+
+async def test_a_checkpoint_that_was_written_since_it_was_seen_is_not_deleted() -> None:
+    world = OverwrittenWorld()
+    world.store_checkpoint(an_orphan("gone"))
+    recommender = world.recommender()
+    reports = [await tick(world, recommender) for _ in range(12)]
+
+    assert world.checkpoints.find("default", "gone-app") is not None
+    assert [one.about for report in reports for one in report.problems] == ["default/gone-app"]
+
+
+class SlowlyDeletingWorld(SmallWorld):
+    """A cluster whose server takes its time for every deletion."""
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
+        self.wait(timedelta(seconds=20))
+        await super().delete_checkpoint(namespace, name, resource_version)
+
+
+async def test_orphans_for_which_there_was_no_time_do_not_wait_for_the_next_interval() -> None:
+    world = SlowlyDeletingWorld()
+    for number in range(9):
+        world.store_checkpoint(an_orphan(f"gone-{number}"))
+    recommender = world.recommender(update_worker_count=1, checkpoints_gc_interval=minutes(10))
+    while world.acts["delete_checkpoint"] == 0:
+        await tick(world, recommender)
+    begun = world.clock.now()
+    deleted = [(await tick(world, recommender)).checkpoints_deleted for _ in range(2)]
+
+    assert deleted == [3, 3]
+    assert world.clock.now() - begun < minutes(5)
+    assert list(world.checkpoints) == []
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from trimtab.cluster.ports import IndexedStore, Owners, Store
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
+    AutoscalerName,
     Condition,
     ContainerRecommendation,
     TargetReference,
@@ -299,7 +300,12 @@ class SmallCluster:
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         raise NotImplementedError
 
-    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        raise NotImplementedError
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
         raise NotImplementedError
 
     async def evict(self, pod: Pod) -> None:

@@ -109,6 +109,8 @@ class Checkpoint:
     annotations: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     """Its own name as read; one that is written is named after autoscaler and container."""
+    resource_version: str = ""
+    """The version that was read; empty for one that is about to be written."""
 
     @property
     def written_name(self) -> str:
@@ -138,6 +140,7 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
         aggregate=_convert_status(source.status or _Status()),
         annotations=text_map(metadata.annotations),
         name=metadata.name or "",
+        resource_version=metadata.resource_version or "",
     )
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
+from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.encoding import encode
 from trimtab.api.events import Event
 from trimtab.api.eviction_requests import encode_eviction
@@ -16,7 +17,12 @@ from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
 from trimtab.cluster.event_log import EventLog
 from trimtab.cluster.rights import MissingRights
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
 
@@ -84,10 +90,28 @@ class Acts:
             else:
                 await self._overwrite_checkpoint(checkpoint, stored)
 
-    async def delete_checkpoint(self, namespace: str, name: str) -> None:
-        """Delete a checkpoint; one that is gone already is no error."""
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        """Return True if the autoscaler exists now, as the API server says rather than a store.
+
+        A list of one name, not a `get`: a 404 would also mean that the kind itself is not served.
+        """
+        only = {"fieldSelector": f"metadata.name={name.name}"}
+        with self._rights.noted("find autoscaler"):
+            found = await self._client.fetch(paths.autoscalers(name.namespace), only)
+        listing = decode_list(found, decode_autoscaler)
+        return bool(listing.items or listing.unreadable)
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
+        """Delete a checkpoint; one that is gone already is no error.
+
+        ConflictError if it is no longer in the version that was named.
+        """
+        path = paths.item(paths.checkpoints(namespace), name)
+        body = _delete_options(resource_version) if resource_version else None
         with self._rights.noted("delete checkpoint"), suppress(NotFoundError):
-            await self._client.delete(paths.item(paths.checkpoints(namespace), name))
+            await self._client.delete(path, body)
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is in the version that was seen and its budgets allow it.
@@ -183,6 +207,11 @@ class Acts:
                 raise
             # Without causes the patch did not apply at all: the object is not what was seen.
             raise ConflictError(error.request, error.status) from error
+
+
+def _delete_options(resource_version: str) -> bytes:
+    preconditions = {"resourceVersion": resource_version}
+    return encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions})
 
 
 def _stored_status(autoscaler: Autoscaler) -> bytes:

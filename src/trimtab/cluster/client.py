@@ -148,9 +148,9 @@ class Client:
             _Request("PATCH", path, {}, body, content_type, is_exempt=is_exempt)
         )
 
-    async def delete(self, path: str) -> bytes:
-        """What the server says of the deletion."""
-        return await self._call(_Request("DELETE", path, {}))
+    async def delete(self, path: str, body: bytes | None = None) -> bytes:
+        """What the server says of the deletion; the body may hold its preconditions."""
+        return await self._call(_Request("DELETE", path, {}, body))
 
     def hurry(self) -> None:
         """Keep to no budget from now on; whoever asks for that bounds what is under way at once."""

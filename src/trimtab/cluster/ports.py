@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from trimtab.api.lists import Unreadable
     from trimtab.api.metrics import UsageColumns
     from trimtab.api.secrets import Secret
-    from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+    from trimtab.core.autoscalers import (
+        Autoscaler,
+        AutoscalerName,
+        Condition,
+        ContainerRecommendation,
+    )
     from trimtab.core.horizontal import Horizontal
     from trimtab.core.limit_ranges import LimitRangeItem
     from trimtab.core.namespaces import Namespace
@@ -217,8 +222,16 @@ class Cluster(Protocol):
     async def save_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint, making the object if there is none."""
 
-    async def delete_checkpoint(self, namespace: str, name: str) -> None:
-        """Delete a checkpoint; one that is gone already is no error."""
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        """Return True if the autoscaler exists now, as the API server says rather than a store."""
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
+        """Delete a checkpoint; one that is gone already is no error.
+
+        ConflictError if it is no longer in the version that was named.
+        """
 
     async def can_resize(self) -> bool:
         """Whether pods can be resized in place here."""

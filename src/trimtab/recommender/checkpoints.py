@@ -53,8 +53,8 @@ class CheckpointKeeper:
 
     cluster: Cluster
     settings: RecommenderSettings
-    _orphans: frozenset[AutoscalerName] = field(default=frozenset(), init=False)
-    """Those that had no autoscaler when it was last looked for them."""
+    has_orphans_left: bool = field(default=False, init=False)
+    """Whether there was no time for all orphans that were last found."""
 
     async def save_due(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
         """Write the checkpoints of those whose turn it is."""
@@ -145,12 +145,17 @@ class CheckpointKeeper:
             for checkpoint in (self.cluster.checkpoints if wanted else ())
             if (owner_of(checkpoint), checkpoint.container_name) in wanted
         ]
-        return await self._delete(chosen, writers)
+
+        async def delete(checkpoint: Checkpoint) -> None:
+            await self.cluster.delete_checkpoint(checkpoint.namespace, checkpoint.name)
+
+        deleted, problems = await writers.write(_STEP, _with_names(chosen), delete)
+        return TickReport(checkpoints_deleted=len(deleted), problems=tuple(problems))
 
     async def delete_orphans(self, writers: Writers) -> TickReport:
-        """Delete the checkpoints of autoscalers that were gone the last time too.
+        """Delete the checkpoints of autoscalers that the API server no longer has.
 
-        Whoever replaces an object deletes it first: then its history is still wanted.
+        The store alone is not believed: it may lag behind an autoscaler that was replaced.
         """
         stored = {
             owner: checkpoints
@@ -160,21 +165,20 @@ class CheckpointKeeper:
         autoscalers = self.cluster.autoscalers
         existing = {autoscaler.identity for autoscaler in autoscalers}
         hidden = {AutoscalerName(one.namespace, one.name) for one in autoscalers.unreadable}
-        orphans = frozenset(find_orphans(stored, existing, hidden))
-        before, self._orphans = self._orphans, orphans
-        chosen = [each for owner in sorted(orphans & before) for each in stored[owner]]
-        return await self._delete(chosen, writers)
+        orphans = find_orphans(stored, existing, hidden)
+        chosen = [each for owner in sorted(orphans) for each in stored[owner]]
+        deleted = 0
 
-    async def _delete(self, checkpoints: Iterable[Checkpoint], writers: Writers) -> TickReport:
         async def delete(checkpoint: Checkpoint) -> None:
-            name = checkpoint.name or checkpoint.written_name
-            await self.cluster.delete_checkpoint(checkpoint.namespace, name)
+            nonlocal deleted
+            if not await self.cluster.has_autoscaler(owner_of(checkpoint)):
+                name, version = checkpoint.name, checkpoint.resource_version
+                await self.cluster.delete_checkpoint(checkpoint.namespace, name, version)
+                deleted += 1
 
-        named = [
-            (f"{each.namespace}/{each.name or each.written_name}", each) for each in checkpoints
-        ]
-        deleted, problems = await writers.write(_STEP, named, delete)
-        return TickReport(checkpoints_deleted=len(deleted), problems=tuple(problems))
+        asked, problems = await writers.write(_STEP, _with_names(chosen), delete)
+        self.has_orphans_left = len(asked) + len(problems) < len(chosen)
+        return TickReport(checkpoints_deleted=deleted, problems=tuple(problems))
 
     def _is_news(self, draft: Checkpoint) -> bool:
         stored = self.cluster.checkpoints.find(draft.namespace, draft.written_name)
@@ -195,6 +199,10 @@ class CheckpointKeeper:
         # Open windows are left out of a checkpoint, but they are not forgotten.
         known = encode_histories(knowledge.usage, {name for name, _ in stored})
         return {key for key in stored if is_lighter(known[key], stored[key], self.settings.usage)}
+
+
+def _with_names(checkpoints: Iterable[Checkpoint]) -> list[tuple[str, Checkpoint]]:
+    return [(f"{each.namespace}/{each.name}", each) for each in checkpoints]
 
 
 def _fetches_history(subject: Subject) -> bool:

@@ -232,8 +232,9 @@ class Recommender:
         if self._orphans_sought_at is None:
             self._orphans_sought_at = now
         if now - self._orphans_sought_at >= self._settings.checkpoints_gc_interval:
-            self._orphans_sought_at = now
             report += await self._checkpoints.delete_orphans(self._writers(now))
+            if not self._checkpoints.has_orphans_left:
+                self._orphans_sought_at = now
         return report
 
     async def _collect_garbage(self) -> TickReport:

@@ -28,7 +28,12 @@ from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store
 from trimtab.cluster.rights import MissingRights
 from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
 from trimtab.cluster.store import Reader
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
@@ -311,10 +316,17 @@ class SimulatedCluster:
         request = Request(Act.SAVE_CHECKPOINT, right, checkpoint.written_name)
         await self._ask(request, self._serving.save_checkpoint, checkpoint)
 
-    async def delete_checkpoint(self, namespace: str, name: str) -> None:
+    async def has_autoscaler(self, name: AutoscalerName) -> bool:
+        """Return True if the autoscaler exists now, as the API server says rather than a store."""
+        request = Request(Act.LIST, AUTOSCALERS.right("list", name.namespace))
+        return await self._ask(request, self._serving.has_autoscaler, name)
+
+    async def delete_checkpoint(
+        self, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
         """Delete a checkpoint; one that is gone already is no error."""
         request = Request(Act.DELETE_CHECKPOINT, CHECKPOINTS.right("delete", namespace), name)
-        await self._ask(request, self._serving.delete_checkpoint, namespace, name)
+        await self._ask(request, self._serving.delete_checkpoint, namespace, name, resource_version)
 
     async def evict(self, pod: Pod) -> None:
         """Evict the pod, if it is still the one that was seen and its budgets allow it."""

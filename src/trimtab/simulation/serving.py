@@ -13,7 +13,13 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.events import Event
 from trimtab.api.leases import Lease
 from trimtab.api.statuses import Cause
-from trimtab.core.autoscalers import Autoscaler, Condition, ContainerRecommendation
+from trimtab.api.watch_events import ObjectName
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    AutoscalerName,
+    Condition,
+    ContainerRecommendation,
+)
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod
 from trimtab.simulation.disruption_budgets import DisruptionBudgets
@@ -176,16 +182,28 @@ class Serving:
         """Write a checkpoint, new or not."""
         world, name = self._world, checkpoint.written_name
         before = world.checkpoints.find(checkpoint.namespace, name)
-        after = replace(checkpoint, name=name)
+        version = "" if before is None else before.resource_version
+        after = replace(checkpoint, name=name, resource_version=version)
         if after != before:
             after = world.checkpoints.put(after)
         world.tell(CheckpointSaved(world.now(), actor, before, after))
 
-    def delete_checkpoint(self, actor: str, namespace: str, name: str) -> None:
-        """Delete a checkpoint, if it is there."""
+    def has_autoscaler(self, actor: str, name: AutoscalerName) -> bool:
+        """Return True if the autoscaler exists, readable or not."""
+        del actor
+        autoscalers = self._world.autoscalers
+        hidden = ObjectName(name.namespace, name.name) in autoscalers.unreadable
+        return hidden or autoscalers.find(name.namespace, name.name) is not None
+
+    def delete_checkpoint(
+        self, actor: str, namespace: str, name: str, resource_version: str = ""
+    ) -> None:
+        """Delete a checkpoint, if it is there, in the version that is named, if one is."""
         world = self._world
         found = world.checkpoints.find(namespace, name)
         if found is not None:
+            if resource_version not in ("", found.resource_version):
+                raise conflict(f"delete {namespace}/{name}")
             world.checkpoints.delete(namespace, name)
             world.tell(CheckpointDeleted(world.now(), actor, found))
 

@@ -62,7 +62,7 @@ class World:
         for kind in WELL_KNOWN:
             self._open_kind(kind)
         self.autoscalers: Table[Autoscaler] = Table(self.versions, _stamp_autoscaler)
-        self.checkpoints = Table[Checkpoint](self.versions)
+        self.checkpoints: Table[Checkpoint] = Table(self.versions, _stamp_checkpoint)
         self.leases: Table[Lease] = Table(self.versions, _stamp_lease)
         self.limit_ranges: Table[LimitRange] = Table(self.versions, _stamp_limit_range)
         self.quotas: Table[Quota] = Table(self.versions)
@@ -169,6 +169,10 @@ def _stamp_workload(record: WorkloadObject, version: str) -> WorkloadObject:
 
 
 def _stamp_autoscaler(record: Autoscaler, version: str) -> Autoscaler:
+    return replace(record, resource_version=version)
+
+
+def _stamp_checkpoint(record: Checkpoint, version: str) -> Checkpoint:
     return replace(record, resource_version=version)
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -6,7 +7,14 @@ from hypothesis import strategies as st
 from makers import NOW, minutes
 
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.rotation import Turn, find_orphans, list_by_worth, list_due, spread_turns
+from trimtab.core.rotation import (
+    Turn,
+    awaits_news,
+    find_orphans,
+    list_by_worth,
+    list_due,
+    spread_turns,
+)
 
 ROTATION = minutes(10)
 TICK = minutes(1)
@@ -43,6 +51,33 @@ def test_a_tick_saves_its_share_of_those_never_saved_and_then_of_those_that_wait
 
     assert due(turns, 4) == [a_name(19)]
     assert due(turns, 5) == [a_name(19), a_name(0)]
+
+
+def test_what_was_restored_is_saved_at_once_what_was_saved_longest_ago_first() -> None:
+    restored = Turn(NOW, is_saved=True, first_save_until=NOW + minutes(2))
+    turns = {
+        a_name(0): restored,
+        a_name(1): replace(restored, since=NOW - minutes(50)),
+        a_name(2): Turn(NOW, is_saved=True),
+    }
+
+    assert due(turns) == [a_name(1), a_name(0)]
+
+
+@pytest.mark.parametrize(
+    ("until", "now", "awaits"),
+    [
+        pytest.param(2, 1, True, id="restored a moment ago"),
+        pytest.param(2, 2, False, id="it has not learned anything for two minutes"),
+        pytest.param(None, 1, False, id="saved since"),
+    ],
+)
+def test_a_restored_history_without_news_is_tried_again_for_a_while(
+    until: float | None, now: float, *, awaits: bool
+) -> None:
+    turn = Turn(NOW, first_save_until=None if until is None else NOW + minutes(until))
+
+    assert awaits_news(turn, NOW + minutes(now)) is awaits
 
 
 def test_the_young_are_saved_at_once_and_take_nobodys_place() -> None:

@@ -154,6 +154,88 @@ async def test_f35_checkpoints_trickle_and_none_is_older_than_ten_minutes(restar
     assert sum(writes) <= 30 * 5
 
 
+def samples(world: SmallWorld) -> dict[str, int]:
+    return {one.autoscaler_name: one.aggregate.total_samples_count for one in world.checkpoints}
+
+
+@pytest.mark.parametrize("is_read_before", [False, True], ids=["new usage", "usage of before"])
+async def test_f34_after_a_start_everything_new_is_saved_once_within_two_minutes(
+    *, is_read_before: bool
+) -> None:
+    world = a_world(30)
+    recommender = world.recommender()
+    for _ in range(12):
+        await tick(world, recommender)
+    await recommender.save_all()
+    before, started_at = samples(world), world.clock.now()
+    # A metrics server may still show what the process before has counted.
+    world.read_at = started_at - minutes(1) if is_read_before else None
+    recommender = world.recommender()
+    first = await tick(world, recommender)
+    world.read_at = None
+    second = await tick(world, recommender)
+    after = samples(world)
+    rest = [await tick(world, recommender) for _ in range(10)]
+
+    # Those that had nothing new come with the next reading, the others in rotation by then.
+    assert first.checkpoints_written == (0 if is_read_before else 30)
+    assert second.checkpoints_written == (30 if is_read_before else 3)
+    assert all(after[name] > before[name] for name in before)
+    assert max(report.checkpoints_written for report in rest) <= 4
+
+
+async def test_f34_a_start_writes_no_checkpoint_that_would_be_as_it_was() -> None:
+    world = a_world(30)
+    recommender = world.recommender()
+    for _ in range(3):
+        await tick(world, recommender)
+    await recommender.save_all()
+    for number in range(30):
+        world.end(f"web-{number}-0")
+    # Until then windows of memory are open, which is news once they close.
+    for _ in range(26):
+        world.wait(minutes(60))
+        await recommender.tick()
+    await recommender.save_all()
+    recommender = world.recommender()
+    reports = [await tick(world, recommender) for _ in range(15)]
+
+    assert sum(report.checkpoints_written for report in reports) == 0
+
+
+async def test_a_process_that_never_lives_long_saves_what_was_saved_longest_ago() -> None:
+    world = SlowStore()
+    for number in range(30):
+        world.deploy(f"web-{number}")
+        world.autoscale(f"web-{number}")
+    await tick(world, world.recommender())
+    before, world.is_slow = samples(world), True
+    for _ in range(3):
+        world.wait()
+        short = world.recommender(update_worker_count=1, checkpoints_timeout=timedelta(seconds=10))
+        report = await short.tick()
+
+        assert report.checkpoints_written == 10
+    after = samples(world)
+    assert all(after[name] > before[name] for name in before)
+
+
+async def test_f35_after_a_start_a_slow_server_bounds_what_is_saved_in_one_tick() -> None:
+    world = SlowStore()
+    for number in range(150):
+        world.deploy(f"web-{number}")
+        world.autoscale(f"web-{number}")
+    await tick(world, world.recommender())
+    world.saved.clear()
+    world.is_slow = True
+    recommender = world.recommender(update_worker_count=1)
+    reports = [await recommender.tick() for _ in range(3)]
+
+    assert [report.checkpoints_written for report in reports[:2]] == [60, 60]
+    assert (reports[0].checkpoints_left, reports[2].checkpoints_left) == (90, 0)
+    assert len(set(world.saved[:150])) == 150
+
+
 async def test_what_was_never_saved_is_saved_in_the_tick_that_learned_it() -> None:
     world = a_world(30)
     recommender = world.recommender()

@@ -1,8 +1,10 @@
 """Rotation: whose checkpoints are written in this tick, and which ones belong to nobody.
 
 Each autoscaler has its turn once in a rotation. Turns are spread over the ticks of a rotation, so
-that writes come as a steady trickle whose height is that of the cluster, not of its changes. Only
-what was never saved is saved at once: of a young history ten minutes are all there is.
+that writes come as a steady trickle whose height is that of the cluster, not of its changes. Two
+kinds do not wait for their turn. What was never saved is saved at once: of a young history ten
+minutes are all there is. What was restored is saved as soon as it holds anything new, so that a
+process that is restarted again and again learns all the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +26,11 @@ class Turn:
     """Whether it was ever saved."""
     samples: int = 0
     """How many samples were known when it was last saved."""
+    first_save_until: datetime | None = None
+    """Until when a restored history that holds nothing new yet is tried in every tick.
+
+    None once it was saved by this process, or had nothing to save until then.
+    """
 
 
 def list_due(
@@ -34,22 +41,29 @@ def list_due(
     tick: timedelta,
     young: AbstractSet[AutoscalerName] = frozenset(),
 ) -> list[AutoscalerName]:
-    """Those that are saved now: whoever waited longest first, the young before them.
+    """Return the autoscalers that are saved now, those that waited longest first.
 
-    That is everybody who knows of a container that was never saved, the fair share of one tick of
-    those whose last turn was not just now, and everybody who would otherwise wait longer than a
-    rotation.
+    That is every autoscaler with a container that was never saved, then every one that was
+    restored and not saved since, the fair share of one tick of those whose last turn was not just
+    now, and every one that would otherwise wait longer than a rotation.
     """
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
     share = fair_share(len(turns), rotation=rotation, tick=tick)
     first = [name for name in order if name in young]
-    others = [name for name in order if name not in young]
+    settled = [name for name in order if name not in young]
+    restored = [name for name in settled if turns[name].first_save_until is not None]
+    others = [name for name in settled if turns[name].first_save_until is None]
     fair = [name for name in others if _may_be_saved(turns[name], now, rotation)][:share]
     taken = set(fair)
     late = [
         name for name in others if name not in taken and now - turns[name].since > rotation - tick
     ]
-    return first + fair + late
+    return first + restored + fair + late
+
+
+def awaits_news(turn: Turn, now: datetime) -> bool:
+    """Return True if a restored history without anything new is tried again in the next tick."""
+    return turn.first_save_until is not None and now < turn.first_save_until
 
 
 def fair_share(count: int, *, rotation: timedelta, tick: timedelta) -> int:

@@ -4,7 +4,7 @@ What is stored is never made worse: a checkpoint that holds less than the stored
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from datetime import datetime
@@ -17,6 +17,7 @@ from trimtab.core.conditions import ConditionType
 from trimtab.core.records import dataclass
 from trimtab.core.rotation import (
     Turn,
+    awaits_news,
     find_orphans,
     list_by_worth,
     list_due,
@@ -44,7 +45,7 @@ from trimtab.recommender.settings import RecommenderSettings
 
 _STEP = Step.MAINTAIN_CHECKPOINTS
 _PORTION: Final = 200
-"""So many autoscalers are drafted at a time when all of them are saved."""
+"""So many autoscalers are drafted at a time."""
 
 
 @dataclass(slots=True)
@@ -66,19 +67,29 @@ class CheckpointKeeper:
             tick=settings.interval,
             young={name for name, subject in served.items() if subject.is_young},
         )
-        return await self.save(knowledge, due, writers, now)
+        return await self._save_in_portions(knowledge, due, writers, now)
 
     async def save_all(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
-        """Write all checkpoints, those first whose loss would be the greatest.
-
-        They are drafted in portions, so that writing begins at once and nothing stands still.
-        """
+        """Write all checkpoints, those first whose loss would be the greatest."""
         served = knowledge.served
         order = list_by_worth(
             {name: subject.turn for name, subject in served.items()},
             count_samples(knowledge.usage, served),
             {name for name, subject in served.items() if subject.is_young},
         )
+        return await self._save_in_portions(knowledge, order, writers, now)
+
+    async def _save_in_portions(
+        self,
+        knowledge: Knowledge,
+        order: Sequence[AutoscalerName],
+        writers: Writers,
+        now: datetime,
+    ) -> TickReport:
+        """Write checkpoints until it is late.
+
+        They are drafted in portions, so that writing begins at once and nothing stands still.
+        """
         report = TickReport()
         for begin in range(0, len(order), _PORTION):
             portion = order[begin : begin + _PORTION]
@@ -111,7 +122,13 @@ class CheckpointKeeper:
         written, problems = await writers.write(_STEP, named, self.cluster.save_checkpoint)
         missed = {key_of(draft) for _, draft in named} - {key_of(draft) for draft in written}
         note_stored(knowledge, [draft for draft in drafts if key_of(draft) not in missed])
-        self._end_turns(knowledge, set(chosen) - {name for name, _ in missed}, drafts, now)
+        news = {owner_of(draft) for draft in changed}
+        ended = {
+            name
+            for name in set(chosen) - {name for name, _ in missed}
+            if name in news or not awaits_news(knowledge.subjects[name].turn, now)
+        }
+        self._end_turns(knowledge, ended, drafts, now)
         return TickReport(
             checkpoints_written=len(written),
             checkpoints_refused=len(refused),
@@ -129,7 +146,10 @@ class CheckpointKeeper:
         samples: Counter[AutoscalerName] = Counter()
         for draft in drafts:
             samples[owner_of(draft)] += draft.aggregate.total_samples_count
-        new = sorted(name for name in names if not knowledge.subjects[name].turn.is_saved)
+        turns = {name: knowledge.subjects[name].turn for name in names}
+        new = sorted(
+            name for name, turn in turns.items() if not turn.is_saved or turn.first_save_until
+        )
         rotation, tick = self.settings.checkpoint_rotation, self.settings.interval
         since = spread_turns(new, now, rotation=rotation, tick=tick)
         for name in names:

@@ -4,10 +4,10 @@ One that cannot be read is left to be learned anew; one that holds less than wha
 ourselves is not needed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
-from datetime import datetime
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from trimtab.api.checkpoints import Checkpoint
 from trimtab.core.checkpoint import (
@@ -18,7 +18,7 @@ from trimtab.core.checkpoint import (
 )
 from trimtab.core.records import dataclass
 from trimtab.core.relearning import find_lost, list_explained
-from trimtab.core.rotation import Turn, spread_turns
+from trimtab.core.rotation import Turn
 from trimtab.core.saving import CheckpointKey, encode_histories, is_about_pods_of, is_lighter
 from trimtab.core.supplements import restore_supplement
 from trimtab.recommender.drafting import (
@@ -32,6 +32,8 @@ from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.reports import Problem, Step, TickReport
 from trimtab.recommender.settings import RecommenderSettings
 
+FIRST_SAVE: Final = timedelta(minutes=2)
+"""Within this time after a restore everything new is saved once, whatever the rotation."""
 _NOTHING = AggregateCheckpoint()
 
 
@@ -79,7 +81,10 @@ class CheckpointRestorer:
         knowledge.usage.restore_all({key: one.content for key, one in chosen.items()})
         for key, one in chosen.items():
             _take_over(knowledge, key, one.checkpoint, now)
-        self._part_ways([subject for subject in new if subject.turn.is_saved])
+        until = now + max(FIRST_SAVE, 2 * self.settings.interval)
+        for subject in new:
+            if subject.turn.is_saved:
+                subject.turn = replace(subject.turn, first_save_until=until)
         self._start_from = None
         return report
 
@@ -140,26 +145,18 @@ class CheckpointRestorer:
             subject.relearning = find_lost(subject.autoscaler, explained) | relearning
         return report + TickReport(restored=len(explained))
 
-    def _part_ways(self, subjects: Sequence[Subject]) -> None:
-        """Let those that were met at once not be saved at once from then on."""
-        if not subjects:
-            return
-        names = sorted(subject.name for subject in subjects)
-        met_at = max(subject.turn.since for subject in subjects)
-        rotation, tick = self.settings.checkpoint_rotation, self.settings.interval
-        since = spread_turns(names, met_at, rotation=rotation, tick=tick)
-        for subject in subjects:
-            subject.turn = replace(subject.turn, since=since[subject.name])
-
 
 def _take_over(
     knowledge: Knowledge, key: CheckpointKey, checkpoint: Checkpoint, now: datetime
 ) -> None:
     """Note what else follows from a checkpoint that was restored."""
     subject = knowledge.subjects[key[0]]
-    samples = subject.turn.samples + checkpoint.aggregate.total_samples_count
-    subject.turn = Turn(subject.turn.since, is_saved=True, samples=samples)
-    times = [one for one in (subject.counted_until, checkpoint.aggregate.last_update_time) if one]
+    aggregate = checkpoint.aggregate
+    samples = subject.turn.samples + aggregate.total_samples_count
+    # What was saved longest ago comes first, also if each process lives for one tick only.
+    since = min(subject.turn.since, aggregate.last_update_time or subject.turn.since)
+    subject.turn = Turn(since, is_saved=True, samples=samples)
+    times = [one for one in (subject.counted_until, aggregate.last_update_time) if one]
     subject.counted_until = max(times, default=None)
     supplement = checkpoint.supplement
     if supplement is not None:

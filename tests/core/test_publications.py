@@ -313,8 +313,8 @@ def test_f11_d15_the_floor_is_not_split_over_ghosts_of_renamed_containers() -> N
     world = an_idle_world("old", "app")
     world.pod("web-0", "app")
 
+    assert [one.container_name for one in world.recommendation().containers] == ["app"]
     assert world.container("app").target == amounts(25, 250 * MIB)
-    assert world.container("old").target == amounts(25, 250 * MIB)
 
 
 def test_d15_the_floor_is_split_anew_when_a_container_goes_or_comes_back() -> None:

@@ -194,6 +194,97 @@ async def test_f11_the_floor_of_a_renamed_container_is_not_split_over_a_ghost() 
     assert world.target(container="new") == amounts(25, 250 * MIB)
 
 
+def said(world: SmallWorld) -> list[str]:
+    return [one.container_name for one in world.autoscaler().recommendation or ()]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["all along", "after a restart"])
+@pytest.mark.parametrize("has_samples", [False, True], ids=["not measured yet", "measured"])
+async def test_a_container_that_no_pod_has_leaves_the_status_within_one_tick(
+    *, has_samples: bool, is_restarted: bool
+) -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"), a_container("app"))
+    world.autoscale()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    await recommender.save_all()
+    if is_restarted:
+        recommender = world.recommender()
+    world.end("web-0")
+    world.start("web-1", a_container("app"), a_container("new"))
+    if not has_samples:
+        world.silent.add("web-1")
+    await work(world, recommender, 1)
+
+    assert said(world) == (["app", "new"] if has_samples else ["app"])
+    assert {one.container_name for one in world.checkpoints} >= {"old", "app"}
+
+
+async def test_a_container_leaves_the_status_though_nothing_is_known_of_its_successor() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"))
+    world.autoscale()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    world.end("web-0")
+    world.start("web-1", a_container("new"))
+    world.silent.add("web-1")
+    await work(world, recommender, 1)
+
+    assert said(world) == []
+
+
+async def test_a_container_whose_history_was_lost_leaves_the_status_when_no_pod_has_it() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"), a_container("app"))
+    world.autoscale()
+    await work(world, world.recommender(), 3)
+    for checkpoint in list(world.checkpoints):
+        await world.delete_checkpoint(checkpoint.namespace, checkpoint.name)
+    world.end("web-0")
+    world.start("web-1", a_container("app"))
+    await work(world, world.recommender(), 1)
+
+    assert said(world) == ["app"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["all along", "after a restart"])
+async def test_a_workload_without_pods_keeps_its_status(*, is_restarted: bool) -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"), a_container("app"))
+    world.autoscale()
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    await recommender.save_all()
+    if is_restarted:
+        recommender = world.recommender()
+    world.end("web-0")
+    await work(world, recommender, 15)
+
+    assert said(world) == ["app", "old"]
+
+
+async def test_a_container_that_comes_back_is_recommended_from_its_history() -> None:
+    world = SmallWorld()
+    world.deploy("web", a_container("old"))
+    world.autoscale()
+    world.loads["old"] = Load(cpu=2000)
+    recommender = world.recommender()
+    await work(world, recommender, 60)
+    before = world.target(container="old")
+    world.end("web-0")
+    world.start("web-1", a_container("new"))
+    await work(world, recommender, 3)
+    world.end("web-1")
+    world.start("web-2", a_container("old"))
+    world.silent.add("web-2")
+    await work(world, recommender, 1)
+
+    assert said(world) == ["old"]
+    assert world.target(container="old") == before
+
+
 SHORT = UsageSettings(memory_interval=minutes(10), memory_interval_count=6)
 
 

@@ -5,7 +5,7 @@ policy says of it. A block holds the groups of one autoscaler and is made anew o
 about that autoscaler changes; a layout is all blocks behind each other.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
@@ -36,7 +36,7 @@ _NO_ROWS: Final = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The groups of one autoscaler, sorted by name, without containers that are switched off."""
+    """The groups of one autoscaler, sorted by name, without containers that are off or gone."""
 
     uid: str
     """Which object of the autoscaler's name it is."""
@@ -72,13 +72,19 @@ class Layout:
 
 
 def make_block(learner: Learner, feeders: Ints, settings: RecommendationSettings) -> Block:
-    """The block of one autoscaler, given how many containers feed each aggregate."""
+    """The block of one autoscaler, given how many containers feed each aggregate.
+
+    Containers that no pod has are left out, as long as there are pods at all: a workload without
+    any needs the recommendations for its next pod.
+    """
     policies = learner.autoscaler.policies
-    names = sorted(name for name in learner.container_names if scales(policies, name))
+    known = learner.live_names(feeders) or learner.container_names
+    names = sorted(name for name in known if scales(policies, name))
     rows = [learner.rows(name) for name in names]
     groups = np.zeros(len(names), _GROUP)
     groups["size"] = [len(some) for some in rows]
-    groups["live"] = _count_live(learner, feeders, names)
+    # Over so many containers the floor of a pod is split.
+    groups["live"] = len(names)
     for group, name in zip(groups, names, strict=True):
         _write_policy(group, learner.autoscaler, name, settings)
     aggregates = np.array([row for some in rows for row in some], dtype=np.int64)
@@ -91,12 +97,6 @@ def lay_out(blocks: Mapping[AutoscalerName, Block]) -> Layout:
         np.concatenate([_NO_GROUPS, *(block.groups for block in blocks.values())]),
         np.concatenate([_NO_ROWS, *(block.aggregates for block in blocks.values())]),
     )
-
-
-def _count_live(learner: Learner, feeders: Ints, names: Iterable[str]) -> int:
-    """Over how many containers a pod's floor is split: ghosts of former ones do not count."""
-    lives = [bool(feeders[list(learner.linked.get(name, ()))].any()) for name in names]
-    return sum(lives) or len(lives)
 
 
 def _write_policy(

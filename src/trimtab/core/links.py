@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 
 from trimtab.core.aggregates import AggregateKey, LabelSet
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, ContainerPolicy, policy_for
+from trimtab.core.buckets import Ints
 from trimtab.core.records import dataclass
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 
@@ -47,6 +48,11 @@ class Learner:
     def container_names(self) -> set[str]:
         """Every container of which it has an aggregate."""
         return self.linked.keys() | self.restored.keys()
+
+    def live_names(self, feeders: Ints) -> set[str]:
+        """Return the names of containers that any of its pods has now."""
+        # Mostly it is one row, for which arrays are slow.
+        return {name for name, rows in self.linked.items() if any(map(feeders.item, rows))}
 
     def rows(self, container_name: str) -> list[int]:
         """All aggregates of one container name, the restored one last."""

@@ -216,6 +216,10 @@ class Usage:
         # Mostly it is one row, for which arrays are slow.
         return any(map(self.aggregates.ints("feeders").item, self.links.linked_rows(name)))
 
+    def live_containers(self, name: AutoscalerName) -> set[str]:
+        """Return the names of containers that any pod of an autoscaler has now."""
+        return self.links.learners[name].live_names(self.aggregates.ints("feeders"))
+
     def restore(
         self, name: AutoscalerName, container_name: str, checkpoint: AggregateCheckpoint
     ) -> None:

@@ -21,7 +21,7 @@ def explain(
     if subject is None:
         return None
     workings = explain_containers(knowledge.usage, name, settings.recommendations)
-    kept = list_kept(subject, settings, origin.at)
+    kept = list_kept(knowledge, subject, settings, origin.at)
     if kept:
         most = settings.recommendations.max_allowed
         said = keep_up(_recommendation(workings), subject.autoscaler, kept, most)

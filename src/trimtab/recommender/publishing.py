@@ -158,20 +158,31 @@ def _recommended(
 ) -> Recommendation:
     """What an autoscaler should say; what it says already where there is nothing better.
 
-    Without a target, or without anything known, an answer from before is the best there is.
+    Without a target, or without anything known, an answer from before is the best there is, but
+    for containers that its pods no longer have.
     """
     known, said = subject.recommendation, subject.autoscaler.recommendation
-    if said and (subject.unsupported is not None or not known.containers):
+    if said and subject.unsupported is not None:
         return Recommendation(said, known.without_samples)
+    if said and not known.containers:
+        live = knowledge.usage.live_containers(subject.name)
+        remaining = tuple(one for one in said if not live or one.container_name in live)
+        return Recommendation(remaining, known.without_samples)
     if subject.relearning:
         _end_relearning(knowledge, subject, settings)
     most = settings.recommendations.max_allowed
-    return keep_up(known, subject.autoscaler, list_kept(subject, settings, now), most)
+    kept = list_kept(knowledge, subject, settings, now)
+    return keep_up(known, subject.autoscaler, kept, most)
 
 
-def list_kept(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:
+def list_kept(
+    knowledge: Knowledge, subject: Subject, settings: RecommenderSettings, now: datetime
+) -> frozenset[str]:
     """Containers of which for now nothing falls below what was said."""
-    return subject.relearning | _awaited(subject, settings, now)
+    kept = subject.relearning | _awaited(subject, settings, now)
+    if kept and (live := knowledge.usage.live_containers(subject.name)):
+        return kept & live
+    return kept
 
 
 def _awaited(subject: Subject, settings: RecommenderSettings, now: datetime) -> frozenset[str]:

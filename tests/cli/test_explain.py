@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -292,27 +293,108 @@ async def test_without_pods_or_autoscalers_there_is_nothing_to_explain(
     assert done.err.startswith("trimtab: no view of /api/v1/namespaces/shop/pods: ")
 
 
-async def test_a_component_that_runs_is_asked_through_the_server(
-    cluster: ReadableCluster, explain: Explain
+def install(cluster: ReadableCluster, component: str, namespace: str, *flags: str) -> None:
+    """A Deployment of a component with one pod, without any label of the chart."""
+    labels = {"app": f"vpa-{component}"}
+    container = {"image": "trimtab", "command": ["trimtab"], "args": [component, *flags]}
+    cluster.add_object(
+        "deployments",
+        {
+            "metadata": {"name": labels["app"], "namespace": namespace, "uid": component},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"spec": {"containers": [container]}},
+            },
+        },
+    )
+    metadata = {"name": f"{component}-0", "namespace": namespace, "labels": labels}
+    cluster.add_object("components", {"metadata": metadata})
+
+
+@pytest.mark.parametrize("namespace", ["trimtab-system", "kube-system", "shop"])
+async def test_components_are_found_where_doctor_finds_them_and_asked_through_the_server(
+    cluster: ReadableCluster, explain: Explain, tmp_path: Path, namespace: str
 ) -> None:
     mine = await records(explain, cluster, "web", "--offline")
     theirs = {**mine["plan"], "source": "updater", "waiting": 2}
-    cluster.add_object(
-        "components",
-        {"metadata": {"name": "updater-0", "namespace": "trimtab-system", "labels": COMPONENT}},
-    )
+    install(cluster, "updater", namespace)
     cluster.pages = {"/explain/pods": lambda: ok(theirs)}
     found = await records(explain, cluster, "web")
-    text = await explain(cluster, "web")
+    async with served(cluster, tmp_path) as kubeconfig:
+        process = await asyncio.create_subprocess_exec(
+            *(str(TRIMTAB), "explain", "web", "--kubeconfig", str(kubeconfig)),
+            stdout=subprocess.PIPE,
+        )
+        text = (await process.communicate())[0].decode()
 
     assert (found["plan"]["source"], found["plan"]["waiting"]) == ("updater", 2)
     assert found["numbers"]["source"] == "checkpoints"
-    assert "Plan of the updater that runs" in text.out
-    assert "2 acts wait for their turn" in text.out
-    assert "- told by the pod updater-0 in trimtab-system" in text.out
+    assert "Plan of the updater that runs" in text
+    assert "2 acts wait for their turn" in text
+    assert f"- told by the pod updater-0 in {namespace}" in text
 
 
-async def test_a_pod_elsewhere_that_calls_itself_a_component_is_not_believed(
+async def test_a_component_is_asked_where_tenants_may_see_no_other_namespace(
+    cluster: ReadableCluster, explain: Explain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = await records(explain, cluster, "web", "--offline")
+    install(cluster, "updater", "trimtab-system")
+    cluster.pages = {"/explain/pods": lambda: ok({**mine["plan"], "source": "updater"})}
+    answer = ReadableCluster.answer
+
+    def answer_tenant(self: ReadableCluster, asked: Asked) -> Response:
+        if asked.path == "/apis/apps/v1/deployments":
+            return refused(403, reason="Forbidden")
+        return answer(self, asked)
+
+    monkeypatch.setattr(ReadableCluster, "answer", answer_tenant)
+    found = await records(explain, cluster, "web")
+
+    assert found["plan"]["remarks"][0] == "told by the pod updater-0 in trimtab-system"
+
+
+@pytest.mark.parametrize(
+    ("others", "remark"),
+    [
+        pytest.param(
+            (("updater", "elsewhere"), ("updater", "kube-system")),
+            "components run in elsewhere, kube-system; --components-namespace says which to ask",
+            id="two namespaces",
+        ),
+        pytest.param(
+            (("updater", "kube-system", "--vpa-object-namespace=other"),),
+            "no component that serves shop was found; --components-namespace says where else they "
+            "are, --from at which address",
+            id="one of another namespace",
+        ),
+    ],
+)
+async def test_where_nobody_knows_whom_to_believe_no_component_is_asked(
+    cluster: ReadableCluster, explain: Explain, others: tuple[tuple[str, ...], ...], remark: str
+) -> None:
+    for component, namespace, *flags in others:
+        install(cluster, component, namespace, *flags)
+    found = await records(explain, cluster, "web")
+
+    assert found["plan"]["source"] == "cluster"
+    assert remark in found["plan"]["remarks"]
+
+
+async def test_of_several_installations_the_usual_or_the_named_one_is_asked(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    mine = await records(explain, cluster, "web", "--offline")
+    install(cluster, "updater", "shop")
+    install(cluster, "updater", "trimtab-system")
+    cluster.pages = {"/explain/pods": lambda: ok({**mine["plan"], "source": "updater"})}
+    usual = await records(explain, cluster, "web")
+    named = await records(explain, cluster, "web", "--components-namespace", "shop")
+
+    assert usual["plan"]["remarks"][0] == "told by the pod updater-0 in trimtab-system"
+    assert named["plan"]["remarks"][0] == "told by the pod updater-0 in shop"
+
+
+async def test_a_pod_that_calls_itself_a_component_is_not_believed(
     cluster: ReadableCluster, explain: Explain
 ) -> None:
     mine = await records(explain, cluster, "web", "--offline")
@@ -321,21 +403,15 @@ async def test_a_pod_elsewhere_that_calls_itself_a_component_is_not_believed(
     )
     cluster.pages = {"/explain/pods": lambda: ok({**mine["plan"], "source": "updater"})}
     found = await records(explain, cluster, "web")
-    trusted = await records(explain, cluster, "web", "--components-namespace", "shop")
 
     assert found["plan"]["source"] == "cluster"
-    assert any("no component runs in trimtab-system" in one for one in found["plan"]["remarks"])
-    assert trusted["plan"]["remarks"][0] == "told by the pod fake in shop"
+    assert any("no component that serves shop" in one for one in found["plan"]["remarks"])
 
 
 async def test_a_component_that_does_not_answer_is_remarked(
     cluster: ReadableCluster, explain: Explain
 ) -> None:
-    labels = {**COMPONENT, "app.kubernetes.io/component": "recommender"}
-    cluster.add_object(
-        "components",
-        {"metadata": {"name": "recommender-0", "namespace": "trimtab-system", "labels": labels}},
-    )
+    install(cluster, "recommender", "trimtab-system")
     cluster.pages = {"/explain/numbers": lambda: refused(403, reason="Forbidden")}
     found = await records(explain, cluster, "web")
 

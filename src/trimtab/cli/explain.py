@@ -31,7 +31,7 @@ from trimtab.cli.explain_sources import (
 from trimtab.cli.explain_text import write_text
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_groups import flag_group
-from trimtab.cli.flag_types import Named
+from trimtab.cli.flag_types import Text
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.joining import find_way
 from trimtab.cli.usage import UsageError
@@ -79,8 +79,9 @@ class SourceFlags:
     sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = ()
     """Addresses of components to ask, such as http://localhost:8942; else those in the cluster are
     asked through its API server."""
-    components_namespace: Named = "trimtab-system"
-    """The namespace in which components are asked."""
+    components_namespace: Text = ""
+    """The only namespace in which components are asked; else they are looked for everywhere, as
+    doctor does."""
     offline: Annotated[bool, Parameter(negative="")] = False
     """Ask no component: only what the cluster stores."""
 

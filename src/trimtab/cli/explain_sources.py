@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from random import SystemRandom
 from typing import Final, TypeVar
 
@@ -11,7 +12,6 @@ import msgspec
 from trimtab.api.decoding import DecodeError
 from trimtab.api.explained_numbers import NumbersPage, decode_numbers
 from trimtab.api.explained_pods import PodsPage, decode_pods
-from trimtab.api.lists import decode_list
 from trimtab.api.pods import decode_pod
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
@@ -20,19 +20,19 @@ from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
-from trimtab.cluster.errors import ClusterError, NotFoundError
+from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
+from trimtab.cluster.examining import find_components, list_pods
+from trimtab.core.diagnosis_components import Component, Installed
 from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 
 NUMBERS: Final = "/explain/numbers"
 PODS: Final = "/explain/pods"
 
-_COMPONENTS: Final = {
-    "labelSelector": "app.kubernetes.io/part-of=trimtab,"
-    "app.kubernetes.io/component in (recommender,updater)"
-}
-_COMPONENT: Final = "app.kubernetes.io/component"
-_ELSEWHERE: Final = "--components-namespace says where else they are"
+_USUAL: Final = "trimtab-system"
+"""The namespace of the install guide."""
+_ASKED: Final = (Component.RECOMMENDER, Component.UPDATER)
+_ELSEWHERE: Final = "--components-namespace says where else they are, --from at which address"
 _NOTHING: Final = b"null"
 _PATIENCE_SECONDS: Final = 5
 """A component that does not answer by then is done without."""
@@ -74,21 +74,69 @@ async def ask_addresses(addresses: Sequence[str], question: Question) -> Answers
 
 
 async def ask_through_server(client: Client, place: str, question: Question) -> Answers:
-    """What the components in a namespace say, as far as we may ask them.
+    """What the components say, as far as we may ask them.
 
-    Nowhere else is looked for them: whoever may make a pod can give it any label.
+    They are those of one place, or else those that `doctor` finds.
     """
     try:
-        data = await client.fetch(paths.pods(place), _COMPONENTS)
-        found = decode_list(data, decode_pod).items
+        found = await _find_components(client, place, question.namespace)
+        chosen = choose_components(found, question.namespace, place)
     except (ClusterError, DecodeError) as error:
-        return Answers(remarks=(f"nobody tells which components run in {place}: {error}",))
-    if not found:
-        return Answers(remarks=(f"no component runs in {place}; {_ELSEWHERE}",))
-    numbers, pods, remarks = None, None, []
-    for pod in found:
+        return Answers(remarks=(f"components cannot be looked for: {error}",))
+    if isinstance(chosen, str):
+        return Answers(remarks=(chosen,))
+    answers = Answers()
+    for each in chosen:
+        answers = await _ask_component(client, each, question, answers)
+    return answers
+
+
+def choose_components(
+    found: Sequence[Installed], namespace: str, place: str = ""
+) -> Sequence[Installed] | str:
+    """Choose the recommenders and updaters to ask about a namespace; a remark if there are none.
+
+    They are all in one namespace. Whoever may make a Deployment can make it look like a component,
+    and have it say anything, so between several namespaces only a person can choose.
+    """
+    able = [
+        one
+        for one in found
+        if one.is_ours and one.component in _ASKED and one.watched in ("", namespace)
+    ]
+    places = sorted({one.namespace for one in able})
+    if not able:
+        where = f" in {place}" if place else ""
+        return f"no component that serves {namespace} was found{where}; {_ELSEWHERE}"
+    if len(places) > 1 and _USUAL not in places:
+        return f"components run in {', '.join(places)}; --components-namespace says which to ask"
+    chosen = places[0] if len(places) == 1 else _USUAL
+    return [one for one in able if one.namespace == chosen]
+
+
+async def _find_components(client: Client, place: str, namespace: str) -> list[Installed]:
+    try:
+        return await find_components(client, namespace, place=place)
+    except ForbiddenError:
+        if place:
+            raise
+        # Tenants may see no other namespace but this one.
+        return await find_components(client, namespace, place=_USUAL)
+
+
+async def _ask_component(
+    client: Client, component: Installed, question: Question, known: Answers
+) -> Answers:
+    """What is known once the pods of a component were asked, too."""
+    numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
+    try:
+        copies = await list_pods(client, component, decode_pod)
+    except (ClusterError, DecodeError) as error:
+        remark = f"the pods of {component.place} cannot be listed: {error}"
+        return replace(known, remarks=(*remarks, remark))
+    for pod in copies:
         try:
-            if pod.labels.get(_COMPONENT) == "updater":
+            if component.component is Component.UPDATER:
                 pods = pods or await _ask_pod(client, pod, PODS, question, decode_pods)
             else:
                 numbers = numbers or await _ask_pod(client, pod, NUMBERS, question, decode_numbers)

@@ -45,6 +45,7 @@ _DEFINITIONS: Final = paths.collection("apiextensions.k8s.io/v1", "customresourc
 _MUTATORS: Final = paths.collection(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
 )
+_DEPLOYMENTS: Final = ("apps/v1", "deployments")
 _REVIEWS: Final = "authorization.k8s.io/v1"
 _LEASES: Final = frozenset({*LEASES.values(), STATUS_LEASE})
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
@@ -250,19 +251,34 @@ def _decode_lease(data: bytes) -> HeldLease | None:
     )
 
 
+async def find_components(client: Client, namespace: str, *, place: str = "") -> list[Installed]:
+    """Find the Deployments of components: in one place, or wherever they are.
+
+    Where all namespaces may not be listed, only the namespace that is looked at counts.
+    """
+    if place:
+        found = await list_all(client, paths.collection(*_DEPLOYMENTS, place), decode_component)
+        return [each for each in found if each is not None]
+    return await list_widely(client, _DEPLOYMENTS, namespace, decode_component)
+
+
+async def list_pods(client: Client, one: Installed, decode: Callable[[bytes], _T]) -> list[_T]:
+    """List the pods of a component; none if its Deployment does not say which they are."""
+    if not one.labels:
+        return []
+    selector = ",".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
+    return await list_all(client, paths.pods(one.namespace), decode, {"labelSelector": selector})
+
+
 async def fetch_installed(client: Client, namespace: str) -> list[Installed]:
     """All Deployments of components, with what their pods complain of."""
-    found = await list_widely(client, ("apps/v1", "deployments"), namespace, decode_component)
+    found = await find_components(client, namespace)
     return [await _ask_pods(client, one) for one in found]
 
 
 async def _ask_pods(client: Client, one: Installed) -> Installed:
-    if not one.labels:
-        return one
-    selector = ",".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
-    path = paths.pods(one.namespace)
     try:
-        pods = await list_all(client, path, bytes, {"labelSelector": selector})
+        pods = await list_pods(client, one, bytes)
     except ForbiddenError:
         return one
     for pod in pods:

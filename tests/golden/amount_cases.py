@@ -1,4 +1,4 @@
-"""Which cases hold amounts below zero (decision 0004), judged by their input."""
+"""Which cases hold amounts below zero, or that cannot be read (decision 0004), by their input."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,34 @@ def advises_or_bounds_below_zero(case: dict[str, Any]) -> bool:
 
 
 def is_negative(text: str | float | None) -> bool:
-    return text is not None and quantities.parse(str(text)).sign < 0
+    return text is not None and not is_unreadable(text) and quantities.parse(str(text)).sign < 0
+
+
+def is_unreadable(text: Any) -> bool:
+    """Whether a text is no quantity."""
+    try:
+        quantities.parse(str(text))
+    except quantities.QuantityError:
+        return True
+    return False
+
+
+def has_unreadable_quantity(autoscaler: dict[str, Any]) -> bool:
+    """Whether an autoscaler has a quantity that is none."""
+    spec = autoscaler["spec"]
+    policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or []
+    boosts = [(holder.get("startupBoost") or {}).get("cpu") or {} for holder in (spec, *policies)]
+    given = [
+        *(boost.get("quantity") for boost in boosts),
+        *(policy.get(name) for policy in policies for name in ("oomBumpUpRatio", "oomMinBumpUp")),
+        *(
+            amount
+            for policy in policies
+            for name in ("minAllowed", "maxAllowed")
+            for amount in (policy.get(name) or {}).values()
+        ),
+    ]
+    return any(is_unreadable(each) for each in given if each is not None)
 
 
 def _bounds(autoscaler: dict[str, Any]) -> Iterator[str]:

@@ -104,6 +104,15 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         ),
     ),
     Deviation(
+        set="vpa_validation",
+        decision="0004",
+        reason="a quantity that cannot be read is an error of its field, not an internal one",
+        applies=lambda case: amount_cases.has_unreadable_quantity(case["input"]["object"]),
+        where=r"message: |errors: ['\"]spec\.(resourcePolicy|startupBoost)\."
+        r".* quantities must match .* != absent$"
+        r"|errors: absent != ['\"]\.: Internal error: quantities must match ",
+    ),
+    Deviation(
         set="admission",
         decision="D5",
         reason="a container in mode Off is boosted too",

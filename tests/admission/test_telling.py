@@ -59,6 +59,53 @@ def test_what_was_left_out_is_told_when_the_minute_is_over(
     assert told(caplog).count("connection refused") == TOLD_PER_MINUTE + 1
 
 
+def details(log: pytest.LogCaptureFixture, event: str) -> list[tuple[str, str]]:
+    """What was logged of an event, and of which kind of object."""
+    found = [record for record in log.records if record.getMessage() == event]
+    return [(getattr(record, "detail", ""), getattr(record, "kind", "")) for record in found]
+
+
+def a_bad_autoscaler(mistakes: int, text: str = "much") -> dict[str, object]:
+    policies = [
+        {"containerName": f"container-{number}", "minAllowed": {"cpu": text}}
+        for number in range(mistakes)
+    ]
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"targetRef": target, "resourcePolicy": {"containerPolicies": policies}},
+    }
+
+
+def test_an_autoscaler_that_is_refused_is_logged_whole_and_with_its_kind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def play() -> None:
+        webhook = Webhook(SmallCluster())
+        review = a_review(a_bad_autoscaler(20), AUTOSCALERS)
+        answer = webhook.ask(review)
+        ((detail, kind),) = details(caplog, "autoscaler refused")
+        causes = answer["status"]["details"]["causes"]
+
+        assert kind == "VerticalPodAutoscaler"
+        assert len(causes) == 20
+        assert all(f"{one['field']}: {one['message']}" in detail for one in causes)
+
+    run_virtually(play())
+
+
+def test_not_even_a_hostile_autoscaler_fills_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def play() -> None:
+        webhook = Webhook(SmallCluster())
+        webhook.ask(a_review(a_bad_autoscaler(20, "x" * 10_000), AUTOSCALERS))
+        ((detail, _),) = details(caplog, "autoscaler refused")
+
+        assert len(detail) < 70_000
+        assert detail.endswith(" more characters)")
+
+    run_virtually(play())
+
+
 def test_a_minute_in_which_everything_was_told_ends_in_silence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.admission.http_requests import HttpRequest
 from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
-from trimtab.admission.telling import Teller, Timer
+from trimtab.admission.telling import MAX_REFUSAL, Teller, Timer
 from trimtab.api.admission import (
     AdmissionRequest,
     Refused,
@@ -22,6 +22,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import NO_TRACES, Tracer
 
 _JSON: Final = "application/json"
+_AUTOSCALER: Final = "VerticalPodAutoscaler"
 
 
 class Answering:
@@ -106,7 +107,8 @@ class Answering:
     def _tell_of_refusal(self, asked: AdmissionRequest, review: Review) -> None:
         if isinstance(review.answer, Refused):
             errors = "; ".join(map(str, review.answer.errors))
-            self._teller.tell("autoscaler refused", f"{asked.namespace}/{asked.name}: {errors}")
+            detail = f"{asked.namespace}/{asked.name}: {errors}"
+            self._teller.tell("autoscaler refused", detail, _AUTOSCALER, MAX_REFUSAL)
 
 
 def _misunderstood(trouble: Trouble, detail: str) -> Review:

@@ -15,12 +15,19 @@ Timer: TypeAlias = Callable[[], float]
 TOLD_PER_MINUTE: Final = 10
 _MINUTE_SECONDS: Final = 60.0
 _MAX_DETAIL: Final = 200
+MAX_REFUSAL: Final = 64 * 1024
+"""All errors of an autoscaler fit; a hostile one, of megabytes, must not fill the log."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 def _stand_still() -> float:
     return 0.0
+
+
+def _cut(text: str, longest: int) -> str:
+    left_out = len(text) - longest
+    return text if left_out <= 0 else f"{text[:longest]}… ({left_out} more characters)"
 
 
 class Teller:
@@ -32,10 +39,10 @@ class Teller:
         self._seen: Counter[tuple[str, str, int]] = Counter()
         """By event, kind and level."""
 
-    def tell(self, event: str, detail: str, kind: str = "") -> None:
-        """Tell of trouble, unless that was done often enough."""
+    def tell(self, event: str, detail: str, kind: str = "", longest: int = _MAX_DETAIL) -> None:
+        """Log trouble, unless that was done often enough; a detail beyond the longest is cut."""
         if self.may_tell(event, kind):
-            _logger.warning(event, extra={"detail": detail[:_MAX_DETAIL], "kind": kind})
+            _logger.warning(event, extra={"detail": _cut(detail, longest), "kind": kind})
 
     def may_tell(self, event: str, kind: str = "", level: int = logging.WARNING) -> bool:
         """Count it; whether it is to be told, for those who tell it themselves."""

@@ -228,8 +228,14 @@ class Observer:
         return {*changed, *(key for name in known - {None} for key in self._owners_under[name])}
 
     def _sight_under(self, owners: Collection[OwnerKey]) -> _Sight:
+        ignored = self._settings.ignored_namespaces
         return _sight_of(
-            [self._look_at(pod) for key in sorted(owners) for pod in self._pods_of.under(key)]
+            [
+                self._look_at(pod)
+                for key in sorted(owners)
+                for pod in self._pods_of.under(key)
+                if pod.namespace not in ignored
+            ]
         )
 
     def _know_owners(self, owners: Mapping[OwnerKey, Ownership]) -> None:

@@ -132,14 +132,18 @@ class ControlPlane:
         )
         return found
 
-    @contextmanager
-    def own_namespace(self) -> Iterator[str]:
-        """The name of a fresh namespace that can hold pods, and that is deleted in the end."""
-        name = f"test-{secrets.token_hex(4)}"
+    def create_namespace(self, name: str) -> None:
+        """Create a namespace, and return when it can hold pods."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         self.create("/api/v1/namespaces", manifest)
         # Without its account no pod is let in.
         self.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)
+
+    @contextmanager
+    def own_namespace(self) -> Iterator[str]:
+        """The name of a fresh namespace that can hold pods, and that is deleted in the end."""
+        name = f"test-{secrets.token_hex(4)}"
+        self.create_namespace(name)
         yield name
         self.request("DELETE", f"/api/v1/namespaces/{name}")
 

@@ -3,9 +3,12 @@
 kwok starts pods and ends them. Where the resources of a container's spec and status differ, our
 stages do what the annotation `trimtab.dev/resize` of the pod asks for: nothing said, and the resize
 succeeds; else it stays as one of `OUTCOMES` until the annotation is gone or the spec is set back.
+
+A pod with the annotation `trimtab.dev/readiness: never` runs and never becomes ready.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +17,13 @@ from typing import Final
 import yaml
 
 from rig import building, programs
+from rig.fake_node import Json
 
 ANNOTATION: Final = "trimtab.dev/resize"
+READINESS: Final = "trimtab.dev/readiness"
+NEVER: Final = "never"
 _KWOK: Final = "sigs.k8s.io/kwok"
+_READY: Final = "pod-ready"
 # Usage is what the annotations kwok.x-k8s.io/usage-cpu and usage-memory of a pod say.
 _OF_KWOK: Final = ("kustomize/stage/fast", "kustomize/metrics/usage")
 
@@ -44,9 +51,46 @@ _CONDITIONS: Final = tuple(dict.fromkeys(outcome.condition for outcome in OUTCOM
 
 def write(path: Path) -> None:
     """Write the configuration that kwok starts with."""
-    theirs = [document for name in _OF_KWOK for document in _documents_of_kwok(name)]
+    theirs = [
+        each
+        for name in _OF_KWOK
+        for text in _documents_of_kwok(name)
+        for each in _split_by_readiness(text)
+    ]
     ours = [json.dumps(stage, indent=2) for stage in resize_stages()]
     path.write_text("\n---\n".join([*theirs, *ours]), encoding="utf-8")
+
+
+def unready_start(ready: Json) -> Json:
+    """Return kwok's stage `pod-ready` as one that leaves the pod running and not ready."""
+    template: str = ready["spec"]["next"]["statusTemplate"]
+    # The second `ready: true` is that of init containers, which have ended well.
+    template = template.replace("ready: true", "ready: false", 1)
+    template = re.sub(
+        r'status: "True"(\s+type: (?:Containers)?Ready\n)', r'status: "False"\1', template
+    )
+    started = _only_for(ready, "In")
+    started["metadata"]["name"] = "pod-start-unready"
+    started["spec"]["next"] = {"statusTemplate": template}
+    return started
+
+
+def _split_by_readiness(text: str) -> Iterator[str]:
+    """Yield a document of kwok; its stage `pod-ready` as two, chosen by the annotation."""
+    if f"name: {_READY}\n" not in text:
+        yield text
+        return
+    stage = yaml.safe_load(text)
+    yield json.dumps(_only_for(stage, "NotIn"), indent=2)
+    yield json.dumps(unready_start(stage), indent=2)
+
+
+def _only_for(stage: Json, operator: str) -> Json:
+    """Return a copy of a stage for pods whose annotation is, or is not, `never`."""
+    copied: Json = json.loads(json.dumps(stage))
+    when = {"key": f'.metadata.annotations["{READINESS}"]', "operator": operator, "values": [NEVER]}
+    copied["spec"]["selector"]["matchExpressions"].append(when)
+    return copied
 
 
 def resize_stages() -> list[dict[str, object]]:

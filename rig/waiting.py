@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 PATIENCE_SECONDS: Final = 30
-_POLL_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 
 Found = TypeVar("Found")
 
@@ -19,11 +19,12 @@ def wait_for(
     holds: Callable[[Found], object],
     *,
     patience_seconds: float = PATIENCE_SECONDS,
+    poll_seconds: float = POLL_SECONDS,
 ) -> Found:
     """What is read, as soon as it is as wanted; else a WaitError that shows it."""
     deadline = time.monotonic() + patience_seconds
     while not holds(found := read()):
         if time.monotonic() > deadline:
             raise WaitError(f"not as wanted after {patience_seconds:g} s: {found}")
-        time.sleep(_POLL_SECONDS)
+        time.sleep(poll_seconds)
     return found

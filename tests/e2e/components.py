@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from rig import controlplane, processes, programs, waiting
+from rig import controlplane, processes, waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from rig.processes import Process
@@ -123,13 +122,19 @@ def running(
 
 def install(plane: ControlPlane) -> None:
     """Our CRDs, served by the API server."""
-    manifest = ROOT / "deploy/crds.yaml"
-    kubectl = [str(programs.find("kubectl")), f"--kubeconfig={plane.kubeconfig}"]
-    apply = ["apply", "--server-side", "-f", str(manifest)]
-    subprocess.run([*kubectl, *apply], check=True, capture_output=True)
-    for document in yaml.safe_load_all(manifest.read_text(encoding="utf-8")):
-        # Not `kubectl wait`: it gives up at once on an object that has no conditions yet.
-        plane.wait_for(f"{_DEFINITIONS}/{document['metadata']['name']}", is_established)
+    text = (ROOT / "deploy/crds.yaml").read_text(encoding="utf-8")
+    for document in yaml.safe_load_all(text):
+        define(plane, document)
+
+
+def define(plane: ControlPlane, definition: Json) -> None:
+    """Apply a CRD on the server's side, and return when objects of it can be created."""
+    path = f"{_DEFINITIONS}/{definition['metadata']['name']}"
+    applied = f"{path}?fieldManager=rig&force=true"
+    body = json.dumps(definition).encode()
+    status, answer = plane.request("PATCH", applied, body, "application/apply-patch+yaml")
+    assert status in (200, 201), answer
+    plane.wait_for(path, is_established)
 
 
 def is_established(definition: Json) -> bool:

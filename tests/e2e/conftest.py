@@ -22,18 +22,6 @@ Bring = Callable[..., None]
 
 
 @pytest.fixture(scope="session")
-def bring(request: pytest.FixtureRequest) -> Bring:
-    """Brings programs; what is said while they are built is seen at once, as it takes minutes."""
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-
-    def run(*names: str) -> None:
-        with capture.global_and_fixture_disabled():
-            programs.find_all(names)
-
-    return run
-
-
-@pytest.fixture(scope="session")
 def control_plane(bring: Bring, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server alone, where nothing happens but what a test does."""
     bring(*controlplane.needed())

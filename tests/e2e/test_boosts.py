@@ -39,23 +39,6 @@ def boosted(cpu: str, **spec: object) -> Json:
     return {"metadata": {"annotations": {MARK: mark}}, "spec": {"containers": [container], **spec}}
 
 
-def create(stage: Stage, template: Json, replicas: int = 1) -> None:
-    """A Deployment, whose pods nobody waits for."""
-    labels = {"app": "web"}
-    template["metadata"]["labels"] = labels
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": template,
-        },
-    }
-    stage.plane.create(f"/apis/apps/v1/namespaces/{stage.namespace}/deployments", manifest)
-
-
 def is_marked(pod: Json) -> bool:
     return MARK in pod["metadata"].get("annotations", {})
 
@@ -85,7 +68,7 @@ def test_f26_a_boosted_pod_that_fits_on_no_node_is_placed_with_its_usual_size(
     stage: Stage, tmp_path: Path
 ) -> None:
     stage.autoscale(mode="Off", startupBoost=BOOST)
-    create(stage, boosted("99k"))
+    stage.create(boosted("99k"), replicas=1)
     (waiting,) = stage.wait_for_pods(
         lambda pods: any(
             each.get("reason") == "Unschedulable"
@@ -108,7 +91,7 @@ def test_d8_the_boost_of_a_pod_that_never_runs_ends_at_the_hard_limit(
 ) -> None:
     stage.autoscale(mode="Off", startupBoost=BOOST)
     # Nobody runs a pod there, and nobody takes it away for a while.
-    create(stage, boosted("300m", nodeName="nowhere"))
+    stage.create(boosted("300m", nodeName="nowhere"), replicas=1)
     stage.wait_for_pods(lambda pods: len(pods) == 1)
     flags = stage.flags(RARELY, "--max-boost-duration=3s")
     with updater(stage.plane.kubeconfig, tmp_path, *flags):

@@ -4,7 +4,7 @@ Recommendations are written by hand, and so is the lease of an admission control
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -53,16 +53,7 @@ class Stage:
         limits: Json | None = None,
     ) -> list[str]:
         """A workload with a container for each of the requests; the uids of its pods."""
-        containers = [
-            {
-                "name": f"c{index}",
-                "image": "none",
-                "resources": {"requests": each, "limits": limits or {}},
-            }
-            for index, each in enumerate(requests or (SMALL,))
-        ]
-        metadata = {"annotations": annotations or {}}
-        template = {"metadata": metadata, "spec": {"containers": containers}}
+        template = a_template(*requests, annotations=annotations, limits=limits)
         pods = self.start(template, name=name, kind=kind, replicas=replicas)
         return [pod["metadata"]["uid"] for pod in pods]
 
@@ -70,6 +61,13 @@ class Stage:
         self, template: Json, *, name: str = "web", kind: str = "Deployment", replicas: int = 2
     ) -> list[Json]:
         """The pods of a new workload, as soon as all of them tell what they have."""
+        self.create(template, name=name, kind=kind, replicas=replicas)
+        return self.wait_until_running(replicas, name)
+
+    def create(
+        self, template: Json, *, name: str = "web", kind: str = "Deployment", replicas: int = 2
+    ) -> None:
+        """Create a workload, and wait for nothing."""
         labels = {"app": name}
         template["metadata"]["labels"] = labels
         spec = {
@@ -81,7 +79,6 @@ class Stage:
         root = "/api/v1" if version == "v1" else f"/apis/{version}"
         path = f"{root}/namespaces/{self.namespace}/{resource}"
         self._create(path, version, name, spec, kind=kind)
-        return self.wait_until_running(replicas, name)
 
     def wait_until_running(self, count: int, name: str = "web") -> list[Json]:
         """The pods of a workload, as soon as that many tell what they have and no others are."""
@@ -147,7 +144,7 @@ class Stage:
     def edit(self, policy: Json, name: str = "web") -> None:
         self._patch(f"{self._autoscalers}/{name}", {"spec": {"updatePolicy": policy}})
 
-    def annotate(self, pod: str, annotations: dict[str, str]) -> None:
+    def annotate(self, pod: str, annotations: Mapping[str, str | None]) -> None:
         self._patch(f"{self._pods}/{pod}", {"metadata": {"annotations": annotations}})
 
     def protect(self, name: str = "web", *, max_unavailable: int = 0) -> None:
@@ -223,6 +220,21 @@ class Stage:
     def _patch(self, path: str, patch: Json) -> None:
         status, body = self.plane.request("PATCH", path, json.dumps(patch).encode(), MERGE)
         assert status == 200, body
+
+
+def a_template(
+    *requests: Json, annotations: dict[str, Any] | None = None, limits: Json | None = None
+) -> Json:
+    """The template of pods with a container for each of the requests."""
+    containers = [
+        {
+            "name": f"c{index}",
+            "image": "none",
+            "resources": {"requests": each, "limits": limits or {}},
+        }
+        for index, each in enumerate(requests or (SMALL,))
+    ]
+    return {"metadata": {"annotations": annotations or {}}, "spec": {"containers": containers}}
 
 
 def conditions(autoscaler: Json) -> dict[str, Json]:

@@ -106,3 +106,64 @@ def test_every_stage_leaves_pods_alone_that_end_or_do_not_run() -> None:
 
         assert ending == {"key": ".metadata.deletionTimestamp", "operator": "DoesNotExist"}
         assert phase == {"key": ".status.phase", "operator": "In", "values": ["Running"]}
+
+
+READY = """
+kind: Stage
+metadata:
+  name: pod-ready
+spec:
+  selector:
+    matchExpressions:
+    - {key: '.status.phase', operator: 'In', values: ['Pending']}
+  next:
+    statusTemplate: |
+      conditions:
+      - status: "True"
+        type: Initialized
+      - status: "True"
+        type: Ready
+      - status: "True"
+        type: ContainersReady
+      containerStatuses:
+      - ready: true
+      initContainerStatuses:
+      - ready: true
+"""
+
+
+def test_a_pod_that_never_becomes_ready_starts_like_others_but_for_its_readiness() -> None:
+    ready = yaml.safe_load(READY)
+    started = stages.unready_start(ready)
+
+    status = yaml.safe_load(template(started))
+    told = {each["type"]: each["status"] for each in status["conditions"]}
+    assert told == {"Initialized": "True", "Ready": "False", "ContainersReady": "False"}
+    assert status["containerStatuses"] == [{"ready": False}]
+    assert status["initContainerStatuses"] == [{"ready": True}]
+    assert ready == yaml.safe_load(READY)
+
+
+def test_the_annotation_chooses_between_the_two_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def directory_of(_recipe: Recipe, module: str) -> Path:
+        return tmp_path / module
+
+    kwok = tmp_path / "sigs.k8s.io/kwok"
+    write_kwok(kwok)
+    (kwok / "kustomize/stage/pod/ready.yaml").write_text(READY, encoding="utf-8")
+    monkeypatch.setattr(building, "module_directory", directory_of)
+    stages.write(tmp_path / "kwok.yaml")
+
+    documents = yaml.safe_load_all((tmp_path / "kwok.yaml").read_text(encoding="utf-8"))
+    chosen = {
+        document["metadata"]["name"]: document["spec"]["selector"]["matchExpressions"][-1]
+        for document in documents
+        if document["metadata"]["name"] in ("pod-ready", "pod-start-unready")
+    }
+    key = '.metadata.annotations["trimtab.dev/readiness"]'
+    assert chosen == {
+        "pod-ready": {"key": key, "operator": "NotIn", "values": ["never"]},
+        "pod-start-unready": {"key": key, "operator": "In", "values": ["never"]},
+    }

@@ -15,11 +15,11 @@ def test_what_is_as_wanted_already_is_read_once() -> None:
     assert next(numbers) == 1
 
 
-def test_it_is_read_again_until_it_is_as_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "_POLL_SECONDS", 0)
+def test_it_is_read_again_until_it_is_as_wanted() -> None:
     numbers = count()
+    found = waiting.wait_for(lambda: next(numbers), lambda number: number == 7, poll_seconds=0)
 
-    assert waiting.wait_for(lambda: next(numbers), lambda number: number == 7) == 7
+    assert found == 7
 
 
 def test_what_never_comes_is_shown_as_it_stood_at_the_end() -> None:

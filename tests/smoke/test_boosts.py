@@ -1,0 +1,129 @@
+"""Startup boosts from admission to their end, on real servers."""
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import HIGHER, a_template, requests
+from smoke.scene import MARK, Scene, is_marked, millicores, spec_requests, uids_of
+
+from rig import stages
+
+pytestmark = pytest.mark.smoke
+
+USUAL = {"cpu": "100m", "memory": "100Mi"}
+BOOST: Json = {"cpu": {"type": "Factor", "factor": 3, "duration": "5s"}}
+LASTING: Json = {"cpu": {**BOOST["cpu"], "duration": "1h"}}
+MODES = {"auto": "Auto", "recreate": "Recreate", "either": "InPlaceOrRecreate"}
+WORDS = {each.annotation: (each.reason, each.message) for each in stages.OUTCOMES}
+
+
+def resize_reasons(pod: Json) -> set[str]:
+    """Return the reasons that the kubelet gives for a resize that has not succeeded."""
+    told = pod["status"].get("conditions", [])
+    return {each.get("reason", "") for each in told if each["type"].startswith("PodResize")}
+
+
+def test_a_boost_ends_in_place_after_its_duration(scene: Scene) -> None:
+    scene.autoscale(USUAL, mode="Auto", startupBoost=BOOST)
+    scene.create(a_template(USUAL))
+    boosted = scene.wait_until_observed(2)
+    assert [(millicores(pod), is_marked(pod)) for pod in boosted] == [(300, True)] * 2
+    after = scene.wait_for_pods(
+        lambda pods: requests(pods) == [[USUAL]] * 2 and not any(map(is_marked, pods))
+    )
+
+    assert uids_of(after) == uids_of(boosted)
+
+
+@pytest.mark.parametrize("outcome", ["infeasible", "deferred", "error"])
+def test_a_refused_end_of_a_boost_evicts_no_pod(hasty_scene: Scene, outcome: str) -> None:
+    scene, (reason, words) = hasty_scene, WORDS[outcome]
+    for name, mode in MODES.items():
+        scene.autoscale(USUAL, name=name, mode=mode, startupBoost=BOOST)
+    for name in MODES:
+        template = a_template(USUAL, annotations={stages.ANNOTATION: outcome})
+        scene.create(template, name=name, replicas=3)
+    for name in MODES:
+        pods = scene.wait_until_observed(3, name)
+        assert {(millicores(pod), is_marked(pod)) for pod in pods} == {(300, True)}
+    for name in MODES:
+        scene.wait_for_pods(lambda pods: all(reason in resize_reasons(pod) for pod in pods), name)
+
+    pods = scene.watch_uids(40, *MODES)
+    assert all(map(is_marked, pods)), "the mark went before the kubelet had given the CPU back"
+    scene.wait_for_words(scene.event_messages, reason, words)
+    for name in MODES:
+        scene.wait_for_words(lambda name=name: scene.condition_messages(name), reason, words)
+
+    before = uids_of(pods)
+    for pod in pods:
+        scene.annotate(pod["metadata"]["name"], {stages.ANNOTATION: None})
+    for name in MODES:
+        scene.wait_for_pods(
+            lambda pods: requests(pods) == [[USUAL]] * 3 and not any(map(is_marked, pods)), name
+        )
+    assert {uid for name in MODES for uid in scene.uids(name)} == before
+
+
+def test_with_the_gate_off_no_boost_ends_and_no_pod_is_evicted(gateless_scene: Scene) -> None:
+    scene = gateless_scene
+    for name, mode in MODES.items():
+        scene.autoscale(USUAL, name=name, mode=mode, startupBoost=BOOST)
+    for name in MODES:
+        scene.create(a_template(USUAL), name=name, replicas=3)
+    for name in MODES:
+        scene.wait_until_observed(3, name)
+
+    pods = scene.watch_uids(40, *MODES)
+    assert {(millicores(pod), is_marked(pod)) for pod in pods} == {(300, True)}
+
+
+def test_the_end_of_a_boost_leaves_memory_alone_in_mode_initial(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    large = {"cpu": "100m", "memory": "300Mi"}
+    scene.autoscale(large, mode="Initial", startupBoost=BOOST)
+    scene.create(a_template(USUAL))
+    boosted = scene.wait_until_observed(2)
+    scene.recommend({"cpu": "100m", "memory": "200Mi"})
+    scene.wait_for_pods(lambda pods: not any(map(is_marked, pods)))
+    after = scene.watch(5, lambda pods: requests(pods) == [[large]] * 2)
+
+    assert uids_of(after) == uids_of(boosted)
+
+
+def test_the_end_of_a_boost_shrinks_no_container_that_requirements_protect(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    sidecar = {"cpu": "200m", "memory": "200Mi"}
+    policy = {"containerPolicies": [{"containerName": "c0", "startupBoost": BOOST}]}
+    scene.autoscale(
+        USUAL, sidecar, mode="InPlaceOrRecreate", requirements=[HIGHER], resourcePolicy=policy
+    )
+    scene.create(a_template(USUAL, sidecar))
+    boosted = scene.wait_until_observed(2)
+    assert [set(pod["metadata"]["annotations"]) & {MARK} for pod in boosted] == [{MARK}] * 2
+    scene.recommend(USUAL, USUAL)
+    scene.wait_for_pods(lambda pods: not any(map(is_marked, pods)))
+    after = scene.watch(10, lambda pods: requests(pods) == [[USUAL, sidecar]] * 2)
+
+    assert uids_of(after) == uids_of(boosted)
+
+
+NO_BOOSTS: list[Json] = [
+    {"cpu": {"type": "Factor", "factor": 1, "duration": "1h"}},
+    {"cpu": {"type": "Quantity", "quantity": "0", "duration": "1h"}},
+]
+
+
+@pytest.mark.parametrize("boost", NO_BOOSTS, ids=["factor 1", "quantity 0"])
+@pytest.mark.parametrize("recommended", ["50m", "100m", "150m"])
+def test_a_container_whose_boost_adds_nothing_is_not_boosted(
+    scene: Scene, boost: Json, recommended: str
+) -> None:
+    target = {"cpu": recommended, "memory": "100Mi"}
+    policy = {"containerPolicies": [{"containerName": "c0", "startupBoost": boost}]}
+    scene.autoscale(target, mode="Auto", startupBoost=LASTING, resourcePolicy=policy)
+    scene.create(a_template(USUAL))
+    pods = scene.wait_until_observed(2)
+
+    assert [(spec_requests(pod), is_marked(pod)) for pod in pods] == [(target, False)] * 2

@@ -1,0 +1,113 @@
+"""Growth: at once where it restarts nothing, and never at the price of what a pod has."""
+
+import pytest
+from e2e.components import Json
+from e2e.roles_stage import BIG, FOLLOWER, LABEL, LEADER, LITTLE
+from e2e.updater_stage import SMALL, TARGET, a_template, requests
+from smoke.scene import Scene, is_ready, uids_of
+
+from rig import stages
+
+pytestmark = pytest.mark.smoke
+
+LARGER = {"cpu": "400m", "memory": "400Mi"}
+INFEASIBLE = {stages.ANNOTATION: "infeasible"}
+NOWHERE: Json = {"spec": {"template": {"spec": {"nodeSelector": {"trimtab.dev/none": "such"}}}}}
+"""A template of which no pod is ever placed."""
+
+
+def test_upscale_only_restarts_nothing_for_a_trifle_and_takes_no_cpu_away(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    before = {"cpu": "1", "memory": "100Mi"}
+    scene.deploy("web", before, replicas=3, annotations=INFEASIBLE)
+    scene.autoscale({"cpu": "100m", "memory": "101Mi"}, mode="UpscaleOnly")
+
+    pods = scene.watch_uids(40)
+    assert requests(pods) == [[before]] * 3
+
+
+def test_upscale_only_evicts_for_growth_that_matters_where_no_resize_is_possible(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    uids = scene.deploy("web", SMALL, replicas=3, annotations=INFEASIBLE)
+    scene.autoscale(LARGER, mode="UpscaleOnly")
+    scene.wait_for_pods(
+        lambda pods: requests(pods) == [[LARGER]] * 3 and uids_of(pods).isdisjoint(uids)
+    )
+
+
+def test_a_single_pod_under_upscale_only_grows_in_place_by_default(scene: Scene) -> None:
+    uids = scene.deploy("web", SMALL, replicas=1)
+    scene.autoscale(mode="UpscaleOnly")
+    scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]], patience_seconds=30)
+
+    assert scene.uids() == set(uids)
+
+
+def test_a_new_leader_grows_while_another_replica_is_missing(scene: Scene) -> None:
+    scene.create(a_template(LITTLE), name="db", kind="StatefulSet", replicas=3)
+    scene.wait_until_running(3, "db")
+    path = scene.path("pods", "v1")
+    for name, role in {"db-0": "leader", "db-1": "follower", "db-2": "follower"}.items():
+        scene.patch(f"{path}/{name}", {"metadata": {"labels": {LABEL: role}}})
+    target = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"}
+    for name, size, selector in (("leader", BIG, LEADER), ("followers", LITTLE, FOLLOWER)):
+        scene.autoscale(
+            size, name=name, mode="InPlaceOrRecreate", targetRef=target, selector=selector
+        )
+    scene.wait_for_pods(lambda pods: requests(pods)[0] == [BIG], "db")
+
+    # The leader dies, and its successor finds no place.
+    on_delete = {
+        "spec": {**NOWHERE["spec"], "updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}
+    }
+    scene.patch(f"{scene.path('statefulsets')}/db", on_delete)
+    first, second, _ = scene.pods("db")
+    scene.kill(first)
+    scene.wait_for_pods(
+        lambda pods: len(pods) == 3 and pods[0]["status"]["phase"] == "Pending", "db"
+    )
+    scene.patch(f"{path}/db-1", {"metadata": {"labels": {LABEL: "leader"}}})
+    after = scene.wait_for_pods(lambda pods: requests(pods)[1] == [BIG], "db", patience_seconds=30)
+
+    assert after[1]["metadata"]["uid"] == second["metadata"]["uid"]
+    assert after[0]["status"]["phase"] == "Pending"
+
+
+def test_growth_in_place_follows_growth_without_a_cool_down(scene: Scene) -> None:
+    uids = scene.deploy()
+    scene.autoscale(mode="InPlaceOrRecreate")
+    scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]] * 2)
+    scene.recommend(LARGER)
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2, patience_seconds=20)
+
+    assert scene.uids() == set(uids)
+
+
+def test_pods_that_are_all_killed_for_memory_are_evicted_at_once(scene: Scene) -> None:
+    uids = scene.deploy("web", SMALL, kind="ReplicaSet", replicas=3)
+    # No successor comes up for now: the budget stays spent.
+    scene.patch(f"{scene.path('replicasets')}/web", NOWHERE)
+    for pod in scene.pods():
+        scene.play_crash_loop(pod)
+    scene.autoscale(LARGER, kind="ReplicaSet")
+
+    scene.wait_for_pods(lambda pods: uids_of(pods).isdisjoint(uids), patience_seconds=30)
+
+
+def test_updates_stop_where_successors_never_become_ready(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    uids = set(scene.deploy("web", SMALL, kind="ReplicaSet", replicas=4))
+    annotations = {stages.READINESS: stages.NEVER}
+    template = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+    scene.patch(f"{scene.path('replicasets')}/web", template)
+    scene.autoscale(LARGER, kind="ReplicaSet")
+    # Something is tried, and half of the pods may be down by the default tolerance.
+    scene.wait_for_pods(lambda pods: uids - uids_of(pods))
+
+    pods = scene.watch(60, lambda pods: len(uids & uids_of(pods)) >= 2)
+    assert len([pod for pod in pods if is_ready(pod)]) >= 2
+    scene.wait_for_words(lambda: [*scene.condition_messages(), *scene.event_messages()], "ready")

@@ -1,0 +1,73 @@
+"""Boosts in namespaces with limits: pods come up, and running workloads stay whole."""
+
+import time
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import a_template
+from smoke.scene import Scene, describe_pods, is_ready, millicores
+
+pytestmark = pytest.mark.smoke
+
+HALF = {"cpu": "500m", "memory": "100Mi"}
+BOOST: Json = {"cpu": {"type": "Factor", "factor": 3, "duration": "5s"}}
+LASTING: Json = {"cpu": {**BOOST["cpu"], "duration": "1h"}}
+CONTAINER: Json = {"type": "Container", "max": {"cpu": "1"}}
+POD: Json = {"type": "Pod", "max": {"cpu": "1"}}
+
+
+def set_quota(scene: Scene, cpu: str) -> None:
+    """Create a quota for CPU requests, that its controller has counted."""
+    spec = {"hard": {"requests.cpu": cpu}}
+    manifest = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}}
+    scene.create_object("resourcequotas", {**manifest, "spec": spec})
+    path = f"{scene.path('resourcequotas', 'v1')}/team"
+    scene.plane.wait_for(path, lambda found: found.get("status", {}).get("used"))
+
+
+@pytest.mark.parametrize("limit", [CONTAINER, POD], ids=["container", "pod"])
+@pytest.mark.parametrize("mode", ["Off", "Auto"])
+def test_a_boost_beyond_a_limit_range_keeps_no_pod_from_being_created(
+    scene: Scene, limit: Json, mode: str
+) -> None:
+    scene.limit(limit)
+    scene.autoscale(HALF, mode=mode, startupBoost=LASTING)
+    scene.create(a_template(HALF, limits={"cpu": "500m"}), replicas=3)
+    pods = scene.wait_until_observed(3)
+
+    assert all(500 <= millicores(pod) <= 1000 for pod in pods), describe_pods(pods)
+
+
+def test_a_boost_beyond_a_quota_keeps_no_pod_from_being_created(scene: Scene) -> None:
+    set_quota(scene, "2500m")
+    scene.autoscale(HALF, mode="Auto", startupBoost=BOOST)
+    scene.create(a_template(HALF), replicas=4)
+
+    scene.wait_for_pods(lambda pods: len(pods) == 4 and all(map(is_ready, pods)))
+
+
+@pytest.mark.parametrize("bound", ["limit range", "quota"])
+def test_no_running_workload_loses_pods_whose_successors_would_be_refused(
+    hasty_scene: Scene, bound: str
+) -> None:
+    scene = hasty_scene
+    if bound == "quota":
+        set_quota(scene, "2500m")
+    else:
+        scene.limit(CONTAINER)
+    scene.create(a_template(HALF, limits={"cpu": "500m"}), replicas=4)
+    scene.wait_for_pods(lambda pods: len(pods) == 4 and all(map(is_ready, pods)))
+    scene.autoscale({"cpu": "500m", "memory": "200Mi"}, startupBoost=LASTING)
+
+    # One pod may be on its way from one size to the other at any moment.
+    whole_at = time.monotonic()
+
+    def is_whole(pods: list[Json]) -> bool:
+        nonlocal whole_at
+        count = sum(map(is_ready, pods))
+        if count == 4:
+            whole_at = time.monotonic()
+        return count >= 3 and time.monotonic() - whole_at < 15
+
+    scene.watch(45, is_whole)
+    scene.wait_for_pods(lambda pods: sum(map(is_ready, pods)) == 4, patience_seconds=15)

@@ -1,0 +1,100 @@
+"""Nodes that are nearly full: what a pod asks for can be had there."""
+
+import time
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import a_template, requests
+from smoke.scene import Scene, is_marked, millicores, uids_of
+
+from rig import fake_node
+
+pytestmark = pytest.mark.smoke
+
+SIZE = {"cpu": "4", "memory": "8Gi", "pods": "100"}
+ONE = {"cpu": "1", "memory": "1Gi"}
+
+
+def add_node(scene: Scene) -> Json:
+    """Create a node of four cores for this test alone; return what leads pods there."""
+    name = scene.namespace
+    scene.plane.create("/api/v1/nodes", fake_node.manifest(name, SIZE, only_for=name))
+    scene.plane.wait_for(
+        f"/api/v1/nodes/{name}", lambda node: fake_node.is_schedulable(node, is_freed=True)
+    )
+    return fake_node.demands(name)
+
+
+def a_template_for(place: Json, size: Json) -> Json:
+    """Return the template of pods of that size for a node."""
+    template = a_template(size)
+    template["spec"] |= place
+    return template
+
+
+def add_daemon(scene: Scene, place: Json) -> None:
+    """Let a DaemonSet take half a core of the node."""
+    template = a_template_for(place, {"cpu": "500m", "memory": "1Gi"})
+    labels = template["metadata"]["labels"] = {"app": "daemon"}
+    scene.create_object(
+        "daemonsets",
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "daemon"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        },
+    )
+    scene.wait_until_running(1, "daemon")
+
+
+def test_a_pod_capped_to_the_largest_node_fits_beside_its_daemon_pods(scene: Scene) -> None:
+    place = add_node(scene)
+    add_daemon(scene, place)
+    scene.create(a_template_for(place, ONE), replicas=1)
+    before = uids_of(scene.wait_until_running(1))
+    scene.autoscale({"cpu": "99", "memory": "1Gi"}, mode="Recreate")
+    scene.edit({"minReplicas": 1})
+    (after,) = scene.wait_for_pods(
+        lambda pods: len(pods) == 1 and uids_of(pods).isdisjoint(before) and requests(pods) != [[]]
+    )
+
+    assert 1000 < millicores(after) <= 3500
+    assert after["spec"]["nodeName"] == scene.namespace
+
+
+def test_a_growth_beyond_what_the_own_node_has_left_is_not_asked_for(scene: Scene) -> None:
+    place = add_node(scene)
+    add_daemon(scene, place)
+    scene.create(a_template_for(place, {"cpu": "2", "memory": "1Gi"}), name="other", replicas=1)
+    scene.create(a_template_for(place, ONE), replicas=1)
+    scene.wait_until_running(1, "other")
+    scene.wait_until_running(1)
+    scene.autoscale({"cpu": "3", "memory": "1Gi"}, mode="InPlace")
+    scene.edit({"minReplicas": 1})
+
+    pods = scene.watch_uids(20)
+    assert [millicores(pod) <= 1500 for pod in pods] == [True]
+
+
+def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:
+    place = add_node(scene)
+    scene.create(a_template_for(place, {"cpu": "2", "memory": "1Gi"}), name="other", replicas=1)
+    scene.wait_until_running(1, "other")
+    boost = {"cpu": {"type": "Factor", "factor": 3, "duration": "1h"}}
+    scene.autoscale(ONE, mode="Auto", startupBoost=boost)
+    scene.create(a_template_for(place, ONE), replicas=1)
+    scene.wait_for_pods(lambda pods: any(map(is_unschedulable, pods)))
+    started = time.monotonic()
+
+    scene.watch(40, lambda pods: all(map(is_marked, pods)) and all(map(is_unschedulable, pods)))
+    (pod,) = scene.wait_until_running(1)
+    assert time.monotonic() - started < 90
+    assert requests([pod]) == [[ONE]]
+    assert not is_marked(pod)
+
+
+def is_unschedulable(pod: Json) -> bool:
+    """Return true for a pod that the scheduler finds no node for."""
+    told = pod["status"].get("conditions", [])
+    return any(each.get("reason") == "Unschedulable" for each in told)

@@ -1,0 +1,87 @@
+"""The plain path, from usage to a sized successor, with what guards it."""
+
+import pytest
+from e2e.components import SLOW_SECONDS, Json
+from e2e.updater_stage import SMALL, TARGET, requests
+from smoke.crews import GC_SECONDS
+from smoke.scene import Scene, is_ready, millicores, spec_requests, uids_of
+
+pytestmark = pytest.mark.smoke
+
+USAGE = {"kwok.x-k8s.io/usage-cpu": "600m", "kwok.x-k8s.io/usage-memory": "400Mi"}
+
+
+def targets(autoscaler: Json) -> dict[str, Json]:
+    """Return what is recommended, by container."""
+    found = autoscaler.get("status", {}).get("recommendation", {})
+    return {each["containerName"]: each["target"] for each in found["containerRecommendations"]}
+
+
+def test_pods_are_evicted_one_after_another_and_come_back_sized(scene: Scene) -> None:
+    uids = scene.deploy(replicas=4)
+    scene.autoscale(mode="Recreate")
+    scene.watch(5, lambda pods: sum(map(is_ready, pods)) >= 2)
+    scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]] * 4)
+
+    assert scene.uids().isdisjoint(uids)
+    scene.watch_uids(10)
+
+
+def test_usage_becomes_a_recommendation_a_resize_and_the_size_of_successors(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    autoscaler = scene.learn()
+    uids = set(scene.deploy("web", SMALL, SMALL, annotations=USAGE))
+    scene.plane.read_usage()
+    scene.plane.wait_for(
+        autoscaler,
+        lambda found: found.get("status", {}).get("recommendation"),
+        patience_seconds=SLOW_SECONDS,
+    )
+    resized = scene.wait_for_pods(lambda pods: all(millicores(pod, 1) > 500 for pod in pods))
+    assert uids_of(resized) == uids
+    scene.kill(resized[0])
+    after = scene.wait_until_running(2)
+    assert all(millicores(pod) > 500 for pod in after)
+
+    # A container that no pod has any more leaves the status within a tick.
+    containers = [after[0]["spec"]["containers"][0]]
+    slim = [{"name": "c0", "image": "none", "resources": containers[0]["resources"]}]
+    template = {"spec": {"template": {"spec": {"containers": slim}}}}
+    scene.patch(f"{scene.path('deployments')}/web", template)
+    scene.wait_for_pods(
+        lambda pods: len(pods) == 2 and all(len(pod["spec"]["containers"]) == 1 for pod in pods)
+    )
+    scene.plane.wait_for(autoscaler, lambda found: {*targets(found)} == {"c0"}, patience_seconds=15)
+
+
+def test_an_orphan_checkpoint_goes_within_one_interval(scene: Scene) -> None:
+    manifest = {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {"name": "gone-c0"},
+        "spec": {"vpaObjectName": "gone", "containerName": "c0"},
+    }
+    scene.create_object("verticalpodautoscalercheckpoints", manifest)
+    path = scene.path("verticalpodautoscalercheckpoints", "autoscaling.k8s.io/v1")
+    scene.plane.wait_for(path, lambda found: not found["items"], patience_seconds=GC_SECONDS + 5)
+
+
+def test_a_disruption_budget_is_respected_and_not_asked_without_end(scene: Scene) -> None:
+    scene.deploy(replicas=3)
+    scene.protect()
+    scene.autoscale(mode="Recreate")
+    scene.watch_uids(20)
+    user = scene.components.users["updater-usual"]
+    asked = [
+        each
+        for each in scene.plane.audited(user)
+        if each.resource == "pods/eviction" and each.namespace == scene.namespace
+    ]
+    scene.wait_for_words(scene.condition_messages, "PodDisruptionBudget")
+    assert 1 <= len(asked) <= 9
+    scene.allow_unavailable(1)
+
+    after = scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]] * 3)
+    assert [spec_requests(pod) for pod in after] == [TARGET] * 3

@@ -9,7 +9,7 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format golden parity crds docs sim cluster cluster-down image e2e bench lock
+.PHONY: help demo test check smoke format golden parity crds docs sim cluster cluster-down image e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -22,6 +22,9 @@ test: .venv/ready ## every test, with branch coverage of core and api
 
 check: .venv/ready ## format, lint, types, layers
 	$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+smoke: .venv/ready ## whole paths through real components on a real API server, in minutes
+	$(BIN)/pytest -m smoke tests/smoke
 
 format: .venv/ready ## rewrite files as `check` wants them
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .

@@ -48,7 +48,9 @@ def test_each_make_verb_is_one_line() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     verbs = re.findall(r"^([a-z][a-z0-9-]*):.*##.*\n((?:\t.*\n)+)", makefile, flags=re.MULTILINE)
 
-    assert {"test", "check", "cluster", "e2e", "bench", "golden"} <= {name for name, _ in verbs}
+    assert {"test", "check", "smoke", "cluster", "e2e", "bench", "golden"} <= {
+        name for name, _ in verbs
+    }
     assert [name for name, recipe in verbs if recipe.count("\n") != 1] == []
 
 
@@ -58,18 +60,34 @@ def test_ci_runs_the_commands_that_the_readme_names() -> None:
     )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
 
-    assert commands == ["make check", "make test"]
+    assert commands == ["make check", "make test", "make smoke"]
     assert all(command in readme for command in commands)
 
 
-def test_the_hooks_of_git_run_exactly_the_commands_of_ci() -> None:
+def test_the_hooks_of_git_run_the_commands_of_ci_that_need_no_cluster() -> None:
     hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
     entries = re.findall(r"^ +entry: (.+)$", hooks, re.MULTILINE)
     commands = re.findall(
         r"^make \w+$", (ROOT / ".ci/run").read_text(encoding="utf-8"), re.MULTILINE
     )
 
-    assert entries == commands
+    assert entries == [each for each in commands if each != "make smoke"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/rig.md"])
+def test_each_make_verb_that_a_page_names_exists(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    verbs = set(re.findall(r"^([a-z][a-z0-9-]*):.*##", makefile, flags=re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    # Commands stand between backticks, or on lines of their own between fences.
+    fenced = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE))
+    named = {
+        *re.findall(r"^make ([a-z][a-z0-9-]*)", fenced, flags=re.MULTILINE),
+        *re.findall(r"`make ([a-z][a-z0-9-]*)", text),
+    }
+
+    assert named
+    assert named - verbs == set()
 
 
 def test_no_tracked_file_names_a_machine_path() -> None:

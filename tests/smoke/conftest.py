@@ -66,7 +66,7 @@ def running(
         logs = tmp_path_factory.mktemp("smoke-cluster")
         plane = stack.enter_context(controlplane.running(*Part, logs=logs))
         for name in names.values():
-            crews.create_namespace(plane, name)
+            plane.create_namespace(name)
         folder = tmp_path_factory.mktemp("smoke-components")
         components = stack.enter_context(crews.working(plane, folder, by_crew))
         for item in items:

@@ -75,7 +75,7 @@ class Components:
 
 def _relevant(run: Run, namespace: str) -> list[str]:
     lines = run.process.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [line for line in lines if f"{namespace}/" in line or '"error"' in line]
+    return [line for line in lines if f"{namespace}/" in line or '"level": "error"' in line]
 
 
 @contextmanager
@@ -84,20 +84,19 @@ def working(
 ) -> Iterator[Components]:
     """Run all components for as long as the block lasts; each updater in its namespaces."""
     install(plane)
-    create_namespace(plane, HOME)
+    plane.create_namespace(HOME)
     given = {name: [*each] for name, each in namespaces.items()}
     with ExitStack() as stack:
         environment = stack.enter_context(pytest.MonkeyPatch.context())
         environment.setenv("NAMESPACE", HOME)
-        found = Components({}, {})
         runs: dict[str, Run] = {}
         users: dict[str, str] = {}
 
         def start(name: str, component: str, *flags: str) -> None:
             own = folder / name
             own.mkdir()
-            account = f"smoke-{name.replace('_', '-')}"
-            create_namespace(plane, account)
+            account = f"smoke-{name}"
+            plane.create_namespace(account)
             kubeconfig = an_account(plane, account, rights_of(component), own, everywhere=True)
             runs[name] = stack.enter_context(running(component, kubeconfig, own, *flags, name=name))
             users[name] = f"system:serviceaccount:{account}:default"
@@ -105,19 +104,18 @@ def working(
         start("admission-controller", "admission-controller", *_admission_flags())
         start("recommender", "recommender", *_RECOMMENDER_FLAGS)
         for crew in given:
-            others = [each for name, found in given.items() if name != crew for each in found]
+            others = [each for name, theirs in given.items() if name != crew for each in theirs]
             start(
                 f"updater-{crew.name.lower()}",
                 "updater",
                 *crew.flags,
                 *([f"--ignored-vpa-object-namespaces={','.join(others)}"] if others else []),
             )
-        found = Components(runs, users)
         runs["admission-controller"].wait_until("/readyz", lambda answer: answer[0] == 200)
         plane.wait_for(
             f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/vpa-admission-controller", bool
         )
-        yield found
+        yield Components(runs, users)
 
 
 _RECOMMENDER_FLAGS = (
@@ -136,10 +134,3 @@ def _admission_flags() -> tuple[str, ...]:
         f"--webhook-port={port}",
         "--status-lease-update-interval=2s",
     )
-
-
-def create_namespace(plane: ControlPlane, name: str) -> None:
-    """Create a namespace that can hold pods."""
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    plane.create("/api/v1/namespaces", manifest)
-    plane.wait_for(f"/api/v1/namespaces/{name}/serviceaccounts/default", bool)

@@ -18,7 +18,7 @@ from trimtab.core.resources import Resource
 BY_HAND = [{"name": "by-hand"}]
 """A recommender that does not run: the test writes what it would recommend."""
 MARK = "vpaCpuStartupBoost/c0"
-_POLL_SECONDS = 0.5
+POLL_SECONDS = 0.5
 _WATCH_SECONDS = 3
 """So long the components may take to see a new object."""
 
@@ -78,13 +78,13 @@ class Scene(Stage):
         *,
         patience_seconds: float = SLOW_SECONDS,
     ) -> list[Json]:
-        """The pods of a workload as soon as they are as wanted."""
-        return waiting.wait_for(
-            lambda: self.pods(name),
-            holds,
-            patience_seconds=patience_seconds,
-            poll_seconds=_POLL_SECONDS,
-        )
+        """Return the pods of a workload as soon as they are as wanted."""
+        deadline = time.monotonic() + patience_seconds
+        while not holds(pods := self.pods(name)):
+            late = time.monotonic() > deadline
+            assert not late, f"after {patience_seconds:.0f} s:\n{describe_pods(pods)}"
+            time.sleep(POLL_SECONDS)
+        return pods
 
     def watch(
         self, seconds: float, holds: Callable[[list[Json]], object], *names: str
@@ -97,7 +97,7 @@ class Scene(Stage):
             assert holds(pods), f"after {passed:.0f} s:\n{describe_pods(pods)}"
             if passed > seconds:
                 return pods
-            time.sleep(2 * _POLL_SECONDS)
+            time.sleep(2 * POLL_SECONDS)
 
     def watch_uids(self, seconds: float, *names: str) -> list[Json]:
         """Assert that no pod of the workloads is replaced for so long."""
@@ -152,7 +152,7 @@ class Scene(Stage):
             read,
             lambda said: any(all(word in each for word in words) for each in said),
             patience_seconds=30,
-            poll_seconds=_POLL_SECONDS,
+            poll_seconds=POLL_SECONDS,
         )
 
     def play_crash_loop(self, pod: Json) -> None:
@@ -182,7 +182,7 @@ class Scene(Stage):
         self.patch(f"{self._pods}/{pod['metadata']['name']}/status", {"status": status})
 
     def describe(self) -> str:
-        """Return what there is in the namespace, for somebody who reads of a failure."""
+        """Return what there is in the namespace, for the report of a failure."""
         pods = self.read(self.path("pods", "v1"))["items"]
         scalers = self.read(self._autoscalers)["items"]
         events = self.read(self.path("events", "v1"))["items"]

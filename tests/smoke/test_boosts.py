@@ -1,16 +1,26 @@
 """Startup boosts from admission to their end, on real servers."""
 
+from functools import partial
+
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import HIGHER, a_template, requests
-from smoke.scene import MARK, Scene, is_marked, millicores, spec_requests, uids_of
+from smoke.scene import (
+    MARK,
+    Scene,
+    describe_pods,
+    is_marked,
+    millicores,
+    spec_requests,
+    uids_of,
+)
 
 from rig import stages
 
 pytestmark = pytest.mark.smoke
 
 USUAL = {"cpu": "100m", "memory": "100Mi"}
-BOOST: Json = {"cpu": {"type": "Factor", "factor": 3, "duration": "5s"}}
+BOOST: Json = {"cpu": {"type": "Factor", "factor": 3, "duration": "8s"}}
 LASTING: Json = {"cpu": {**BOOST["cpu"], "duration": "1h"}}
 MODES = {"auto": "Auto", "recreate": "Recreate", "either": "InPlaceOrRecreate"}
 WORDS = {each.annotation: (each.reason, each.message) for each in stages.OUTCOMES}
@@ -45,14 +55,14 @@ def test_a_refused_end_of_a_boost_evicts_no_pod(hasty_scene: Scene, outcome: str
     for name in MODES:
         pods = scene.wait_until_observed(3, name)
         assert {(millicores(pod), is_marked(pod)) for pod in pods} == {(300, True)}
-    for name in MODES:
-        scene.wait_for_pods(lambda pods: all(reason in resize_reasons(pod) for pod in pods), name)
 
-    pods = scene.watch_uids(40, *MODES)
+    # The boosts are over after eight seconds, and each end is refused.
+    pods = scene.watch_uids(45, *MODES)
+    assert all(reason in resize_reasons(pod) for pod in pods), describe_pods(pods)
     assert all(map(is_marked, pods)), "the mark went before the kubelet had given the CPU back"
     scene.wait_for_words(scene.event_messages, reason, words)
     for name in MODES:
-        scene.wait_for_words(lambda name=name: scene.condition_messages(name), reason, words)
+        scene.wait_for_words(partial(scene.condition_messages, name), reason, words)
 
     before = uids_of(pods)
     for pod in pods:

@@ -184,9 +184,8 @@ def test_a_pod_without_an_owner_is_left_alone(hasty_scene: Scene) -> None:
     scene.create(a_template(SMALL))
     scene.wait_until_running(3)
     scene.autoscale(mode="Recreate")
-    owned = lambda pods: [pod for pod in pods if "made" not in pod["metadata"]["labels"]]  # noqa: E731
-    scene.wait_for_pods(lambda pods: requests(owned(pods)) == [[TARGET]] * 2)
-    (lone,) = [pod for pod in scene.pods() if pod not in owned(scene.pods())]
+    pods = scene.wait_for_pods(lambda pods: requests(pods).count([TARGET]) == 2)
+    (lone,) = [pod for pod in pods if "made" in pod["metadata"]["labels"]]
 
     assert uids_of([lone]) == {made["metadata"]["uid"]}
     assert requests([lone]) == [[SMALL]]

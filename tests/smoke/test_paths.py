@@ -1,20 +1,31 @@
 """The plain path, from usage to a sized successor, with what guards it."""
 
 import pytest
-from e2e.components import SLOW_SECONDS, Json
-from e2e.updater_stage import SMALL, TARGET, requests
+from e2e.components import SLOW_SECONDS
+from e2e.updater_stage import SMALL, TARGET, a_template, requests
 from smoke.crews import GC_SECONDS
-from smoke.scene import Scene, is_ready, millicores, spec_requests, uids_of
+from smoke.scene import POLL_SECONDS, Scene, is_ready, millicores, spec_requests, uids_of
+
+from rig import waiting
 
 pytestmark = pytest.mark.smoke
 
 USAGE = {"kwok.x-k8s.io/usage-cpu": "600m", "kwok.x-k8s.io/usage-memory": "400Mi"}
 
 
-def targets(autoscaler: Json) -> dict[str, Json]:
-    """Return what is recommended, by container."""
-    found = autoscaler.get("status", {}).get("recommendation", {})
-    return {each["containerName"]: each["target"] for each in found["containerRecommendations"]}
+def wait_for_targets(
+    scene: Scene, autoscaler: str, *names: str, patience_seconds: float = SLOW_SECONDS
+) -> None:
+    """Wait until exactly these containers have a recommendation."""
+
+    def read() -> list[str]:
+        recommended = scene.read(autoscaler).get("status", {}).get("recommendation", {})
+        found = recommended.get("containerRecommendations", [])
+        return [each["containerName"] for each in found]
+
+    waiting.wait_for(
+        read, [*names].__eq__, patience_seconds=patience_seconds, poll_seconds=POLL_SECONDS
+    )
 
 
 def test_pods_are_evicted_one_after_another_and_come_back_sized(scene: Scene) -> None:
@@ -32,28 +43,29 @@ def test_usage_becomes_a_recommendation_a_resize_and_the_size_of_successors(
 ) -> None:
     scene = hasty_scene
     autoscaler = scene.learn()
-    uids = set(scene.deploy("web", SMALL, SMALL, annotations=USAGE))
+    uids = set(scene.deploy("web", SMALL, annotations=USAGE))
     scene.plane.read_usage()
-    scene.plane.wait_for(
-        autoscaler,
-        lambda found: found.get("status", {}).get("recommendation"),
-        patience_seconds=SLOW_SECONDS,
-    )
-    resized = scene.wait_for_pods(lambda pods: all(millicores(pod, 1) > 500 for pod in pods))
+    wait_for_targets(scene, autoscaler, "c0")
+    resized = scene.wait_for_pods(lambda pods: all(millicores(pod) > 500 for pod in pods))
     assert uids_of(resized) == uids
     scene.kill(resized[0])
     after = scene.wait_until_running(2)
     assert all(millicores(pod) > 500 for pod in after)
 
-    # A container that no pod has any more leaves the status within a tick.
-    containers = [after[0]["spec"]["containers"][0]]
-    slim = [{"name": "c0", "image": "none", "resources": containers[0]["resources"]}]
+
+def test_a_container_that_no_pod_has_leaves_the_status_within_a_tick(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    autoscaler = scene.learn(mode="Off")
+    scene.deploy("web", SMALL, SMALL, annotations=USAGE)
+    scene.plane.read_usage()
+    wait_for_targets(scene, autoscaler, "c0", "c1")
+    slim = a_template(SMALL)["spec"]["containers"]
     template = {"spec": {"template": {"spec": {"containers": slim}}}}
     scene.patch(f"{scene.path('deployments')}/web", template)
     scene.wait_for_pods(
         lambda pods: len(pods) == 2 and all(len(pod["spec"]["containers"]) == 1 for pod in pods)
     )
-    scene.plane.wait_for(autoscaler, lambda found: {*targets(found)} == {"c0"}, patience_seconds=15)
+    wait_for_targets(scene, autoscaler, "c0", patience_seconds=15)
 
 
 def test_an_orphan_checkpoint_goes_within_one_interval(scene: Scene) -> None:
@@ -80,7 +92,8 @@ def test_a_disruption_budget_is_respected_and_not_asked_without_end(scene: Scene
         if each.resource == "pods/eviction" and each.namespace == scene.namespace
     ]
     scene.wait_for_words(scene.condition_messages, "PodDisruptionBudget")
-    assert 1 <= len(asked) <= 9
+    # Once in a tick, of which there is one a second.
+    assert 1 <= len(asked) <= 25
     scene.allow_unavailable(1)
 
     after = scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]] * 3)

@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import Autoscaler, CpuBoost
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.patch import Sizing, size_pod
-from trimtab.core.pods import Envelope, OwnerReference, Pod
+from trimtab.core.pods import Envelope, OwnerReference, Pod, without_status
 
 GATES = FeatureGates()
 FREE = Bounds((), None)
@@ -24,7 +24,7 @@ SMALL = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(None, 200 * MIB))
 
 def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
     return size_pod(
-        pod,
+        without_status(pod),
         autoscaler,
         gates=GATES,
         limit_ranges=bounds.limit_ranges,
@@ -85,6 +85,18 @@ def test_a_pod_gets_what_would_have_been_worked_out_for_it_alone(
 
     assert sizings.size(WholePod(other), autoscaler, bounds) is first
     assert first == work_out(other, autoscaler, bounds)
+
+
+@given(pod=pod(), autoscaler=autoscaler, items=limit_ranges)
+def test_a_status_that_a_new_pod_brings_along_changes_nothing(
+    pod: Pod, autoscaler: Autoscaler, items: list[LimitRangeItem]
+) -> None:
+    bounds = Bounds(items, None)
+    alone = Sizings(GATES).size(WholePod(without_status(pod)), autoscaler, bounds)
+    copied = Sizings(GATES).size(WholePod(pod), autoscaler, bounds)
+
+    assert copied == alone
+    assert WholePod(pod).likeness() == WholePod(without_status(pod)).likeness()
 
 
 def test_no_more_than_some_hundred_pods_are_remembered() -> None:

@@ -62,6 +62,59 @@ def test_a_new_pod_gets_its_size_in_a_patch() -> None:
     in_cluster(scene)
 
 
+def a_limited_pod(status: object = None) -> Json:
+    """A pod with limits, which are changed in proportion; with a status as a copy has it."""
+    resources = {"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {"cpu": "200m"}}
+    pod = a_pod_object(containers=[{"name": "app", "resources": resources}])
+    return pod if status is None else {**pod, "status": status}
+
+
+def a_copied_status(requests: object, limits: object) -> Json:
+    resources = {"requests": requests, "limits": limits}
+    running = {"running": {"startedAt": "2026-08-01T00:02:00Z"}}
+    return {
+        "phase": "Running",
+        "startTime": "2026-08-01T00:00:05Z",
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": "2026-08-01T00:00:09Z"},
+            {"type": "PodResizePending", "status": "True", "reason": "Infeasible"},
+        ],
+        "containerStatuses": [
+            {"name": "app", "restartCount": 2, "state": running, "resources": resources}
+        ],
+    }
+
+
+AMOUNTS = VALUES | st.dictionaries(
+    st.sampled_from(["cpu", "memory"]), st.sampled_from(["1m", "80", "1Mi", "64Gi", "0", "x"])
+)
+
+
+@given(status=VALUES | st.builds(a_copied_status, AMOUNTS, AMOUNTS))
+def test_no_status_of_a_new_pod_changes_what_it_gets(status: object) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        alone = Webhook(cluster).ask(a_review(a_limited_pod()))
+        # What JSON cannot hold, such as an infinite number, no API server sends.
+        sent = json.loads(json.dumps(status), parse_constant=lambda _: None)
+        copied = Webhook(cluster).ask(a_review(a_limited_pod(sent)))
+
+        assert copied == alone
+        assert copied["patch"]
+
+    in_cluster(scene)
+
+
+def test_a_copy_of_a_running_pod_gets_the_limit_that_its_spec_calls_for() -> None:
+    def scene(cluster: SmallCluster) -> None:
+        status = a_copied_status({"cpu": "100m"}, {"cpu": "80"})
+        patch = patch_of(Webhook(cluster).ask(a_review(a_limited_pod(status))))
+        limits = [each["value"] for each in patch if each["path"].endswith("limits/cpu")]
+
+        assert limits == ["1"]
+
+    in_cluster(scene)
+
+
 def test_of_a_pod_without_an_autoscaler_nothing_but_its_head_is_read() -> None:
     def scene(cluster: SmallCluster) -> None:
         webhook = Webhook(cluster)

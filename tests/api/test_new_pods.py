@@ -1,6 +1,8 @@
 """New pods, read as far as somebody asks: what is not read decides nothing."""
 
+import json
 import tracemalloc
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
@@ -12,6 +14,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.new_pods import NewPod
 from trimtab.api.pods import decode_pod
 from trimtab.core.patch import likeness
+from trimtab.core.pods import without_status
 
 
 def new_pod(given_object: Json) -> NewPod:
@@ -58,6 +61,24 @@ def test_pods_of_one_template_look_alike(change: Json) -> None:
     first = template([{"name": "app", "resources": {"requests": {"cpu": "1"}}}])
 
     assert new_pod({**first, **change}).likeness() == new_pod(first).likeness()
+
+
+@given(VALUES)
+def test_no_status_is_read_whatever_it_is(value: Json) -> None:
+    # What JSON cannot hold, such as an infinite number, no API server sends.
+    value = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    bare = {key: found for key, found in POD.items() if key != "status"}
+    alone = new_pod(bare)
+    copies = [new_pod({**bare, "status": value})]
+    copies += [new_pod(replaced(POD, place, value)) for place in places(POD) if in_status(place)]
+
+    assert all(each.likeness() == alone.likeness() for each in copies)
+    assert all(each.read() == alone.read() for each in copies)
+    assert alone.read() == without_status(decode_pod(encoded(POD)))
+
+
+def in_status(place: Sequence[object]) -> bool:
+    return bool(place) and place[0] == "status"
 
 
 def test_quantities_that_only_a_float_cannot_tell_apart_do_not_look_alike() -> None:

@@ -14,7 +14,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, without_status
 from trimtab.core.records import dataclass
 
 _KEPT: Final = 512
@@ -39,11 +39,11 @@ class Arrival(Protocol):
         """The whole pod."""
 
 
-@dataclass(frozen=True, slots=True)
 class WholePod:
-    """A pod that has been read whole."""
+    """A pod that has been read whole; a status that it brings along is left out."""
 
-    head: Pod
+    def __init__(self, pod: Pod) -> None:
+        self.head = without_status(pod)
 
     @property
     def labels(self) -> Mapping[str, str]:

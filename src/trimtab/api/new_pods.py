@@ -3,6 +3,9 @@
 Most new pods have no autoscaler, and most of those that have one were made from the same template
 as the last one. So there are three depths: the head, what tells one template from another, and the
 whole pod. Whatever decides about a pod's size must be part of the second, too.
+
+A new pod has no status: one that it brings along belongs to the pod that it was copied from, and no
+depth shows it.
 """
 
 import hashlib
@@ -16,7 +19,7 @@ import msgspec
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.encoding import encode
 from trimtab.api.metadata import Owner, find_controller
-from trimtab.api.pods import decode_pod
+from trimtab.api.pods import decode_new_pod
 from trimtab.core.pods import Pod
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -35,7 +38,6 @@ class _Metadata(Wire, frozen=True, kw_only=True):
 class _Head(Wire, frozen=True, kw_only=True):
     metadata: _Metadata | None = None
     spec: msgspec.Raw = _NULL
-    status: msgspec.Raw = _NULL
 
 
 class _Container(Wire, frozen=True, kw_only=True):
@@ -54,19 +56,12 @@ class _Spec(Wire, frozen=True, kw_only=True):
     tolerations: msgspec.Raw = _NULL
 
 
-class _Status(Wire, frozen=True, kw_only=True):
-    container_statuses: msgspec.Raw = _NULL
-    init_container_statuses: msgspec.Raw = _NULL
-
-
 _NO_METADATA: Final = _Metadata()
 _NO_SPEC: Final = _Spec()
-_NO_STATUS: Final = _Status()
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 _SPEC_DECODER: Final = msgspec.json.Decoder(_Spec | None)
-_STATUS_DECODER: Final = msgspec.json.Decoder(_Status | None)
 
 
 class NewPod:
@@ -84,14 +79,13 @@ class NewPod:
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
         spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
-        status = decode(_STATUS_DECODER, self._source.status) or _NO_STATUS
         # Copied, so that who keeps it does not keep the whole request.
-        found = encode((self._metadata.annotations, spec, status))
+        found = encode((self._metadata.annotations, spec))
         return found if len(found) <= _SHORT_BYTES else hashlib.sha256(found).digest()
 
     def read(self) -> Pod:
         """The whole pod."""
-        return replace(decode_pod(self._data), namespace=self.head.namespace)
+        return replace(decode_new_pod(self._data), namespace=self.head.namespace)
 
 
 def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:

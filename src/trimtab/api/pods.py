@@ -99,7 +99,13 @@ class _Pod(Wire, frozen=True, kw_only=True):
     status: _Status | None = None
 
 
+class _NewPod(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Spec | None = None
+
+
 _DECODER: Final = msgspec.json.Decoder(_Pod)
+_NEW_DECODER: Final = msgspec.json.Decoder(_NewPod)
 _PHASES: Final = {phase.value: phase for phase in PodPhase}
 _STATUS_LISTS: Final = {
     ContainerKind.REGULAR: "containerStatuses",
@@ -121,9 +127,25 @@ _NO_STATE: Final = _State()
 def decode_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
     source = decode(_DECODER, data)
-    metadata = source.metadata or NO_METADATA
-    spec = source.spec or _NO_SPEC
-    status = source.status or _NO_STATUS
+    return _convert_pod(source.metadata, source.spec, source.status)
+
+
+def decode_new_pod(data: bytes) -> Pod:
+    """The pod in the JSON of one that is being created: its status is not even read.
+
+    A copy of a running pod (`kubectl get -o yaml | kubectl create -f -`) brings along the status
+    of that one. The API server drops it, but only after its webhooks were asked.
+    """
+    source = decode(_NEW_DECODER, data)
+    return _convert_pod(source.metadata, source.spec, None)
+
+
+def _convert_pod(
+    given_metadata: Metadata | None, given_spec: _Spec | None, given_status: _Status | None
+) -> Pod:
+    metadata = given_metadata or NO_METADATA
+    spec = given_spec or _NO_SPEC
+    status = given_status or _NO_STATUS
     conditions = status.conditions or ()
     return Pod(
         namespace=intern(metadata.namespace or ""),

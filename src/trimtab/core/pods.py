@@ -1,7 +1,7 @@
 """What deciders know of a pod: the few fields that matter, decoded once at the edge."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -180,3 +180,26 @@ class Pod:
     priority_class: str = ""
     has_deadline: bool = False
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
+
+
+def without_status(pod: Pod) -> Pod:
+    """The pod as its metadata and spec describe it: as a new one, of which there is no status."""
+    return replace(
+        pod,
+        phase=PodPhase.UNKNOWN,
+        containers=tuple(
+            Container(
+                name=each.name,
+                index=each.index,
+                kind=each.kind,
+                spec=each.spec,
+                has_claims=each.has_claims,
+                restarts_on_resize=each.restarts_on_resize,
+            )
+            for each in pod.containers
+        ),
+        started_at=None,
+        ready_since=None,
+        resize=None,
+        unschedulable_since=None,
+    )

@@ -88,7 +88,9 @@ class Webhook:
 
     def send(self, body: bytes, content_type: str = "application/json") -> Json:
         """The answer to whatever is sent."""
-        answer: Json = json.loads(self.answering.answer(HttpRequest(content_type, body), 0.0))
+        found = self.answering.answer(HttpRequest(content_type, body), 0.0)
+        assert found is not None
+        answer: Json = json.loads(found)
         return answer
 
 

@@ -12,6 +12,7 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.admitting import Admission, Admitted
+from trimtab.admission.owning import NotYetError
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
@@ -22,7 +23,7 @@ from trimtab.core.placement import Placement
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
-from trimtab.core.workloads import Workload
+from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 from trimtab.simulation.patching import apply_patch
 
 UP = a_recommendation(target=amounts(500, 500 * MIB))
@@ -196,35 +197,25 @@ def test_what_changes_about_autoscalers_counts_for_the_next_pod() -> None:
     run_virtually(scene())
 
 
-class SlowOwners:
-    """Owners of a kind that has to be asked for."""
+ROLLOUT = WorkloadName("default", "Rollout", "web")
 
-    async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
-        await asyncio.sleep(1)
-        namespace = owned.namespace if isinstance(owned, Pod) else owned.name.namespace
-        return WorkloadName(namespace, "Deployment", "web")
 
-    async def workload(self, name: WorkloadName, api_version: str = "") -> Workload | None:
-        del api_version
-        await asyncio.sleep(1)
-        return Workload(name, selector=Selector())
-
-    def known(self, name: WorkloadName) -> Workload | None:
-        del name
-        return None
+async def a_cluster_with_a_rollout() -> SmallCluster:
+    """A cluster in which the autoscaler's target takes a second to be looked up."""
+    cluster = await a_cluster()
+    cluster.own("web", ROLLOUT)
+    cluster.slow_lookups(1)
+    return cluster
 
 
 def test_after_preparations_the_first_pod_gets_its_size() -> None:
     async def scene() -> None:
-        cluster = await a_cluster()
-        cluster.owners = SlowOwners()
-        admission = Admission(cluster, AdmissionSettings())
+        admission = Admission(await a_cluster_with_a_rollout(), AdmissionSettings())
         running = asyncio.create_task(admission.run())
         prepared = [admission.prepare()]
         await asyncio.sleep(5)
         prepared.append(admission.prepare())
-        pod = a_new_pod(OwnerReference("Deployment", "web", "apps/v1"))
-        requests = requests_after(pod, admission)
+        requests = requests_after(a_new_pod(), admission)
         running.cancel()
 
         assert prepared == [False, True]
@@ -233,23 +224,64 @@ def test_after_preparations_the_first_pod_gets_its_size() -> None:
     run_virtually(scene())
 
 
-def test_no_pod_waits_for_the_network_and_the_next_one_profits_from_the_answer() -> None:
+def test_a_target_is_looked_up_as_soon_as_its_autoscaler_is_seen() -> None:
     async def scene() -> None:
-        cluster = await a_cluster()
-        cluster.owners = SlowOwners()
+        cluster = await a_cluster_with_a_rollout()
+        cluster.drop_autoscaler()
         admission = Admission(cluster, AdmissionSettings())
         running = asyncio.create_task(admission.run())
-        sizes = []
-        for _ in range(3):
-            sizes.append(requests_after(a_new_pod(), admission)[Resource.CPU])
-            await asyncio.sleep(5)
+        await asyncio.sleep(1)
+        cluster.autoscale(UP, target=TargetReference("Rollout", "web", "example.com/v1"))
+        await asyncio.sleep(2)
+        requests = requests_after(a_new_pod(), admission)
         running.cancel()
 
-        # The first asks for the owner, the second for the selector of its target.
-        assert sizes == [100, 100, 500]
-        assert admission.counts == {Admitted.OWNER_UNKNOWN: 2, Admitted.PATCHED: 1}
+        assert requests == amounts(500, 500 * MIB)
 
     run_virtually(scene())
+
+
+def test_a_pod_whose_owner_is_not_known_yet_may_wait_and_then_gets_its_size() -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster_with_a_rollout(), AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        with pytest.raises(NotYetError):
+            admission.admit(a_new_pod(), may_wait=True)
+        at_once = requests_after(a_new_pod(), admission)
+        await asyncio.sleep(2)
+        requests = requests_after(a_new_pod(), admission)
+        running.cancel()
+
+        assert at_once == amounts(100, 100 * MIB)
+        assert requests == amounts(500, 500 * MIB)
+        assert admission.counts == {Admitted.OWNER_UNKNOWN: 1, Admitted.PATCHED: 1}
+
+    run_virtually(scene())
+
+
+def test_no_pod_waits_in_a_namespace_without_autoscalers() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.slow_lookups(1)
+        admission = Admission(cluster, AdmissionSettings())
+        owner = OwnerReference("Rollout", "web", "example.com/v1", "u")
+
+        assert admission.admit(a_new_pod(owner), may_wait=True) == ()
+        assert admission.counts == {Admitted.UNGOVERNED: 1}
+
+    run_virtually(scene())
+
+
+def test_a_pod_that_is_left_alone_because_of_its_owner_is_logged_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster(), AdmissionSettings())
+        admission.admit(a_new_pod(OwnerReference("ReplicaSet", "new-1")))
+
+    run_virtually(scene())
+    details = [record.__dict__.get("detail") for record in caplog.records]
+    assert details == ["default/ReplicaSet/new-1: ReplicaSet default/new-1 not seen"]
 
 
 class BrokenOwners:
@@ -263,6 +295,15 @@ class BrokenOwners:
 
     def known(self, name: WorkloadName) -> Workload | None:
         raise RuntimeError(name)
+
+    async def look_up(self, lookup: Lookup) -> None:
+        raise RuntimeError(lookup)
+
+    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+        raise RuntimeError(owned)
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        raise RuntimeError(name, api_version)
 
 
 def test_an_error_of_our_own_keeps_no_pod_from_being_created() -> None:

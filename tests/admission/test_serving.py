@@ -74,12 +74,20 @@ class Echo:
     let_through_unseen: int = 0
     refused: list[HTTPStatus] = field(default_factory=list)
     now: float = 0.0
+    is_ready: bool = True
+    """Whether it need not wait to know what to answer."""
+    put_off: int = 0
 
     def timer(self) -> float:
         return self.now
 
-    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
+    def answer(
+        self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
+    ) -> bytes | None:
         assert waited_seconds >= 0
+        if may_wait and not self.is_ready:
+            self.put_off += 1
+            return None
         self.answered += 1
         return request.body
 
@@ -328,6 +336,71 @@ def test_where_too_many_wait_a_request_is_let_through_unseen_at_once(play: Play)
             assert await client.ask(b"seen?") == (200, b"unseen")
             assert it.echo.let_through_unseen == 1
             assert it.echo.answered == 0
+
+    play(scene)
+
+
+def test_a_request_is_put_off_until_its_answer_is_known(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as early, a_client(it.port) as late:
+            it.echo.is_ready = False
+            asked = asyncio.create_task(early.ask(b"early"))
+            await until(lambda: it.echo.put_off > 0)
+            it.echo.is_ready = True
+
+            assert await late.ask(b"late") == (200, b"late")
+            assert await asked == (200, b"early")
+            assert it.echo.answered == 2
+
+    play(scene)
+
+
+def test_a_request_is_put_off_a_few_times_and_no_longer_than_patience_lasts(play: Play) -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        limits = ServerLimits(patience=timedelta(milliseconds=300))
+        async with a_server(limits=limits) as it, a_client(it.port) as client:
+            it.echo.is_ready, it.server.timer = False, loop.time
+            began = loop.time()
+            answer = await client.ask(b"who?")
+            took = loop.time() - began
+
+            assert answer == (200, b"who?")
+            assert took >= 0.29
+            assert 2 <= it.echo.put_off <= 5
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("limits", "body"),
+    [
+        pytest.param(ServerLimits(put_off=0), b"one", id="too many are put off"),
+        pytest.param(ServerLimits(), b"x" * 65_537, id="it is large"),
+    ],
+)
+def test_a_request_that_must_not_wait_is_answered_at_once(
+    play: Play, limits: ServerLimits, body: bytes
+) -> None:
+    async def scene() -> None:
+        async with a_server(limits=limits) as it, a_client(it.port) as client:
+            it.echo.is_ready = False
+
+            assert await client.ask(body) == (200, body)
+            assert it.echo.put_off == 0
+
+    play(scene)
+
+
+def test_what_was_put_off_is_answered_before_the_end(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            it.echo.is_ready = False
+            asked = asyncio.create_task(client.ask(b"in time?"))
+            await until(lambda: it.echo.put_off > 0)
+
+            assert await it.server.drain(timedelta(seconds=10))
+            assert await asked == (200, b"in time?")
 
     play(scene)
 

@@ -125,6 +125,7 @@ def test_our_own_failures_fill_no_log_and_each_is_counted(
     async def play() -> None:
         cluster, watch = SmallCluster(), Watch()
         cluster.deploy()
+        cluster.autoscale()
         webhook = Webhook(cluster, timer=watch)
         webhook.admission.index.find = None  # type: ignore[method-assign, assignment]
         cluster.items = None  # type: ignore[assignment]

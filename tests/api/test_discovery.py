@@ -39,7 +39,9 @@ def test_only_resources_in_namespaces_with_a_scale_are_scalable() -> None:
         {},
     ]
 
-    assert decode_scalable(encoded({"resources": resources})) == {"Rollout": ("rollouts",)}
+    found = decode_scalable(encoded({"resources": resources}))
+
+    assert found == {"Rollout": ("rollouts",), "Report": (), "Fleet": (), "": ()}
 
 
 def test_a_version_without_resources_has_nothing_to_scale() -> None:

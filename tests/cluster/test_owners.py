@@ -8,7 +8,7 @@ from makers import a_pod
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Owners
-from trimtab.cluster.scales import Unknown
+from trimtab.cluster.scales import Missing, Remembered, Unknown
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.workloads import Workload
 
@@ -35,8 +35,16 @@ class Named:
         assert not isinstance(found, Unknown)
         return found
 
-    async def workload(self, name: WorkloadName, api_version: str) -> Workload | Unknown | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
         assert api_version in {"example.com/v1", ""}
+        del uid
+        return Remembered(self._found.get(name) or Missing.OBJECT, is_fresh=True)
+
+    async def workload(
+        self, name: WorkloadName, api_version: str, uid: str = ""
+    ) -> Workload | Unknown | None:
+        assert api_version in {"example.com/v1", ""}
+        del uid
         return self._found.get(name)
 
 

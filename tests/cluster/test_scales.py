@@ -160,19 +160,95 @@ async def test_that_there_is_none_is_kept_too() -> None:
     assert len(server.asked) == asked
 
 
-async def test_kinds_are_discovered_anew_after_five_minutes() -> None:
-    server = Server(**{"/apis/example.com": None})
+async def test_a_kind_that_cannot_be_scaled_is_looked_at_again_after_five_minutes() -> None:
+    unscalable = {"/apis/example.com/v1": resources("rollouts")}
+    server = Server(**unscalable, **{"/apis/example.com": {"versions": [{"version": "v1"}]}})
     scales, clock = scales_of(server)
     assert await scales.workload(ROLLOUT, "example.com/v1") is None
-    server.shown["/apis/example.com"] = {"versions": [{"version": "v1"}]}
-    other = WorkloadName("default", "Rollout", "other")
+    server.shown["/apis/example.com/v1"] = resources("rollouts", "rollouts/scale")
 
     clock.moment += minutes(4.9)
     assert await scales.workload(ROLLOUT, "example.com/v1") is None
     clock.moment += minutes(0.2)
-    server.shown[SCALE.replace("/web/", "/other/")] = a_scale()
 
-    assert isinstance(await scales.workload(other, "example.com/v1"), Workload)
+    assert isinstance(await scales.workload(ROLLOUT, "example.com/v1"), Workload)
+
+
+@pytest.mark.parametrize(
+    ("path", "before"),
+    [
+        pytest.param("/apis/example.com", None, id="a group"),
+        pytest.param("/apis/example.com/v1", resources("fleets"), id="a kind"),
+        pytest.param(SCALE, None, id="an object"),
+        pytest.param(SCALE, a_scale(""), id="a selector"),
+    ],
+)
+async def test_what_is_not_there_yet_is_found_soon_after_it_was_created(
+    path: str, before: dict[str, Any] | None
+) -> None:
+    server = Server(**{"/apis/example.com": {"versions": [{"version": "v1"}]}, path: before})
+    scales, clock = scales_of(server)
+    found = await scales.workload(ROLLOUT, "example.com/v1")
+    assert not isinstance(found, Workload) or found.selector is None
+    server.shown[path] = Server().shown[path]
+    clock.moment += timedelta(seconds=16)
+    found = await scales.workload(ROLLOUT, "example.com/v1")
+
+    assert isinstance(found, Workload)
+    assert found.selector is not None
+
+
+async def test_an_answer_that_contradicts_an_owner_reference_is_asked_for_again() -> None:
+    server = Server()
+    scales, clock = scales_of(server)
+    await scales.workload(ROLLOUT, "example.com/v1")
+    server.shown[SCALE] = a_scale() | {"metadata": {"name": "web", "uid": "u-new"}}
+    at_once = await scales.workload(ROLLOUT, "example.com/v1", "u-new")
+    clock.moment += timedelta(milliseconds=101)
+    later = await scales.workload(ROLLOUT, "example.com/v1", "u-new")
+
+    assert isinstance(at_once, Workload)
+    assert isinstance(later, Workload)
+    assert (at_once.uid, later.uid) == ("u-web", "u-new")
+
+
+async def test_peeking_asks_nobody_and_shows_answers_however_old() -> None:
+    server = Server()
+    scales, clock = scales_of(server)
+    before = scales.peek(ROLLOUT, "example.com/v1")
+    await scales.workload(ROLLOUT, "example.com/v1")
+    asked = len(server.asked)
+    fresh = scales.peek(ROLLOUT, "example.com/v1")
+    clock.moment += minutes(45)
+    old = scales.peek(ROLLOUT, "example.com/v1")
+
+    assert before is None
+    assert fresh is not None
+    assert old is not None
+    assert (fresh.is_fresh, old.is_fresh) == (True, False)
+    assert old.answer == fresh.answer
+    assert len(server.asked) == asked
+
+
+async def test_a_scale_with_an_endless_selector_is_not_kept() -> None:
+    server = Server(**{SCALE: a_scale("app in (" + "x" * 10_000 + ")")})
+    scales, _ = scales_of(server)
+    found = await scales.workload(ROLLOUT, "example.com/v1")
+
+    assert isinstance(found, Unknown)
+    assert "at most 8192" in str(found.problem)
+
+
+async def test_of_many_workloads_the_least_used_are_forgotten() -> None:
+    server = Server()
+    scales, _ = scales_of(server)
+    for number in range(20_000):
+        await scales.workload(WorkloadName("default", "Rollout", f"web-{number}"), "example.com/v1")
+        scales.peek(WorkloadName("default", "Rollout", "web-0"), "example.com/v1")
+
+    assert len(scales._workloads._kept) == 16_384
+    assert scales.peek(WorkloadName("default", "Rollout", "web-0"), "example.com/v1") is not None
+    assert scales.peek(WorkloadName("default", "Rollout", "web-1"), "example.com/v1") is None
 
 
 @pytest.mark.parametrize(

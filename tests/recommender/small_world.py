@@ -46,7 +46,7 @@ from trimtab.core.pods import (
 )
 from trimtab.core.quotas import Quota
 from trimtab.core.resources import Resource, Resources
-from trimtab.core.workloads import Workload
+from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 from trimtab.recommender.loop import NOT_LISTED_YET, Recommender
 from trimtab.recommender.settings import RecommenderSettings
 
@@ -292,6 +292,15 @@ class SmallWorld:
         await asyncio.sleep(0)
         self._act("workload", name.name)
         return self.workloads.get(name)
+
+    async def look_up(self, lookup: Lookup) -> None:
+        raise NotImplementedError
+
+    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+        raise NotImplementedError
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        raise NotImplementedError
 
     async def topmost(self, owned: Pod | Workload) -> WorkloadName | None:
         if isinstance(owned, Workload):

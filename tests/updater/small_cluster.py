@@ -4,6 +4,7 @@ New pods pass the real admission function, unless a test says that the webhook i
 done shows at once, unless a test freezes the view.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from trimtab.cluster.errors import (
 )
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import IndexedStore, Owners, Store
+from trimtab.cluster.scales import Missing, Remembered, Unknown
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -73,10 +75,26 @@ class _Scales:
     """Workloads of other kinds."""
 
     def __init__(self) -> None:
-        self.by_name: dict[WorkloadName, Workload] = {}
+        self.by_name: dict[WorkloadName, Workload | Unknown] = {}
+        self.lookup_seconds = 0
+        self.known: set[WorkloadName] = set()
+        """What was looked up, where that takes time."""
 
-    async def workload(self, name: WorkloadName, api_version: str) -> Workload | None:  # noqa: ARG002
-        return self.by_name.get(name)
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+        del api_version, uid
+        if self.lookup_seconds and name not in self.known:
+            return None
+        return Remembered(self.by_name.get(name) or Missing.OBJECT, is_fresh=True)
+
+    async def workload(
+        self, name: WorkloadName, api_version: str, uid: str = ""
+    ) -> Workload | Unknown | None:
+        # Asked for without its group, a kind is looked for among those of the core group.
+        del uid
+        if self.lookup_seconds and name not in self.known:
+            await asyncio.sleep(self.lookup_seconds)
+            self.known.add(name)
+        return self.by_name.get(name) if api_version else None
 
 
 class SmallCluster:
@@ -182,6 +200,14 @@ class SmallCluster:
         place["default", f"{name}-2"] = newer
         owner = OwnerReference("ReplicaSet", f"{name}-2", "apps/v1", newer.uid)
         return self.put(replace(self._new_pod(name, {}), owner=owner))
+
+    def slow_lookups(self, seconds: int) -> None:
+        """Let it take so long to look up a workload of a kind that is not well known."""
+        self._scales.lookup_seconds = seconds
+
+    def hide_scale(self, owner: WorkloadName) -> None:
+        """Let nobody read the scale of a workload."""
+        self._scales.by_name[owner] = Unknown(UnreachableError("GET scale", "no route"))
 
     def own(self, name: str, owner: WorkloadName) -> None:
         """Let something that can be scaled own the Deployment, and be its autoscaler's target."""

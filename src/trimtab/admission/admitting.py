@@ -1,7 +1,8 @@
 """Admission of pods: one owner walk, one lookup, one pure function; never in the way.
 
 No request goes over the network here, and no error gets out: a pod of which anything is in doubt
-is admitted as it is, and it is counted why.
+is admitted as it is, and it is counted why. Only where more may be known in a moment (NotYetError)
+may the caller ask again.
 """
 
 import asyncio
@@ -9,11 +10,12 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from trimtab.admission.index import TargetIndex, target_name
-from trimtab.admission.narrating import tell_of_size
+from trimtab.admission.narrating import log_unsized, tell_of_size
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
@@ -82,34 +84,34 @@ class Admission:
         """Keep up with the stores, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.index.follow())
-            group.create_task(self._owners.find_out())
+            group.create_task(self._owners.run())
+            group.create_task(self._follow_targets())
             group.create_task(self._follow_nodes())
 
     def prepare(self) -> bool:
-        """Find out what pods of all targets will need; whether that was all known once.
+        """Look up what pods of all targets will need; whether that was all known once.
 
-        To be called again and again: until then nobody should be told that new pods get their size.
+        To be called again and again: until then the status lease must not be renewed.
         """
         self._nodes_changed = True
         named = ((target_name(each), _api_version(each)) for each in self._cluster.autoscalers)
         return self._owners.prepare((name, version) for name, version in named if name is not None)
 
-    def admit(self, pod: Pod) -> Patch:
+    def admit(self, pod: Pod, *, may_wait: bool = False) -> Patch:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
-        return self.size(WholePod(pod)).patch
+        return self.size(WholePod(pod), may_wait=may_wait).patch
 
-    def size(self, new: Arrival) -> Sizing:
-        """The same, and which containers get nothing for want of room.
+    def size(self, new: Arrival, *, may_wait: bool = False) -> Sizing:
+        """The same, and which containers get nothing because the pod leaves no room for it.
 
         Most pods have no autoscaler, so the head of one is enough to begin with: more is read
-        only if it is needed. A DecodeError of that is for whoever can read it.
+        only if it is needed. A DecodeError is left to the caller, and so is a NotYetError, where
+        the request may wait until more is known of the pod's owner.
         """
         try:
-            how, sizing = self._size(new)
-        except DecodeError:
+            how, sizing = self._size(new, may_wait=may_wait)
+        except (DecodeError, NotYetError):
             raise
-        except NotYetError:
-            how, sizing = Admitted.OWNER_UNKNOWN, UNCHANGED
         except BoostError:
             how, sizing = Admitted.BOOST_INVALID, UNCHANGED
         except Exception:
@@ -120,15 +122,19 @@ class Admission:
         self.counts[how] += 1
         return sizing
 
-    def _size(self, new: Arrival) -> tuple[Admitted, Sizing]:
+    def _size(self, new: Arrival, *, may_wait: bool) -> tuple[Admitted, Sizing]:
         head = new.head
         if head.namespace in self._settings.ignored_namespaces:
             return Admitted.IGNORED, UNCHANGED
-        workload = self._owners.topmost(head)
+        # Without an autoscaler in its namespace no pod asks for anything, and none waits.
+        if head.owner is None or not self.index.has_any(head.namespace):
+            return Admitted.UNGOVERNED, UNCHANGED
+        owner = self._owners.find(head, may_wait=may_wait)
+        workload = owner.topmost
         if workload is None:
-            ownerless = head.owner is None
-            return Admitted.UNGOVERNED if ownerless else Admitted.OWNER_UNKNOWN, UNCHANGED
-        autoscaler = self._governor(new.labels, workload)
+            log_unsized(self._teller, head, owner.doubt)
+            return Admitted.OWNER_UNKNOWN, UNCHANGED
+        autoscaler = self._governor(new.labels, workload, may_wait=may_wait)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
         if self._nodes_changed:
@@ -150,19 +156,25 @@ class Admission:
             self._rooms = NodeRooms(nodes)
         self._nodes_changed = False
 
+    async def _follow_targets(self) -> None:
+        """Look up targets and their owners before their first pods come."""
+        async for autoscaler in self._cluster.autoscalers.changes():
+            if (name := target_name(autoscaler)) is not None:
+                self._owners.prefetch(name, _api_version(autoscaler))
+
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():
             self._nodes_changed = True
 
-    def _governor(self, labels: Mapping[str, str], workload: WorkloadName) -> Autoscaler | None:
+    def _governor(
+        self, labels: Mapping[str, str], workload: WorkloadName, *, may_wait: bool
+    ) -> Autoscaler | None:
         """The autoscaler that gives a pod of the workload its size."""
         candidates = self.index.find(workload)
         if not candidates:
             return None
-        observed = [
-            ObservedAutoscaler(each, self._owners.selector(workload, _api_version(each)))
-            for each in candidates
-        ]
+        selector = partial(self._owners.selector, workload, may_wait=may_wait)
+        observed = [ObservedAutoscaler(each, selector(_api_version(each))) for each in candidates]
         ranked = rank(observed, selectors_enabled=self._settings.gates.pod_selector)
         matching = [each for each in ranked if each.matches(labels)]
         found = governing(matching, acts_on_new_pods)

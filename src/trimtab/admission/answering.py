@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.owning import NotYetError
 from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
 from trimtab.admission.telling import MAX_REFUSAL, Teller, Timer
@@ -44,11 +45,20 @@ class Answering:
         self._is_watched = tracer is not NO_TRACES
         self.tally = tally
 
-    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
-        """The review that answers the request, whatever that is."""
+    def answer(
+        self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
+    ) -> bytes | None:
+        """The review that answers the request, whatever that is.
+
+        None if the request may wait, and more may be known of its pod in a moment.
+        """
         began = self._timer()
         self._teller.turn_over(began)
-        uid, review = self._watch(request) if self._is_watched else self._look_at(request)
+        look = self._watch if self._is_watched else self._look_at
+        try:
+            uid, review = look(request, may_wait=may_wait)
+        except NotYetError:
+            return None
         decided = self._timer()
         body = address_draft(review.draft, uid)
         built = self._timer()
@@ -76,21 +86,21 @@ class Answering:
         count_up(self.tally.refused_connections, status.value)
         self._teller.tell("connection refused", f"{status.value} {status.phrase}")
 
-    def _watch(self, request: HttpRequest) -> tuple[str, Review]:
+    def _watch(self, request: HttpRequest, *, may_wait: bool) -> tuple[str, Review]:
         with self._tracer.span("review") as span:
-            uid, review = self._look_at(request)
+            uid, review = self._look_at(request, may_wait=may_wait)
             span.note("trimtab.resource", review.about.value)
             span.note("trimtab.status", review.status.value)
             return uid, review
 
-    def _look_at(self, request: HttpRequest) -> tuple[str, Review]:
+    def _look_at(self, request: HttpRequest, *, may_wait: bool) -> tuple[str, Review]:
         if not _is_json(request.content_type):
             return _uid(request.body), _misunderstood(Trouble.CONTENT_TYPE, request.content_type)
         try:
             asked = decode_review(request.body)
         except DecodeError as error:
             return _uid(request.body), _misunderstood(Trouble.BROKEN, str(error))
-        review = self._reviewer.review(asked)
+        review = self._reviewer.review(asked, may_wait=may_wait)
         self._tell_of_refusal(asked, review)
         return asked.uid, review
 

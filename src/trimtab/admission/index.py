@@ -21,6 +21,7 @@ class TargetIndex:
     def __init__(self, autoscalers: Store[Autoscaler]) -> None:
         self._autoscalers = autoscalers
         self._names: defaultdict[WorkloadName, set[str]] = defaultdict(set)
+        self._namespaces: set[str] = set()
         self._changes = 0
         self.rebuild()
 
@@ -38,9 +39,14 @@ class TargetIndex:
     def rebuild(self) -> None:
         """Know exactly what the store holds now."""
         self._names.clear()
+        self._namespaces.clear()
         self._changes = 0
         for autoscaler in self._autoscalers:
             self._add(autoscaler)
+
+    def has_any(self, namespace: str) -> bool:
+        """Whether the namespace has an autoscaler, or had one lately."""
+        return namespace in self._namespaces
 
     def find(self, workload: WorkloadName) -> list[Autoscaler]:
         """All autoscalers that are for the workload now."""
@@ -51,6 +57,7 @@ class TargetIndex:
     def _add(self, autoscaler: Autoscaler) -> None:
         if (workload := target_name(autoscaler)) is not None:
             self._names[workload].add(autoscaler.name)
+            self._namespaces.add(autoscaler.namespace)
 
 
 def target_name(autoscaler: Autoscaler) -> WorkloadName | None:

@@ -10,6 +10,7 @@ from trimtab.core.operations import Add, Patch, pointer
 from trimtab.core.pods import Pod
 
 _SIZED: Final = "pod sized"
+_UNSIZED: Final = "pod not sized"
 _RESOURCES: Final = "/resources/"
 _BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
 
@@ -28,6 +29,11 @@ def tell_of_size(teller: Teller, pod: Pod, autoscaler: Autoscaler, patch: Patch)
             "boosted": _boosted(patch),
         }
         _logger.info(_SIZED, extra=about)
+
+
+def log_unsized(teller: Teller, pod: Pod, doubt: str) -> None:
+    """Log why a new pod is left as it is, unless enough pods were logged this minute."""
+    teller.tell(_UNSIZED, f"{_owner(pod)}: {doubt}", "OwnerUnknown")
 
 
 def _owner(pod: Pod) -> str:

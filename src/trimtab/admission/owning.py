@@ -1,182 +1,111 @@
-"""Owners without waiting: what is known is told at once, the rest is found out beside it.
+"""Owners without waiting: answers come from memory, and lookups run beside the requests.
 
-Well-known kinds are answered from stores. A kind that has to be asked for over the network is
-asked for beforehand where an autoscaler is for it, and else beside the request; until then, and
-while the server does not answer, what was last known counts.
+Well-known kinds are answered from stores. A kind that has to be read over the network is looked up
+as soon as an autoscaler is for it, and else when its first pod comes. An answer that is too old
+stands while it is renewed, and while the server cannot be asked.
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Coroutine, Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final, TypeAlias
 
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
-from trimtab.core.records import dataclass
+from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.selectors import Selector
-from trimtab.core.workloads import Workload
+from trimtab.core.workloads import Lookup, PeekedOwner
 
-ValueT = TypeVar("ValueT")
-
-_KEPT: Final = 16_384
-"""So many answers are kept; those that were asked for longest ago are forgotten."""
-_MAX_QUESTIONS: Final = 1024
-"""So many questions wait for the network at most; who asks more gets no answer for now."""
+_MAX_LOOKUPS: Final = 1024
+"""So many lookups wait for the network at most; more are left to the next pod."""
 _AT_A_TIME: Final = 4
-"""So many questions are on their way at a time."""
+"""So many lookups are under way at a time."""
 _MAX_ATTEMPTS: Final = 30
-"""So often a target is looked for before it holds up everybody else: it may not exist."""
+"""So often a target is looked for before it holds up all others: it may not exist."""
+
+_Key: TypeAlias = tuple[WorkloadName, str]
 
 
 class NotYetError(Exception):
-    """The answer is not known yet; it has been asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What was found out about a workload of a kind that is not well known."""
-
-    workload: Workload | None
-    """None if there is none, if it cannot be scaled, or if nobody could tell."""
-    topmost: WorkloadName | None
-
-
-class _Answers:
-    """Answers, as many as are worth keeping."""
-
-    def __init__(self) -> None:
-        self._kept: OrderedDict[WorkloadName, _Answer] = OrderedDict()
-
-    def knows(self, name: WorkloadName) -> bool:
-        """Whether the workload was found, now or before."""
-        kept = self._kept.get(name)
-        return kept is not None and kept.workload is not None
-
-    def find(self, name: WorkloadName) -> _Answer:
-        if name not in self._kept:
-            raise NotYetError
-        self._kept.move_to_end(name)
-        return self._kept[name]
-
-    def keep(self, name: WorkloadName, answer: _Answer) -> None:
-        self._kept[name] = answer
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+    """The answer may be known in a moment: a lookup runs, or a watch is about to show it."""
 
 
 class ReadyOwners:
-    """Answers from memory; raises NotYetError where there is none."""
+    """Answers from memory, and keeps memory up to date."""
 
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
-        self._answers = _Answers()
-        self._questions: OrderedDict[WorkloadName, str] = OrderedDict()
-        self._asked = asyncio.Event()
-        self._foreign: dict[str, bool] = {}
-        """Which kinds have to be asked for, as far as that is known."""
+        self._lookups: OrderedDict[_Key, Lookup] = OrderedDict()
+        self._under_way: set[_Key] = set()
+        self._has_lookups = asyncio.Event()
         self._attempts = 0
         self._was_prepared = False
 
-    def topmost(self, pod: Pod) -> WorkloadName | None:
-        """The topmost workload above the pod; None if it has no owner, or one in doubt."""
-        if pod.owner is None:
-            return None
-        try:
-            return _at_once(self._owners.topmost(pod))
-        except NotYetError:
-            return self._recall_topmost(pod.namespace, pod.owner)
+    def find(self, pod: Pod, *, may_wait: bool) -> PeekedOwner:
+        """The topmost workload above the pod, as far as it is known.
 
-    def selector(self, workload: WorkloadName, api_version: str) -> Selector | None:
-        """The selector of the workload; None if it is gone or selects nothing."""
-        try:
-            found = self._find(workload, api_version)
-        except NotYetError:
-            found = self._answers.find(workload).workload
-        return None if found is None else found.selector
+        NotYetError where waiting is possible and may help.
+        """
+        seen = self._owners.peek(pod)
+        self._look_up(seen.due)
+        if seen.is_pending and may_wait:
+            raise NotYetError
+        return seen
+
+    def selector(
+        self, workload: WorkloadName, api_version: str, *, may_wait: bool
+    ) -> Selector | None:
+        """The selector of the workload; None if it is gone, not known, or selects nothing."""
+        seen = self._owners.peek_workload(workload, api_version)
+        self._look_up(seen.due)
+        if seen.is_pending and may_wait:
+            raise NotYetError
+        return None if seen.workload is None else seen.workload.selector
 
     def prepare(self, targets: Iterable[tuple[WorkloadName, str]]) -> bool:
-        """Find out what pods of these targets will need; whether that was all known once."""
-        foreign = {name: version for name, version in targets if self._is_foreign(name, version)}
-        unknown = [name for name in foreign if not self._answers.knows(name)]
-        for name in (*unknown, *foreign):
-            self._ask(name, foreign[name])
+        """Look up what pods of these targets will need; whether that was all known once."""
+        # All of them: each is looked up, whatever is known of the others.
+        unknown = [name for name, version in targets if not self.prefetch(name, version)]
         self._attempts += 1
         self._was_prepared |= not unknown or self._attempts > _MAX_ATTEMPTS
         return self._was_prepared
 
-    async def find_out(self) -> None:
-        """Ask what could not be told at once, for ever."""
+    def prefetch(self, name: WorkloadName, api_version: str) -> bool:
+        """Look up the target and the owners above it, where due; whether all of it is known."""
+        seen = self._owners.peek_workload(name, api_version)
+        self._look_up(seen.due)
+        if seen.workload is None:
+            return seen.is_known
+        above = self._owners.peek(seen.workload)
+        self._look_up(above.due)
+        return above.topmost is not None
+
+    async def run(self) -> None:
+        """Make lookups as they are asked for, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(_AT_A_TIME):
-                group.create_task(self._find_out_one_by_one())
+                group.create_task(self._work_off())
 
-    async def _find_out_one_by_one(self) -> None:
+    async def _work_off(self) -> None:
         while True:
-            while not self._questions:
-                self._asked.clear()
-                await self._asked.wait()
+            while not self._lookups:
+                self._has_lookups.clear()
+                await self._has_lookups.wait()
+            key, lookup = self._lookups.popitem(last=False)
+            self._under_way.add(key)
             try:
-                await self._find_out(*self._questions.popitem(last=False))
+                await self._owners.look_up(lookup)
             except ClusterError:
                 # What was known stays known; the next pod asks again.
                 continue
+            finally:
+                self._under_way.discard(key)
 
-    async def _find_out(self, name: WorkloadName, api_version: str) -> None:
-        found = await self._owners.workload(name, api_version)
-        if found is not None:
-            topmost = await self._owners.topmost(found)
-            self._answers.keep(name, _Answer(found, topmost))
-        elif not self._answers.knows(name):
-            self._answers.keep(name, _Answer(None, None))
-
-    def _recall_topmost(self, namespace: str, owner: OwnerReference) -> WorkloadName | None:
-        """What is known of the first owner on the way up that cannot be told at once."""
-        below, name = None, WorkloadName(namespace, owner.kind, owner.name)
-        while (found := self._find_or_none(name, owner.api_version)) is not None:
-            # With an owner that cannot be told at once, it has one.
-            assert found.owner is not None
-            below, owner = name, found.owner
-            name = WorkloadName(namespace, owner.kind, owner.name)
-        answer = self._answers.find(name)
-        if answer.workload is None:
-            return below
-        if answer.workload.uid and owner.uid and answer.workload.uid != owner.uid:
-            raise NotYetError
-        return answer.topmost
-
-    def _find_or_none(self, name: WorkloadName, api_version: str) -> Workload | None:
-        try:
-            return self._find(name, api_version)
-        except NotYetError:
-            return None
-
-    def _find(self, name: WorkloadName, api_version: str) -> Workload | None:
-        try:
-            return _at_once(self._owners.workload(name, api_version))
-        except NotYetError:
-            self._foreign[name.kind] = True
-            self._ask(name, api_version)
-            raise
-
-    def _is_foreign(self, name: WorkloadName, api_version: str) -> bool:
-        if name.kind not in self._foreign:
-            self._foreign[name.kind] = False
-            self._find_or_none(name, api_version)
-        return self._foreign[name.kind]
-
-    def _ask(self, name: WorkloadName, api_version: str) -> None:
-        if len(self._questions) < _MAX_QUESTIONS:
-            self._questions[name] = api_version
-            self._asked.set()
-
-
-def _at_once(answer: Coroutine[object, object, ValueT]) -> ValueT:
-    """What the coroutine returns, if it need not wait for anything."""
-    try:
-        answer.send(None)
-    except StopIteration as end:
-        value: ValueT = end.value
-        return value
-    answer.close()
-    raise NotYetError
+    def _look_up(self, due: Iterable[Lookup]) -> None:
+        for lookup in due:
+            key = lookup.name, lookup.api_version
+            if key not in self._under_way and len(self._lookups) < _MAX_LOOKUPS:
+                # The one with a uid counts: it may be due where the other is not.
+                if lookup.uid or key not in self._lookups:
+                    self._lookups[key] = lookup
+                self._has_lookups.set()

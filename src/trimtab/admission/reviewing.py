@@ -13,6 +13,7 @@ import msgspec
 
 from trimtab.admission.admitting import Admission
 from trimtab.admission.claims import Claims
+from trimtab.admission.owning import NotYetError
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
 from trimtab.admission.telling import Teller
@@ -114,17 +115,19 @@ class Reviewer:
         self._probe = probe
         self._size_reviews = _SizeReviews()
 
-    def review(self, request: AdmissionRequest) -> Review:
-        """The answer to the request; it never raises."""
+    def review(self, request: AdmissionRequest, *, may_wait: bool = False) -> Review:
+        """The answer to the request; it raises nothing but a NotYetError, if it may wait."""
         try:
-            return self._review(request)
+            return self._review(request, may_wait=may_wait)
+        except NotYetError:
+            raise
         except Exception as error:
             # Whatever it is, it must not keep an object from being stored.
             if self._teller.may_tell(_FAILED):
                 _logger.exception(_FAILED)
             return _trouble(Trouble.FAILED, Reviewed.UNKNOWN, repr(error))
 
-    def _review(self, request: AdmissionRequest) -> Review:
+    def _review(self, request: AdmissionRequest, *, may_wait: bool) -> Review:
         kind = (request.group, request.resource)
         if request.subresource or kind not in {_PODS, _AUTOSCALERS}:
             what = "/".join(part for part in (*kind, request.subresource) if part)
@@ -133,17 +136,18 @@ class Reviewer:
         if request.version != "v1":
             return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
         if about is Reviewed.POD:
-            return self._review_pod(request)
+            return self._review_pod(request, may_wait=may_wait)
         return self._review_autoscaler(request)
 
-    def _review_pod(self, request: AdmissionRequest) -> Review:
+    def _review_pod(self, request: AdmissionRequest, *, may_wait: bool) -> Review:
         if request.operation != _CREATE or request.object is None:
             return _POD_UNCHANGED
         patch = self._probe(request)
         if patch is not None:
             return conclude(Allowed(patch), Status.APPLIED, Reviewed.POD)
         try:
-            sizing = self._admission.size(NewPod(request.object, request.namespace))
+            new = NewPod(request.object, request.namespace)
+            sizing = self._admission.size(new, may_wait=may_wait)
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
         return self._size_reviews.of(sizing)

@@ -2,8 +2,9 @@
 
 Requests wait in one queue, in the order in which they came, and are answered a few per turn of the
 event loop. Where the queue is full a request is answered at once without being looked at: an answer
-that comes too late is worth less than none. Whoever is slow, silent or many is bounded, too, and
-makes room for who comes to ask.
+that comes too late is worth less than none. A request about whose pod more may be known in a moment
+is put off a few times, for a second at most. Slow and silent connections, and too many of them, are
+bounded, too, and make room for new ones.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from socket import socket
@@ -32,6 +34,10 @@ _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
+_RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
+"""How long a request is put off at first; from then on as long as the last time."""
+_MAX_PUT_OFF_BYTES: Final = 64 * 1024
+"""A larger request is not put off: each time it is read again."""
 _UNREAD_BYTES: Final = 16 * 1024
 """Who leaves so much of its answers unread gets no more; TLS would keep half a megabyte of each."""
 
@@ -48,6 +54,10 @@ class ServerLimits:
     """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 64 * 1024 * 1024
     """So much of unfinished requests is kept, of all together; of more the oldest is refused."""
+    put_off: int = 64
+    """So many requests are put off at a time; of more each is answered from what is known."""
+    patience: timedelta = timedelta(seconds=1)
+    """How long a request is put off at most."""
     request_time: timedelta = timedelta(seconds=10)
     """How long a request may take to come, and a handshake to be done."""
     idle_time: timedelta = timedelta(minutes=2)
@@ -62,8 +72,10 @@ USUAL_LIMITS: Final = ServerLimits()
 class Responder(Protocol):
     """What the server asks for answers, and tells of what it did by itself."""
 
-    def answer(self, request: HttpRequest, waited_seconds: float) -> bytes:
-        """The body of the answer; it must not raise."""
+    def answer(
+        self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
+    ) -> bytes | None:
+        """The body of the answer; None if it may wait, and should. It must not raise."""
 
     def let_through(self, request: HttpRequest) -> bytes:
         """The body of an answer that changes nothing, found as quickly as can be."""
@@ -73,6 +85,16 @@ class Responder(Protocol):
 
     def note_refused(self, status: HTTPStatus) -> None:
         """A connection was ended because of what came, or of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A request that waits for its answer."""
+
+    connection: "_Connection"
+    request: HttpRequest
+    since: float
+    retries: int = 0
 
 
 class WebhookServer:
@@ -86,7 +108,8 @@ class WebhookServer:
         self.limits = limits
         self.is_draining = False
         self.buffered_bytes = 0
-        self._queue: deque[tuple[_Connection, HttpRequest, float]] = deque()
+        self._queue: deque[_Turn] = deque()
+        self._put_off = 0
         self._connections: dict[_Connection, None] = {}
         self._doors: set[Door] = set()
         self._closing = asyncio.Event()
@@ -168,9 +191,7 @@ class WebhookServer:
         if len(self._queue) >= self.limits.queue:
             connection.respond(request, self.responder.let_through(request))
             return
-        if not self._queue:
-            self.loop.call_soon(self._answer_some)
-        self._queue.append((connection, request, self.timer()))
+        self._append(_Turn(connection, request, self.timer()))
 
     def _make_room(self) -> bool:
         """End the connection that was awaited longest; whether there was one."""
@@ -187,13 +208,42 @@ class WebhookServer:
 
     def _answer_some(self) -> None:
         for _ in range(min(_ANSWERED_PER_TURN, len(self._queue))):
-            connection, request, since = self._queue.popleft()
-            body = self.responder.answer(request, self.timer() - since)
+            turn = self._queue.popleft()
+            waited = self.timer() - turn.since
+            may_wait = self._may_wait(turn, waited)
+            body = self.responder.answer(turn.request, waited, may_wait=may_wait)
+            if body is None:
+                self._delay(turn, waited)
+                continue
             since = self.timer()
-            connection.respond(request, body)
+            turn.connection.respond(turn.request, body)
             self.responder.note_written(self.timer() - since)
         if self._queue:
             self.loop.call_soon(self._answer_some)
+
+    def _append(self, turn: _Turn) -> None:
+        if not self._queue:
+            self.loop.call_soon(self._answer_some)
+        self._queue.append(turn)
+
+    def _may_wait(self, turn: _Turn, waited: float) -> bool:
+        return (
+            waited < self.limits.patience.total_seconds()
+            and self._put_off < self.limits.put_off
+            and len(turn.request.body) <= _MAX_PUT_OFF_BYTES
+            and not self.is_draining
+        )
+
+    def _delay(self, turn: _Turn, waited: float) -> None:
+        """Ask for the answer again a little later, and for the last time when patience ends."""
+        delay = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
+        left = self.limits.patience.total_seconds() - waited
+        self._put_off += 1
+        self.loop.call_later(min(delay, left), self._resume, turn)
+
+    def _resume(self, turn: _Turn) -> None:
+        self._put_off -= 1
+        self._append(replace(turn, retries=turn.retries + 1))
 
 
 class _Connection(asyncio.Protocol):

@@ -56,12 +56,17 @@ def decode_resource_names(data: bytes) -> frozenset[str]:
 
 
 def decode_scalable(data: bytes) -> Mapping[str, tuple[str, ...]]:
-    """The names of resources in namespaces with a scale, by kind, in an APIResourceList's JSON."""
+    """The names of resources in namespaces with a scale, by kind, in an APIResourceList's JSON.
+
+    A kind that is there and has none of them has an empty entry.
+    """
     resources = decode(_RESOURCE_LIST, data).resources or ()
     names = {resource.name for resource in resources}
     by_kind: dict[str, tuple[str, ...]] = {}
     for resource in resources:
         name, kind = resource.name or "", resource.kind or ""
-        if resource.namespaced and f"{name}/scale" in names:
-            by_kind[kind] = (*by_kind.get(kind, ()), name)
+        if "/" in name:
+            continue
+        can_scale = resource.namespaced and f"{name}/scale" in names
+        by_kind[kind] = (*by_kind.get(kind, ()), *((name,) if can_scale else ()))
     return by_kind

@@ -21,7 +21,7 @@ from trimtab.admission.answering import Answering
 from trimtab.admission.claims import Claims
 from trimtab.admission.metrics import AdmissionCollector
 from trimtab.admission.reviewing import Reviewer
-from trimtab.admission.serving import WebhookServer
+from trimtab.admission.serving import USUAL_LIMITS, ServerLimits, WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
 from trimtab.admission.telling import Teller
@@ -150,6 +150,7 @@ class _Process:
         clock: RealClock,
         around: Surroundings,
         tracer: Tracer,
+        patience: timedelta,
     ) -> None:
         settings = order.settings
         self.cluster = cluster
@@ -167,7 +168,8 @@ class _Process:
             teller,
             tracer,
         )
-        self.server = WebhookServer(self.answering, time.perf_counter)
+        limits = ServerLimits(patience=patience)
+        self.server = WebhookServer(self.answering, time.perf_counter, limits)
 
     async def act(self, door: Door, crew: Crew) -> None:
         """Answer whoever asks, and let others know; with a crew that does the former."""
@@ -244,7 +246,10 @@ def _make_process(
         client=client,
         clock=clock,
     )
-    return _Process(asked, cluster, clock, around, client.tracer)
+    # Half of the time is left for the answer itself.
+    half = timedelta(seconds=order.upkeep.registration.timeout_seconds) / 2
+    patience = min(USUAL_LIMITS.patience, half)
+    return _Process(asked, cluster, clock, around, client.tracer, patience)
 
 
 def _build(

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from trimtab.core.quotas import Quota
     from trimtab.core.registration import Registration
     from trimtab.core.resources import Resource
-    from trimtab.core.workloads import Workload
+    from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
 
@@ -146,6 +146,15 @@ class Owners(Protocol):
 
     def known(self, name: WorkloadName) -> Workload | None:
         """The same of well-known kinds, without waiting; None of others, or if there is none."""
+
+    async def look_up(self, lookup: Lookup) -> None:
+        """Renew what is remembered of a workload that is not watched, if it is due."""
+
+    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+        """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        """The same as `workload`, from memory alone."""
 
 
 class UsageSource(Protocol):

@@ -27,6 +27,42 @@ class Workload:
     """The lease whose holder has the role among its pods; empty if it names none."""
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A workload of a kind that is not watched: it is read over the network."""
+
+    name: WorkloadName
+    api_version: str
+    uid: str = ""
+    """The uid that an owner reference gives; empty if any object of that name will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedOwner:
+    """The topmost workload above a pod, as far as it is known without waiting."""
+
+    topmost: WorkloadName | None
+    """None without an owner, and while the owner is in doubt."""
+    due: tuple[Lookup, ...] = ()
+    """Lookups on the way up that were never made, or are too old."""
+    is_pending: bool = False
+    """Whether a lookup, or a watch that catches up, may soon give another answer."""
+    doubt: str = ""
+    """Why the owner is in doubt, for people; empty if it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedWorkload:
+    """A workload, as far as it is known without waiting."""
+
+    workload: Workload | None
+    due: tuple[Lookup, ...] = ()
+    is_pending: bool = False
+    """Whether a lookup may soon give another answer."""
+    is_known: bool = True
+    """False if it was never looked up, or could not be."""
+
+
 Known: TypeAlias = Callable[[WorkloadName], Workload | None]
 """A workload as far as it is known without asking anybody; None if it is not."""
 

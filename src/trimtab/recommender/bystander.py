@@ -20,7 +20,7 @@ from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.shadows import Group, list_shadows
 from trimtab.core.sizing import Learned
-from trimtab.core.workloads import Workload
+from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 from trimtab.recommender.history import HistoryKeeper
 from trimtab.recommender.knowledge import Knowledge
 from trimtab.recommender.loading import AutoscalerLoader, load_nodes, load_pods
@@ -160,3 +160,17 @@ class _ShadowOwners:
 
     def known(self, name: WorkloadName) -> Workload | None:
         return self.shadowed.get(name) or self.owners.known(name)
+
+    async def look_up(self, lookup: Lookup) -> None:
+        await self.owners.look_up(lookup)
+
+    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+        if isinstance(owned, Workload) and owned.name in self.shadowed:
+            return PeekedOwner(owned.name)
+        return self.owners.peek(owned)
+
+    def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
+        shadowed = self.shadowed.get(name)
+        if shadowed is not None:
+            return PeekedWorkload(shadowed)
+        return self.owners.peek_workload(name, api_version)

@@ -26,7 +26,14 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store
 from trimtab.cluster.rights import MissingRights
-from trimtab.cluster.scales import FAILURE_LIFE, SCALE_LIFE, Unknown
+from trimtab.cluster.scales import (
+    ABSENT_LIFE,
+    FAILURE_LIFE,
+    SCALE_LIFE,
+    Missing,
+    Remembered,
+    Unknown,
+)
 from trimtab.cluster.store import Reader
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -160,7 +167,17 @@ class _Scales:
         self._answers: dict[WorkloadName, Workload | Unknown | None] = {}
         self._fresh_until: dict[WorkloadName, datetime] = {}
 
-    async def workload(self, name: WorkloadName, api_version: str) -> Workload | Unknown | None:
+    def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
+        del api_version, uid
+        if name not in self._answers:
+            return None
+        is_fresh = self._world.now() < self._fresh_until[name]
+        return Remembered(self._answers[name] or Missing.OBJECT, is_fresh)
+
+    async def workload(
+        self, name: WorkloadName, api_version: str, uid: str = ""
+    ) -> Workload | Unknown | None:
+        del uid
         now = self._world.now()
         if name in self._answers and now < self._fresh_until[name]:
             return self._answers[name]
@@ -170,7 +187,7 @@ class _Scales:
             answer = self._answers.get(name) or Unknown(error)
             self._fresh_until[name] = now + FAILURE_LIFE
         else:
-            self._fresh_until[name] = now + SCALE_LIFE
+            self._fresh_until[name] = now + (ABSENT_LIFE if answer is None else SCALE_LIFE)
         self._answers[name] = answer
         return answer
 

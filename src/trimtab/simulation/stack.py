@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
 from trimtab.admission.admitting import Admission
+from trimtab.admission.owning import NotYetError
+from trimtab.admission.serving import USUAL_LIMITS
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
 from trimtab.cluster.election import ElectionSettings, Elector
@@ -130,7 +133,12 @@ async def run_admission(admitting: Admitting, surroundings: Surroundings) -> Non
         await surroundings.clock.sleep(line.latency)
         if line.is_dead or line.is_cut or line.is_silent:
             return None
-        return _PROBE_PATCH if pod.name == _PROBE.name else admission.admit(pod)
+        if pod.name == _PROBE.name:
+            return _PROBE_PATCH
+        with suppress(NotYetError):
+            return admission.admit(pod, may_wait=True)
+        await surroundings.clock.sleep(USUAL_LIMITS.patience)
+        return admission.admit(pod)
 
     async def passes_test() -> bool:
         is_prepared = admission.prepare()

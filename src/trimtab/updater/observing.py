@@ -267,7 +267,14 @@ class Observer:
         """Workloads of which something is expected, as they are now; None for what is gone."""
         owners = self._cluster.owners
         # In a fixed order: some are asked for one by one, and a set has another order in each run.
-        return {name: await owners.workload(name) for name in sorted(workloads)}
+        return {
+            name: await owners.workload(name, self._api_version(name)) for name in sorted(workloads)
+        }
+
+    def _api_version(self, workload: WorkloadName) -> str:
+        """The API version of a watched workload, as its autoscaler gives it; empty without one."""
+        targets = (each.target for each in self._autoscalers_of.under(workload))
+        return next((target.api_version for target in targets if target is not None), "")
 
     def _compose(
         self,

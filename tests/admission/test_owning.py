@@ -195,7 +195,7 @@ def test_a_kind_that_is_created_after_its_autoscaler_is_found_too() -> None:
         group = scene.server.shown.pop("/apis/example.com")
         await scene.prepared()
         scene.server.shown["/apis/example.com"] = group
-        await asyncio.sleep(20)
+        await asyncio.sleep(2)
         first = scene.topmost(in_set("web-1"))
         await asyncio.sleep(5 * LOOKUP_SECONDS)
 

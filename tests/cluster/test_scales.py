@@ -200,16 +200,37 @@ async def test_what_is_not_there_yet_is_found_soon_after_it_was_created(
 
 async def test_an_answer_that_contradicts_an_owner_reference_is_asked_for_again() -> None:
     server = Server()
-    scales, clock = scales_of(server)
+    scales, _ = scales_of(server)
     await scales.workload(ROLLOUT, "example.com/v1")
     server.shown[SCALE] = a_scale() | {"metadata": {"name": "web", "uid": "u-new"}}
-    at_once = await scales.workload(ROLLOUT, "example.com/v1", "u-new")
-    clock.moment += timedelta(milliseconds=101)
-    later = await scales.workload(ROLLOUT, "example.com/v1", "u-new")
+    before = await scales.workload(ROLLOUT, "example.com/v1", "u-web")
+    after = await scales.workload(ROLLOUT, "example.com/v1", "u-new")
 
-    assert isinstance(at_once, Workload)
-    assert isinstance(later, Workload)
-    assert (at_once.uid, later.uid) == ("u-web", "u-new")
+    assert isinstance(before, Workload)
+    assert isinstance(after, Workload)
+    assert (before.uid, after.uid) == ("u-web", "u-new")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(None, None, id="no object"),
+        pytest.param(a_scale(), a_scale(), id="another object"),
+        pytest.param(a_scale(), UNREACHABLE, id="nobody can tell"),
+    ],
+)
+async def test_an_owner_that_the_server_does_not_have_is_asked_for_seldom(
+    before: dict[str, Any] | None, after: dict[str, Any] | ClusterError | None
+) -> None:
+    server = Server(**{SCALE: before, "/apis/example.com": {"versions": [{"version": "v1"}]}})
+    scales, clock = scales_of(server)
+    await scales.workload(ROLLOUT, "example.com/v1")
+    server.shown[SCALE] = after
+    for _ in range(600):
+        await scales.workload(ROLLOUT, "example.com/v1", "u-gone")
+        clock.moment += timedelta(milliseconds=100)
+
+    assert server.asked.count(SCALE) <= 6
 
 
 async def test_peeking_asks_nobody_and_shows_answers_however_old() -> None:

@@ -131,7 +131,7 @@ def _end_at(
     seen: Remembered, topmost: WorkloadName | None, due: tuple[Lookup, ...], name: WorkloadName
 ) -> PeekedOwner:
     """The end of the walk at an owner that is no workload that we know."""
-    # An answer that was given before the owner was made is asked for again.
+    # An answer that may have been given before the owner was made is asked for again.
     is_pending = not seen.is_fresh
     match seen.answer:
         case Missing.SCALE:

@@ -36,8 +36,10 @@ ABSENT_LIFE: Final = timedelta(seconds=15)
 """How long it is believed that there is no such object or kind, or that it selects no pods yet."""
 UNUSED_LIFE: Final = timedelta(hours=1)
 """How long an answer is kept that nobody asks for (the original's span)."""
-RECHECK_AFTER: Final = timedelta(milliseconds=100)
-"""How soon an answer is asked for again that an owner reference contradicts."""
+REREAD_AFTER: Final = timedelta(milliseconds=100)
+"""How soon a new object is read again that selects no pods yet."""
+REDISCOVERED_AFTER: Final = timedelta(seconds=1)
+"""How soon kinds are listed again if one is missing of which an object owns something."""
 SETTLES_WITHIN: Final = timedelta(seconds=30)
 """How long the controller of a new object may take to write its selector."""
 
@@ -100,6 +102,8 @@ class _Kept(Generic[ValueT]):
     fresh_until: datetime
     asked_at: datetime
     kept_at: datetime
+    confirmed_for: str = ""
+    """The uid of an owner reference that the answer contradicts, and was asked for with."""
 
 
 class _Answers(Generic[KeyT, ValueT]):
@@ -124,10 +128,10 @@ class _Answers(Generic[KeyT, ValueT]):
         kept = self.find(key)
         return kept if kept is not None and kept.asked_at < kept.fresh_until else None
 
-    def keep(self, key: KeyT, value: ValueT, life: timedelta) -> ValueT:
+    def keep(self, key: KeyT, value: ValueT, life: timedelta, confirmed_for: str = "") -> ValueT:
         """The answer itself, which is also kept."""
         now = self._clock.now()
-        self._kept[key] = _Kept(value, now + life, now, now)
+        self._kept[key] = _Kept(value, now + life, now, now, confirmed_for)
         self._kept.move_to_end(key)
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
@@ -163,7 +167,8 @@ class Scales:
     def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
         """The last answer, however old, without asking; None if there is none.
 
-        An answer that contradicts the uid of an owner reference is due soon after it was given.
+        An answer that contradicts the uid of an owner reference is due, unless it was asked for
+        because of that reference: whatever the reference names was created before.
         """
         if not _is_possible(name, api_version):
             return Remembered(Missing.SCALE, is_fresh=True)
@@ -174,8 +179,11 @@ class Scales:
         now, answer = self._clock.now(), kept.value
         is_settling = self._is_settling(key, answer, now)
         is_fresh = now < kept.fresh_until
-        if is_settling or _contradicts(answer, uid):
-            is_fresh = is_fresh and now < kept.kept_at + RECHECK_AFTER
+        if is_settling:
+            is_fresh = is_fresh and now < kept.kept_at + REREAD_AFTER
+        if _contradicts(answer, uid):
+            is_confirmed = kept.confirmed_for == uid and now < kept.kept_at + ABSENT_LIFE
+            is_fresh = is_fresh and is_confirmed
         return Remembered(answer, is_fresh, is_settling)
 
     async def workload(
@@ -185,21 +193,23 @@ class Scales:
         found = self.peek(name, api_version, uid)
         answer = found.answer if found is not None and found.is_fresh else None
         if answer is None:
-            answer = await self._renew(_key(name, api_version))
+            answer = await self._renew(_key(name, api_version), uid)
         return None if isinstance(answer, Missing) else answer
 
-    async def _renew(self, key: _Scalable) -> Answer:
+    async def _renew(self, key: _Scalable, uid: str) -> Answer:
+        absent_life = REDISCOVERED_AFTER if uid else ABSENT_LIFE
         try:
-            answer = await self._ask(key.group, key.name)
+            answer = await self._ask(key.group, key.name, absent_life)
         except (ClusterError, DecodeError) as error:
             kept = self._workloads.find(key)
             if kept is not None and (
                 isinstance(kept.value, Workload) or kept.value is Missing.SCALE
             ):
-                return self._workloads.keep(key, kept.value, FAILURE_LIFE)
+                return self._workloads.keep(key, kept.value, FAILURE_LIFE, uid)
             # Without its traceback, which would keep the whole request in memory.
             return self._workloads.keep(key, Unknown(error.with_traceback(None)), FAILURE_LIFE)
-        return self._workloads.keep(key, answer, self._life(key, answer))
+        confirmed_for = uid if _contradicts(answer, uid) else ""
+        return self._workloads.keep(key, answer, self._life(key, answer), confirmed_for)
 
     def _life(self, key: _Scalable, answer: Answer) -> timedelta:
         if answer is Missing.SCALE:
@@ -220,11 +230,13 @@ class Scales:
         first = self._unsettled.find(key)
         return first is not None and first.value == answer.uid and now < first.fresh_until
 
-    async def _ask(self, group: str, name: WorkloadName) -> Workload | Missing:
+    async def _ask(
+        self, group: str, name: WorkloadName, absent_life: timedelta
+    ) -> Workload | Missing:
         why = Missing.OBJECT
-        for version in await self._fetch_versions(group):
+        for version in await self._fetch_versions(group, absent_life):
             api_version = f"{group}/{version}".removeprefix("/")
-            scalable = await self._fetch_scalable(api_version, name.kind)
+            scalable = await self._fetch_scalable(api_version, name.kind, absent_life)
             if name.kind in scalable and not scalable[name.kind]:
                 why = Missing.SCALE
             for resource in scalable.get(name.kind, ()):
@@ -246,22 +258,24 @@ class Scales:
             raise DecodeError(path, flaw)
         return data
 
-    async def _fetch_versions(self, group: str) -> tuple[str, ...]:
+    async def _fetch_versions(self, group: str, absent_life: timedelta) -> tuple[str, ...]:
         if not group:
             return ("v1",)
         kept = self._versions.fresh(group)
-        if kept is not None:
+        if kept is not None and (kept.value or kept.asked_at < kept.kept_at + absent_life):
             return kept.value
         try:
             versions = decode_versions(await self._server.fetch(paths.item("/apis", group)))
         except NotFoundError:
             versions = ()
-        return self._versions.keep(group, versions, DISCOVERY_LIFE if versions else ABSENT_LIFE)
+        return self._versions.keep(group, versions, DISCOVERY_LIFE)
 
-    async def _fetch_scalable(self, api_version: str, kind: str) -> Mapping[str, tuple[str, ...]]:
+    async def _fetch_scalable(
+        self, api_version: str, kind: str, absent_life: timedelta
+    ) -> Mapping[str, tuple[str, ...]]:
         """The scalable resources of each kind; read again soon for a kind that is not there."""
         kept = self._scalable.fresh(api_version)
-        if kept is not None and (kind in kept.value or kept.asked_at < kept.kept_at + ABSENT_LIFE):
+        if kept is not None and (kind in kept.value or kept.asked_at < kept.kept_at + absent_life):
             return kept.value
         group, _, version = api_version.rpartition("/")
         root = paths.item("/apis", group) if group else "/api"

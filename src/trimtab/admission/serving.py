@@ -95,6 +95,8 @@ class _Turn:
     request: HttpRequest
     since: float
     retries: int = 0
+    is_last: bool = False
+    """Whether it must be answered this time."""
 
 
 class WebhookServer:
@@ -228,7 +230,8 @@ class WebhookServer:
 
     def _may_wait(self, turn: _Turn, waited: float) -> bool:
         return (
-            waited < self.limits.patience.total_seconds()
+            not turn.is_last
+            and waited < self.limits.patience.total_seconds()
             and self._put_off < self.limits.put_off
             and len(turn.request.body) <= _MAX_PUT_OFF_BYTES
             and not self.is_draining
@@ -239,11 +242,12 @@ class WebhookServer:
         delay = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
         left = self.limits.patience.total_seconds() - waited
         self._put_off += 1
-        self.loop.call_later(min(delay, left), self._resume, turn)
+        again = replace(turn, retries=turn.retries + 1, is_last=delay >= left)
+        self.loop.call_later(min(delay, left), self._resume, again)
 
     def _resume(self, turn: _Turn) -> None:
         self._put_off -= 1
-        self._append(replace(turn, retries=turn.retries + 1))
+        self._append(turn)
 
 
 class _Connection(asyncio.Protocol):

@@ -35,7 +35,7 @@ from trimtab.core.pods import (
     WorkloadName,
 )
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, MAX_AMOUNT
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
@@ -73,7 +73,7 @@ BOOSTS = [
 CONTAINERS = [
     Container(name, spec=Allocation(requests, limits), restarts_on_resize=restarts)
     for name in ("app", "side")
-    for restarts in (False, True)
+    for restarts in (frozenset[Resource](), frozenset(BOTH), frozenset({Resource.MEMORY}))
     for requests, limits in (
         *((size, None) for size in SIZES),
         *((size, size) for size in SIZES),
@@ -198,7 +198,6 @@ def some_settings(dice: Random) -> PlanSettings:
         disruption=DisruptionSettings(
             min_replicas=dice.randint(0, 3),
             tolerance=dice.choice([0.0, 0.3, 0.5, 1.0]),
-            skip_budget_in_place=dice.random() < 0.3,
         ),
         gates=FeatureGates(*(dice.random() < 0.9 for _ in range(5))),
         max_boost_duration=dice.choice([None, minutes(30)]),

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation, TargetReference
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import BOTH, Resource, Resources
 
 NOW = datetime(2026, 8, 22, 12, tzinfo=UTC)
 MIB = 1024 * 1024
@@ -32,6 +32,8 @@ def a_container(
     limits: Resources | None = None,
     **fields: object,
 ) -> Container:
+    if fields.get("restarts_on_resize") is True:
+        fields["restarts_on_resize"] = frozenset(BOTH)
     return Container(name, spec=Allocation(requests, limits), **fields)  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ from plan_makers import UP, several, snapshot_of
 
 from trimtab.api.check_words import tell_check
 from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
@@ -41,6 +42,15 @@ def test_there_is_a_sentence_for_each_check_that_passes(kind: CheckKind) -> None
     assert tell_check(Check(kind, Verdict.UNKNOWN), BARE, SETTINGS) == (
         "only a running updater could tell"
     )
+
+
+def test_of_a_resize_in_a_small_workload_it_is_said_why_that_is_no_obstacle() -> None:
+    sentences = told(snapshot_of(several(1), an_autoscaler(UP, mode=UpdateMode.IN_PLACE)))
+
+    assert sentences[CheckKind.REPLICAS] == (
+        "its owner has 1 live pods, fewer than 2, but a resize without a restart needs no others"
+    )
+    assert sentences[CheckKind.BUDGET] == "not asked for resizes in place"
 
 
 def test_figures_are_told_where_they_help() -> None:

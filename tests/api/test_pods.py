@@ -19,6 +19,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
+from trimtab.core.resources import BOTH, Resource
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 OOM_KILL = Termination("OOMKilled", START, START.replace(minute=1))
@@ -60,7 +61,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
                 name="proxy",
                 index=1,
                 kind=ContainerKind.SIDECAR,
-                restarts_on_resize=True,
+                restarts_on_resize=frozenset({Resource.MEMORY}),
                 termination=OOM_KILL,
             ),
         ),
@@ -195,19 +196,32 @@ def test_a_sidecar_takes_its_status_from_the_init_containers() -> None:
 @pytest.mark.parametrize(
     ("policies", "restarts"),
     [
-        pytest.param(None, False, id="no policy"),
-        pytest.param([{"restartPolicy": "NotRequired"}], False, id="no restart required"),
+        pytest.param(None, (), id="no policy"),
         pytest.param(
-            [{"restartPolicy": "NotRequired"}, {"restartPolicy": "RestartContainer"}],
-            True,
+            [{"resourceName": "cpu", "restartPolicy": "NotRequired"}], (), id="no restart required"
+        ),
+        pytest.param(
+            [
+                {"resourceName": "cpu", "restartPolicy": "NotRequired"},
+                {"resourceName": "memory", "restartPolicy": "RestartContainer"},
+            ],
+            BOTH[1:],
             id="a restart for one resource",
+        ),
+        pytest.param(
+            [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}], BOTH[:1], id="for cpu"
+        ),
+        pytest.param(
+            [{"resourceName": "fans", "restartPolicy": "RestartContainer"}],
+            BOTH,
+            id="a resource that is not known may be any",
         ),
     ],
 )
-def test_any_resize_policy_that_restarts_makes_the_container_restart(
-    policies: Json, *, restarts: bool
+def test_a_container_says_which_resources_restart_it(
+    policies: Json, restarts: tuple[Resource, ...]
 ) -> None:
-    assert a_container(resizePolicy=policies).restarts_on_resize is restarts
+    assert a_container(resizePolicy=policies).restarts_on_resize == frozenset(restarts)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from trimtab.core.pods import (
     PodPhase,
     Termination,
 )
-from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
+from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 NAMES = st.text("abcdefgh-0123456789", min_size=1, max_size=8)
 TEXTS = st.dictionaries(NAMES, st.text(max_size=5), max_size=3)
@@ -89,7 +89,7 @@ def containers(draw: st.DrawFn, name: str, index: int, kind: ContainerKind) -> C
         kind=kind,
         spec=draw(ALLOCATIONS),
         status=draw(st.none() | ALLOCATIONS),
-        restarts_on_resize=draw(st.booleans()),
+        restarts_on_resize=draw(st.frozensets(st.sampled_from(BOTH))),
         restart_count=draw(st.integers(0, 1000)),
         is_running=is_running,
         termination=None if is_running else draw(st.none() | TERMINATIONS),
@@ -124,13 +124,18 @@ def wire_state(*, is_running: bool, termination: Termination | None) -> Json:
     return {"running": {} if is_running else None, "terminated": terminated}
 
 
+def wire_resize_policy(container: Container, kind: Resource) -> Json:
+    restarts = kind in container.restarts_on_resize
+    policy = "RestartContainer" if restarts else "NotRequired"
+    return {"resourceName": kind.value, "restartPolicy": policy}
+
+
 def wire_container(container: Container) -> Json:
-    restart = "RestartContainer" if container.restarts_on_resize else "NotRequired"
     return {
         "name": container.name,
         "image": "registry.example/app:1",
         "resources": wire_allocation(container.spec),
-        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": restart}],
+        "resizePolicy": [wire_resize_policy(container, kind) for kind in BOTH],
         "restartPolicy": "Always" if container.kind is ContainerKind.SIDECAR else None,
     }
 

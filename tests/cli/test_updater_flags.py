@@ -51,7 +51,6 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("evict_after_oom_threshold", SECONDS_7, "plan.thresholds.quick_oom"),
     ("min_replicas", 7, "plan.disruption.min_replicas"),
     ("eviction_tolerance", 0.7, "plan.disruption.tolerance"),
-    ("in_place_skip_disruption_budget", True, "plan.disruption.skip_budget_in_place"),
     ("eviction_rate_limit", 7.0, "pace.per_second"),
     ("eviction_rate_burst", 7, "pace.burst"),
     ("eviction_slow_start", SECONDS_7, "pace.slow_start"),
@@ -73,7 +72,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("cap_to_largest_node", False, "caps_to_nodes"),
     ("update_worker_count", 7, "concurrency"),
 ]
-NOT_SETTINGS = {"address", "leader_elect_resource_name"}
+NOT_SETTINGS = {"address", "in_place_skip_disruption_budget", "leader_elect_resource_name"}
 
 
 def flags_with(name: str, value: object) -> UpdaterFlags:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import a_pod, an_autoscaler
+from makers import NOW, a_pod, an_autoscaler
 
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.disruption import (
@@ -95,7 +95,8 @@ def test_how_many_pods_an_owner_wants(
 
 def test_a_group_counts_all_pods_of_its_direct_owner() -> None:
     pods = [
-        *owned("ReplicaSet", 2, labels={"role": "leader"}),
+        a_pod(name="leader", labels={"role": "leader"}, ready_since=NOW),
+        *owned("ReplicaSet", 1),
         a_pod(name="late", phase=PodPhase.PENDING),
         a_pod(name="other", owner=OwnerReference("ReplicaSet", "web-2")),
         a_pod(name="nobody's", owner=None),
@@ -103,7 +104,7 @@ def test_a_group_counts_all_pods_of_its_direct_owner() -> None:
 
     groups = count_groups(pods, {REPLICA_SET: 4})
 
-    assert groups[REPLICA_SET] == ReplicaGroup(live=3, pending=1, configured=4)
+    assert groups[REPLICA_SET] == ReplicaGroup(live=3, pending=1, configured=4, ready=1)
     assert groups[REPLICA_SET].running == 2
     assert len(groups) == 2
 
@@ -131,36 +132,29 @@ def test_a_group_below_the_least_replicas_is_left_alone(
 ) -> None:
     autoscaler = an_autoscaler(min_replicas=own_minimum)
 
-    assert standing(group(live), autoscaler, DisruptionSettings()) is expected
+    assert standing(group(live), autoscaler, DisruptionSettings(), can_resize=True) is expected
 
 
 @pytest.mark.parametrize(
-    ("mode", "skip", "expected"),
+    ("mode", "can_resize", "expected"),
     [
-        pytest.param(EITHER, True, Standing.RESIZE_ONLY, id="in place or recreate, skipped"),
-        pytest.param(IN_PLACE, True, Standing.RESIZE_ONLY, id="in place, skipped"),
-        pytest.param(IN_PLACE, False, HoldReason.BELOW_MIN_REPLICAS, id="in place, not skipped"),
+        pytest.param(EITHER, True, Standing.RESIZE_ONLY, id="in place or recreate"),
+        pytest.param(IN_PLACE, True, Standing.RESIZE_ONLY, id="in place"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, True, Standing.RESIZE_ONLY, id="upscale only"),
+        pytest.param(EITHER, False, HoldReason.BELOW_MIN_REPLICAS, id="a cluster without resizes"),
         pytest.param(
-            UpdateMode.RECREATE,
-            True,
-            HoldReason.BELOW_MIN_REPLICAS,
-            id="recreate has nothing to skip",
+            UpdateMode.RECREATE, True, HoldReason.BELOW_MIN_REPLICAS, id="recreate only evicts"
         ),
-        pytest.param(
-            UpdateMode.UPSCALE_ONLY,
-            True,
-            HoldReason.BELOW_MIN_REPLICAS,
-            id="upscale only keeps the rules of recreate",
-        ),
+        pytest.param(UpdateMode.AUTO, True, HoldReason.BELOW_MIN_REPLICAS, id="auto only evicts"),
     ],
 )
-def test_what_opens_a_group_that_is_too_small(
-    *, mode: UpdateMode, skip: bool, expected: Standing | HoldReason
+def test_a_group_that_is_too_small_is_open_for_resizes(
+    *, mode: UpdateMode, can_resize: bool, expected: Standing | HoldReason
 ) -> None:
     small = ReplicaGroup(live=1, pending=0, configured=1)
-    settings = DisruptionSettings(skip_budget_in_place=skip)
+    autoscaler = an_autoscaler(mode=mode)
 
-    assert standing(small, an_autoscaler(mode=mode), settings) is expected
+    assert standing(small, autoscaler, DisruptionSettings(), can_resize=can_resize) is expected
 
 
 @pytest.mark.parametrize(
@@ -177,7 +171,9 @@ def test_what_opens_a_group_that_is_too_small(
 def test_a_pod_that_nobody_would_bring_back_is_left_alone(
     counted: ReplicaGroup | None, expected: HoldReason
 ) -> None:
-    assert standing(counted, an_autoscaler(), DisruptionSettings()) is expected
+    found = standing(counted, an_autoscaler(), DisruptionSettings(), can_resize=True)
+
+    assert found is expected
 
 
 @given(

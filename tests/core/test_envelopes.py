@@ -160,7 +160,7 @@ PAIR = tuple(a_container(name, requests=amounts(100, 100 * MIB)) for name in ("o
 def test_a_resize_and_a_new_pod_leave_out_the_same_containers(mode: UpdateMode) -> None:
     pods = several(2, containers=PAIR, envelope=ROOMY)
     autoscaler = an_autoscaler(*GROWTH, mode=mode)
-    (resize,) = [
+    resize, _ = [
         each for each in planned(snapshot_of(pods, autoscaler)) if isinstance(each, Resize)
     ]
     sizing = size_pod(pods[0], autoscaler, gates=FeatureGates())

@@ -22,7 +22,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Hold, Unboost
+from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.pods import ResizeState
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resizing import Action, ResizeMemory
@@ -267,6 +267,20 @@ def test_a_resize_that_is_under_way_has_its_time(
 
     assert blocked(found) == {CheckKind.RESIZE: expected}
     assert check(found, CheckKind.RESIZE).until == end
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.UPSCALE_ONLY])
+def test_of_a_resize_that_restarts_nothing_no_budget_is_asked(mode: UpdateMode) -> None:
+    snapshot = snapshot_of(
+        several(1), an_autoscaler(UP, mode=mode), configured_replicas={REPLICA_SET: 3}
+    )
+    found = heard(snapshot)
+
+    assert isinstance(found.outcome, Resize)
+    assert found.way is Action.RESIZE
+    assert blocked(found) == {}
+    assert check(found, CheckKind.BUDGET).verdict is Verdict.NOT_ASKED
+    assert check(found, CheckKind.REPLICAS).verdict is Verdict.CLEAR
 
 
 def test_a_pod_that_waits_for_its_siblings_is_told_so() -> None:

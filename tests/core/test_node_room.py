@@ -95,7 +95,7 @@ def test_f21_a_resize_and_a_new_pod_get_the_same_size_that_a_node_has() -> None:
     items = [room(4000, 8 * GIB)]
     pods = several(2)
     outcomes = planned(snapshot_of(pods, autoscaler, limit_ranges={"default": items}))
-    (resize,) = [each for each in outcomes if isinstance(each, Resize)]
+    resize, _ = [each for each in outcomes if isinstance(each, Resize)]
     patch = admission_patch(pods[0], autoscaler, gates=FeatureGates(), limit_ranges=items)
 
     assert resize.wanted["app"].requests == amounts(4000, GIB)

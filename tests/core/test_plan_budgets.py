@@ -6,12 +6,12 @@ from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_a
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import UpdateMode
-from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.gates import FeatureGates
-from trimtab.core.outcomes import Hold
-from trimtab.core.pods import OwnerReference, Pod, PodPhase
+from trimtab.core.outcomes import Hold, Resize
+from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase
 from trimtab.core.resizing import RESTART_GAP
+from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.snapshot import PodMemory, Retry
 
@@ -23,39 +23,138 @@ def selecting(role: str) -> Selector:
     return Selector((LabelRequirement("role", Operator.IN, (role,)),))
 
 
+def test_half_of_a_group_is_evicted_at_once() -> None:
+    outcomes = planned(snapshot_of(several(5), an_autoscaler(UP)))
+
+    assert told(outcomes) == ["Evict"] * 2 + ["BudgetSpent"] * 3
+
+
+@pytest.mark.parametrize("mode", [IN_PLACE, EITHER, UPSCALE_ONLY])
 @pytest.mark.parametrize(
-    ("mode", "changed"),
+    ("replicas", "missing"),
     [
-        pytest.param(UpdateMode.RECREATE, "Evict", id="evictions"),
-        pytest.param(IN_PLACE, "Resize", id="resizes"),
+        pytest.param(5, 0, id="a whole group at once"),
+        pytest.param(1, 0, id="a single replica"),
+        pytest.param(1, 4, id="while all others are missing"),
     ],
 )
-def test_half_of_a_group_is_changed_at_once(mode: UpdateMode, changed: str) -> None:
-    outcomes = planned(snapshot_of(several(5), an_autoscaler(UP, mode=mode)))
+def test_resizes_that_restart_nothing_need_neither_budget_nor_replicas(
+    mode: UpdateMode, replicas: int, missing: int
+) -> None:
+    snapshot = snapshot_of(
+        several(replicas),
+        an_autoscaler(UP, mode=mode),
+        configured_replicas={REPLICA_SET: replicas + missing},
+    )
 
-    assert told(outcomes) == [changed] * 2 + ["BudgetSpent"] * 3
+    assert told(planned(snapshot)) == ["Resize"] * replicas
 
 
-def test_resizes_need_no_budget_where_the_operator_says_so() -> None:
-    settings = PlanSettings(disruption=DisruptionSettings(skip_budget_in_place=True))
+@pytest.mark.parametrize("mode", [IN_PLACE, EITHER])
+def test_a_single_replica_also_shrinks_in_place(mode: UpdateMode) -> None:
+    pod = a_pod(ready_since=NOW)
 
-    outcomes = planned(snapshot_of(several(5), an_autoscaler(UP, mode=IN_PLACE)), settings)
+    assert told(planned(snapshot_of([pod], an_autoscaler(DOWN, mode=mode)))) == ["Resize"]
 
-    assert told(outcomes) == ["Resize"] * 5
+
+def restarting_on(*kinds: Resource) -> Container:
+    return a_container(requests=SMALL, restarts_on_resize=frozenset(kinds))
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param(amounts(500, 100 * MIB), "Resize", id="only cpu changes"),
+        pytest.param(amounts(100, 500 * MIB), "BelowMinReplicas", id="memory changes"),
+    ],
+)
+def test_a_policy_to_restart_matters_only_for_what_changes(
+    target: Resources, expected: str
+) -> None:
+    pod = a_pod(restarting_on(Resource.MEMORY))
+    autoscaler = an_autoscaler(a_recommendation(target=target, lower=target), mode=IN_PLACE)
+
+    assert told(planned(snapshot_of([pod], autoscaler))) == [expected]
+
+
+def exactly(cpu: int, memory: int) -> ContainerRecommendation:
+    target = amounts(cpu, memory)
+    return a_recommendation(target=target, lower=target, upper=target)
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "wanted"),
+    [
+        pytest.param(exactly(500, 500 * MIB), amounts(500), id="both grow"),
+        pytest.param(exactly(500, 50 * MIB), amounts(500), id="memory shrinks"),
+        pytest.param(exactly(50, 500 * MIB), amounts(50), id="cpu shrinks"),
+        pytest.param(
+            replace(exactly(101, 500 * MIB), lower_bound=amounts(50), upper_bound=None),
+            None,
+            id="cpu is inside its bounds",
+        ),
+    ],
+)
+def test_what_restarts_nothing_does_not_wait_for_what_does(
+    recommendation: ContainerRecommendation, wanted: Resources | None
+) -> None:
+    pod = a_pod(restarting_on(Resource.MEMORY), age=hours(24))
+    (outcome,) = planned(snapshot_of([pod], an_autoscaler(recommendation, mode=IN_PLACE)))
+
+    if wanted is None:
+        assert told([outcome]) == ["BelowMinReplicas"]
+    else:
+        assert isinstance(outcome, Resize)
+        assert {name: each.requests for name, each in outcome.wanted.items()} == {"app": wanted}
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "others_ready", "expected"),
+    [
+        pytest.param(DOWN, False, "BudgetSpent", id="it shrinks and is the last one"),
+        pytest.param(DOWN, True, "Resize", id="others are ready"),
+        pytest.param(UP, False, "Resize", id="it grows"),
+    ],
+)
+def test_the_last_ready_pod_is_not_restarted_to_shrink(
+    recommendation: ContainerRecommendation, expected: str, *, others_ready: bool
+) -> None:
+    last = a_pod(restarting_on(*BOTH), name="last", ready_since=NOW)
+    sibling = a_pod(
+        a_container(requests=recommendation.target),
+        name="other",
+        ready_since=NOW if others_ready else None,
+    )
+    snapshot = snapshot_of([last, sibling], an_autoscaler(recommendation, mode=IN_PLACE))
+
+    assert by_pod(planned(snapshot))["last"] == expected
+
+
+def test_a_leader_grows_at_once_while_another_replica_is_missing() -> None:
+    leader = an_autoscaler(UP, name="leader", selector=selecting("leader"), mode=IN_PLACE)
+    promoted = replace(leader_and_followers()[1], labels={"role": "leader"})
+    snapshot = snapshot_of([promoted], leader, configured_replicas={REPLICA_SET: 3})
+
+    assert by_pod(planned(snapshot)) == {"web-1": "Resize"}
+
+
+def test_free_resizes_leave_the_budget_to_those_that_restart() -> None:
+    free = a_pod(a_container(requests=amounts(50, 50 * MIB)), name="free")
+    other = a_pod(restarting_on(*BOTH), name="other")
+    outcomes = planned(snapshot_of([free, other], an_autoscaler(UP, mode=IN_PLACE)))
+
+    assert by_pod(outcomes) == {"free": "Resize", "other": "Resize"}
 
 
 def test_f24_resizes_that_restart_containers_keep_to_the_budget() -> None:
-    settings = PlanSettings(disruption=DisruptionSettings(skip_budget_in_place=True))
     restarting = a_container(requests=SMALL, restarts_on_resize=True)
     pods = [a_pod(restarting, name=f"web-{index}") for index in range(4)]
 
-    outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE)), settings)
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP, mode=IN_PLACE)))
     down = replace(pods[0], phase=PodPhase.PENDING)
-    later = planned(snapshot_of([down, *pods[1:]], an_autoscaler(UP, mode=IN_PLACE)), settings)
+    later = planned(snapshot_of([down, *pods[1:]], an_autoscaler(UP, mode=IN_PLACE)))
     two_down = [replace(pod, phase=PodPhase.PENDING) for pod in pods[:2]]
-    at_last = planned(
-        snapshot_of([*two_down, *pods[2:]], an_autoscaler(UP, mode=IN_PLACE)), settings
-    )
+    at_last = planned(snapshot_of([*two_down, *pods[2:]], an_autoscaler(UP, mode=IN_PLACE)))
 
     assert told(outcomes) == ["Resize"] + ["BudgetSpent"] * 3
     assert told(later).count("Resize") == 1
@@ -162,7 +261,7 @@ def test_a_pod_that_changes_its_role_is_judged_by_the_other_autoscaler_at_once()
     after = by_pod(planned(snapshot_of([pods[0], promoted, pods[2]], leader, follower)))
 
     assert before["web-1"] == "InsideBounds"
-    assert after == {"web-0": "Resize", "web-1": "BudgetSpent", "web-2": "InsideBounds"}
+    assert after == {"web-0": "Resize", "web-1": "Resize", "web-2": "InsideBounds"}
 
 
 def test_with_the_gate_off_an_autoscaler_with_a_selector_is_inert() -> None:

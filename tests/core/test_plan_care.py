@@ -48,7 +48,7 @@ def test_evictions_wait_for_the_effect_of_those_before() -> None:
 def test_resizes_do_not_wait_for_the_effect_of_others() -> None:
     snapshot = snapshot_of(several(10), an_autoscaler(UP, mode=UpdateMode.IN_PLACE))
 
-    assert told(planned(snapshot, CAREFUL)).count("Resize") == 5
+    assert told(planned(snapshot, CAREFUL)).count("Resize") == 10
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from dataclasses import replace
 from random import Random
 
 from drawn_plans import (
-    IN_PLACE_MODES,
     MEMORIES,
     OWNERS,
     RECOMMENDATIONS,
@@ -20,12 +19,12 @@ from makers import NOW, an_autoscaler, minutes
 
 from trimtab.core import disruption
 from trimtab.core.annotations import PAUSED
-from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Condition,
     UpdateMode,
 )
 from trimtab.core.boost import boosted_containers
+from trimtab.core.holds import HoldReason
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.plan import Planner, plan, share_wanting_change
@@ -36,6 +35,7 @@ from trimtab.core.pods import (
     PodPhase,
     WorkloadName,
 )
+from trimtab.core.resizing import restarts_containers
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, Retry, Snapshot
@@ -100,22 +100,16 @@ def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Ra
     assert not (share and hasty)
 
 
-def needs_budget(each: Outcome, mode: UpdateMode, settings: PlanSettings) -> bool:
+def needs_budget(each: Outcome) -> bool:
     """Whether the outcome takes something from its group that must have been there."""
     if isinstance(each, Hold) or each.pod.phase is PodPhase.PENDING:
         return False
-    if isinstance(each, Unboost) and each.is_reported:
-        return False
-    if isinstance(each, Evict) or any(one.restarts_on_resize for one in each.pod.containers):
-        return True
-    skips = settings.disruption.skip_budget_in_place and mode in IN_PLACE_MODES
-    return isinstance(each, Resize) and not skips
+    return isinstance(each, Evict) or restarts_containers(each.pod, each.wanted)
 
 
 @given(seeds)
 def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
     snapshot, settings = a_snapshot(dice), some_settings(dice)
-    modes = {each.autoscaler.identity: each.autoscaler.mode for each in snapshot.autoscalers}
     live = [
         observed.pod
         for observed in snapshot.pods
@@ -126,8 +120,7 @@ def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
     taken: Counter[WorkloadName | None] = Counter()
     for each in plan(snapshot, settings, NOW):
         owner = disruption.owner_of(each.pod)
-        mode = UpdateMode.OFF if each.autoscaler is None else modes[each.autoscaler]
-        if needs_budget(each, mode, settings):
+        if needs_budget(each):
             taken[owner] += 1
 
     for owner, count in taken.items():
@@ -163,14 +156,37 @@ def test_the_end_of_a_boost_changes_the_cpu_of_boosted_containers_alone(dice: Ra
                 assert {**(wanted.requests or {}), **(wanted.limits or {})}.keys() <= {Resource.CPU}
 
 
-@given(seeds)
-def test_upscale_only_never_shrinks_the_memory_of_a_running_pod(dice: Random) -> None:
-    snapshot, settings = a_snapshot(dice), some_settings(dice)
+def upscaling(snapshot: Snapshot) -> Snapshot:
+    """The same cluster with all autoscalers in mode UpscaleOnly."""
     growing = [
         replace(each, autoscaler=replace(each.autoscaler, mode=UpdateMode.UPSCALE_ONLY))
         for each in snapshot.autoscalers
     ]
-    outcomes = plan(replace(snapshot, autoscalers=growing), settings, NOW)
+    return replace(snapshot, autoscalers=growing)
+
+
+@given(seeds)
+def test_a_resize_that_restarts_nothing_is_never_held_for_a_budget(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    resizing = replace(snapshot, resizes_in_place=True)
+    modes = {each.autoscaler.identity: each.autoscaler.mode for each in snapshot.autoscalers}
+
+    for each in plan(resizing, settings, NOW):
+        if (
+            isinstance(each, Hold)
+            and each.reason in (HoldReason.BUDGET_SPENT, HoldReason.BELOW_MIN_REPLICAS)
+            and each.change is not None
+            and each.autoscaler is not None
+            and modes[each.autoscaler] is UpdateMode.IN_PLACE
+        ):
+            assert each.wanted is not None
+            assert restarts_containers(each.pod, each.wanted)
+
+
+@given(seeds)
+def test_upscale_only_never_shrinks_the_memory_of_a_running_pod(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    outcomes = plan(upscaling(snapshot), settings, NOW)
 
     for each in outcomes:
         if isinstance(each, Resize | Unboost):

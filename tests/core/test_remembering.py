@@ -141,9 +141,9 @@ def test_a_resize_without_an_answer_counts_as_made_and_as_nothing_once_the_pod_t
 
     assert silent.memory.last_updated_at == NOW
     assert silent.memory.resize.infeasible == before.memory.resize.infeasible
-    assert is_settling(silent, SHOWN, NOW + minutes(1))
+    assert is_settling(silent, RESTARTING, NOW + minutes(1))
     assert forgotten.memory.last_updated_at == NOW - minutes(60)
-    assert not is_settling(forgotten, SHOWN, NOW + minutes(1))
+    assert not is_settling(forgotten, RESTARTING, NOW + minutes(1))
 
 
 def test_what_was_done_after_a_resize_without_an_answer_is_not_forgotten_with_it() -> None:
@@ -169,42 +169,47 @@ def test_a_protected_pod_is_tried_again_at_the_given_time() -> None:
     assert protected.memory.eviction.is_due(NOW + minutes(1))
 
 
+SHOWN = replace(POD, resource_version="2")
 RESTARTING = a_pod(
     a_container(requests=amounts(1, MIB), restarts_on_resize=True), resource_version="2"
 )
+BEFORE = replace(RESTARTING, resource_version="1", ready_since=NOW)
 BEHIND = a_pod(
-    a_container(requests=amounts(2, MIB), status=Allocation(amounts(1, MIB))),
+    a_container(
+        requests=amounts(2, MIB), status=Allocation(amounts(1, MIB)), restarts_on_resize=True
+    ),
     resource_version="2",
     ready_since=NOW,
 )
-SHOWN = replace(POD, resource_version="2")
+RESIZED = after_resize(FRESH, BEFORE, NOW)
 
 
 @pytest.mark.parametrize(
     ("recollection", "pod", "after", "is_it"),
     [
         pytest.param(FRESH, POD, minutes(0), False, id="nothing was done"),
-        pytest.param(after_resize(FRESH, POD, NOW), POD, minutes(1), True, id="not shown yet"),
-        pytest.param(after_resize(FRESH, POD, NOW), POD, minutes(6), False, id="for too long"),
-        pytest.param(after_resize(FRESH, POD, NOW), SHOWN, minutes(1), False, id="done"),
         pytest.param(
-            after_resize(FRESH, POD, NOW), BEHIND, minutes(1), True, id="the kubelet is behind"
+            after_resize(FRESH, POD, NOW), POD, minutes(1), False, id="a resize without a restart"
         ),
+        pytest.param(RESIZED, BEFORE, minutes(1), True, id="not shown yet"),
+        pytest.param(RESIZED, BEFORE, minutes(6), False, id="for too long"),
+        pytest.param(RESIZED, replace(RESTARTING, ready_since=NOW), minutes(1), False, id="done"),
+        pytest.param(RESIZED, BEHIND, minutes(1), True, id="the kubelet is behind"),
         pytest.param(
-            after_resize(FRESH, POD, NOW),
-            replace(SHOWN, resize=ResizeState.IN_PROGRESS),
+            RESIZED,
+            replace(RESTARTING, ready_since=NOW, resize=ResizeState.IN_PROGRESS),
             minutes(1),
             True,
             id="under way",
         ),
         pytest.param(
-            after_resize(FRESH, POD, NOW),
+            RESIZED,
             replace(BEHIND, resize=ResizeState.DEFERRED),
             minutes(1),
             False,
-            id="put off, which disturbs nobody",
+            id="put off, which disturbs nothing",
         ),
-        pytest.param(after_resize(FRESH, POD, NOW), RESTARTING, minutes(1), True, id="restarting"),
+        pytest.param(RESIZED, RESTARTING, minutes(1), True, id="restarting"),
         pytest.param(
             after_succession(FRESH, NOW),
             replace(POD, ready_since=None),

@@ -17,7 +17,7 @@ from trimtab.core.resizing import (
     decide_resize_or_eviction,
     restarts_containers,
 )
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 
 Decision = Action | HoldReason
 EVICT, RESIZE = Action.EVICT, Action.RESIZE
@@ -58,10 +58,6 @@ def pending() -> Pod:
     return a_pod(a_container(requests=SPEC), phase=PodPhase.PENDING)
 
 
-def restarting() -> Pod:
-    return a_pod(a_container(requests=SPEC), a_container("b", restarts_on_resize=True))
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -71,7 +67,9 @@ def restarting() -> Pod:
             situation(pending(), disruptable=False), EVICT, id="pending pods ignore the budget"
         ),
         pytest.param(
-            situation(pending(), standing=Standing.RESIZE_ONLY), EVICT, id="even in a small group"
+            situation(pending(), standing=Standing.RESIZE_ONLY),
+            HoldReason.BELOW_MIN_REPLICAS,
+            id="but not the minimum of replicas",
         ),
         pytest.param(
             situation(standing=Standing.RESIZE_ONLY),
@@ -96,14 +94,9 @@ def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> N
     ("given", "expected"),
     [
         pytest.param(situation(), RESIZE, id="budget left"),
-        pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
+        pytest.param(situation(disruptable=False), RESIZE, id="no budget is needed"),
         pytest.param(situation(pending()), HoldReason.POD_PENDING, id="a pending pod"),
-        pytest.param(
-            situation(disruptable=False, skip_budget=True), RESIZE, id="no budget is needed"
-        ),
-        pytest.param(
-            situation(standing=Standing.RESIZE_ONLY, skip_budget=True), RESIZE, id="a small group"
-        ),
+        pytest.param(situation(standing=Standing.RESIZE_ONLY), RESIZE, id="a small group"),
         pytest.param(
             situation(refused=HIGHER), EVICT, id="the API server refused the resize before"
         ),
@@ -186,11 +179,8 @@ def test_no_resize_ends_in_an_eviction_beyond_the_budget(state: ResizeState) -> 
     ("given", "expected"),
     [
         pytest.param(situation(), RESIZE, id="budget left"),
-        pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
+        pytest.param(situation(disruptable=False), RESIZE, id="no budget is needed"),
         pytest.param(situation(pending()), HoldReason.POD_PENDING, id="a pending pod"),
-        pytest.param(
-            situation(disruptable=False, skip_budget=True), RESIZE, id="no budget is needed"
-        ),
         pytest.param(
             situation(refused=HIGHER), HoldReason.RESIZE_INFEASIBLE, id="refused the same before"
         ),
@@ -270,13 +260,13 @@ def test_f23_a_resize_that_was_infeasible_for_a_moment_is_tried_again_later() ->
     ("given", "expected"),
     [
         pytest.param(
-            situation(restarting(), skip_budget=True, disruptable=False),
+            situation(restarts=True, disruptable=False),
             HoldReason.BUDGET_SPENT,
-            id="a restart needs budget even where resizes do not",
+            id="a restart needs budget",
         ),
-        pytest.param(situation(restarting(), skip_budget=True), RESIZE, id="there is budget"),
+        pytest.param(situation(restarts=True), RESIZE, id="there is budget"),
         pytest.param(
-            situation(restarting(), skip_budget=True, standing=Standing.RESIZE_ONLY),
+            situation(restarts=True, standing=Standing.RESIZE_ONLY),
             HoldReason.BELOW_MIN_REPLICAS,
             id="a group too small for a restart",
         ),
@@ -289,6 +279,40 @@ def test_f24_a_resize_that_restarts_containers_counts_as_a_disruption(
     assert decide_resize_or_eviction(given) is expected
 
 
-def test_one_restarting_container_makes_the_pod_restart() -> None:
-    assert restarts_containers(restarting())
+ON_MEMORY = frozenset({Resource.MEMORY})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fields", "expected"),
+    [
+        pytest.param(None, {}, True, id="whatever changes"),
+        pytest.param({"a": Allocation(amounts(200))}, {}, False, id="cpu alone"),
+        pytest.param({"a": Allocation(amounts(200, 200))}, {}, True, id="memory grows"),
+        pytest.param({"a": Allocation(amounts(200, 50))}, {}, True, id="memory shrinks"),
+        pytest.param(
+            {"a": Allocation(amounts(200, 100), amounts(400, 200))}, {}, False, id="it stays"
+        ),
+        pytest.param({"a": Allocation(limits=amounts(memory=300))}, {}, True, id="a limit changes"),
+        pytest.param({"b": Allocation(amounts(memory=200))}, {}, False, id="another container"),
+        pytest.param(
+            {"a": Allocation(amounts(200))},
+            {"status": Allocation(amounts(100, 90), amounts(400, 200))},
+            True,
+            id="the kubelet has yet to change its memory",
+        ),
+    ],
+)
+def test_a_resize_restarts_a_container_whose_restarting_resource_changes(
+    wanted: dict[str, Allocation] | None, fields: dict[str, object], *, expected: bool
+) -> None:
+    limits = amounts(400, 200)
+    container = a_container(
+        "a", requests=SPEC, limits=limits, restarts_on_resize=ON_MEMORY, **fields
+    )
+
+    assert restarts_containers(a_pod(container, a_container("b")), wanted) is expected
+
+
+def test_a_pod_without_restarting_containers_is_never_restarted() -> None:
     assert not restarts_containers(a_pod())
+    assert not restarts_containers(a_pod(), {"app": Allocation(amounts(1, 1))})

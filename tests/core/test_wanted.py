@@ -13,6 +13,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.wanted import (
+    is_within,
     only_growing,
     wanted_by_autoscaler,
 )
@@ -103,6 +104,39 @@ def test_only_what_grows_is_kept(wanted: Allocation, expected: Wanted) -> None:
     pod = a_pod(a_container(requests=amounts(100, 2 * MIB), limits=amounts(200, 4 * MIB)))
 
     assert only_growing(pod, {"app": wanted, "gone": wanted}) == expected
+
+
+def pod_item(cpu: int, kind: LimitRangeType = LimitRangeType.POD) -> LimitRangeItem:
+    return LimitRangeItem(kind, max=amounts(cpu))
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        pytest.param((), True, id="no bounds"),
+        pytest.param((pod_item(700),), True, id="the sum of limits is the maximum"),
+        pytest.param((pod_item(699),), False, id="limits above the maximum"),
+        pytest.param((pod_item(900), pod_item(500)), False, id="the tightest counts"),
+        pytest.param((pod_item(0),), True, id="a bound of zero is none"),
+        pytest.param((pod_item(300, LimitRangeType.NODE),), True, id="a node bounds requests"),
+        pytest.param((pod_item(299, LimitRangeType.NODE),), False, id="too large for the node"),
+        pytest.param(
+            (pod_item(299, LimitRangeType.NODE), pod_item(300, LimitRangeType.NODE)),
+            True,
+            id="one of the nodes is enough",
+        ),
+        pytest.param((pod_item(1, LimitRangeType.CONTAINER),), True, id="bounds of containers"),
+    ],
+)
+def test_the_pod_as_a_whole_stays_within_its_bounds(
+    items: tuple[LimitRangeItem, ...], *, expected: bool
+) -> None:
+    pod = a_pod(
+        a_container("a", requests=amounts(100), limits=amounts(200)),
+        a_container("b", requests=amounts(100), limits=amounts(300)),
+    )
+
+    assert is_within(pod, {"a": Allocation(amounts(200), amounts(400))}, items) is expected
 
 
 def test_a_missing_request_grows_whatever_it_becomes() -> None:

@@ -37,8 +37,9 @@ class Groups:
         self.settings = DisruptionSettings(
             min_replicas=given["minReplicas"],
             tolerance=given["evictionTolerance"],
-            skip_budget_in_place=given["inPlaceSkipDisruptionBudget"],
         )
+        # Without the flag, the original opens a small group for nothing (D17 does).
+        self.can_resize = given["inPlaceSkipDisruptionBudget"]
         self.configured = {
             WorkloadName("default", entry["kind"], entry["name"]): entry["replicas"]
             for entry in given["controllers"]
@@ -49,7 +50,9 @@ class Groups:
     def standing(self, name: str) -> Standing | HoldReason:
         owner = disruption.owner_of(self.pods[name])
         group = None if owner is None else self.groups[owner]
-        return disruption.standing(group, self.autoscaler, self.settings)
+        return disruption.standing(
+            group, self.autoscaler, self.settings, can_resize=self.can_resize
+        )
 
     def may_evict(self, name: str) -> bool:
         pod, standing = self.pods[name], self.standing(name)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from makers import MIB, amounts
 
 from trimtab.core.pods import Allocation, Container, ContainerKind, OwnerReference, Pod, PodPhase
-from trimtab.core.resources import Resources
+from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.kubelet import Kubelet, KubeletSettings
 from trimtab.simulation.lines import Line
@@ -181,5 +181,5 @@ def _containers(templates: tuple[ContainerTemplate, ...]) -> Iterable[Container]
                 index,
                 kind,
                 template.allocation,
-                restarts_on_resize=template.restarts_on_resize,
+                restarts_on_resize=frozenset(BOTH if template.restarts_on_resize else ()),
             )

@@ -37,7 +37,7 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import Resource
+from trimtab.core.resources import BOTH, Resource
 from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
@@ -189,7 +189,8 @@ def evicted_at_once(
 
 def restarted(*, restarts: bool) -> Scene:
     async def scene(stage: Stage) -> None:
-        container = Container("app", spec=Allocation(USUAL), restarts_on_resize=restarts)
+        kinds = frozenset(BOTH if restarts else ())
+        container = Container("app", spec=Allocation(USUAL), restarts_on_resize=kinds)
         stage.put_pods(2, containers=(container,))
         stage.put_autoscaler(LARGER)
         await stage.play(ResizeEverything((amounts(200),)))

@@ -5,7 +5,7 @@ from makers import MIB, a_container, amounts
 from simulation.small_cluster import a_node, a_placed_pod
 
 from trimtab.core.pods import Allocation, Container, Pod
-from trimtab.core.resources import Resources
+from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.resize_rules import (
     ResizeRules,
     exceeds_node,
@@ -95,7 +95,9 @@ def test_a_resize_that_the_server_refuses_names_the_field(
     [
         pytest.param(BURSTABLE, True, id="not while it runs"),
         pytest.param(
-            replace(BURSTABLE, restarts_on_resize=True), False, id="but where it restarts"
+            replace(BURSTABLE, restarts_on_resize=frozenset(BOTH)),
+            False,
+            id="but where it restarts",
         ),
     ],
 )

@@ -160,8 +160,8 @@ def test_a_resize_stands_even_if_the_pod_cannot_be_marked() -> None:
         cluster.refusals["patch_pod"] = [ApiError("x", Status(code=500))]
         report = await an_updater(cluster).tick()
 
-        assert report.done("Resize") == 1
-        assert cpu(cluster) == [100, 500]
+        assert report.done("Resize") == 2
+        assert cpu(cluster) == [500, 500]
 
     run_virtually(scene())
 

@@ -105,7 +105,9 @@ def test_the_next_pod_has_its_turn_within_a_second_after_a_resize_ends() -> None
         cluster = SmallCluster()
         cluster.is_kubelet_quick = False
         container = a_container(
-            requests=amounts(100, 100 * MIB), status=Allocation(amounts(100, 100 * MIB))
+            requests=amounts(100, 100 * MIB),
+            status=Allocation(amounts(100, 100 * MIB)),
+            restarts_on_resize=True,
         )
         cluster.deploy("web", container, replicas=2)
         cluster.autoscale(UP, mode=UpdateMode.IN_PLACE)

@@ -110,8 +110,8 @@ def test_a_resize_is_counted_by_the_size_of_its_autoscaler_alone() -> None:
             'vpa_size_log2="1"}'
         )
 
-        assert metered.grown(series) == 1
-        assert gauge("in_place_updatable_pods_total", vpa_size_log2="1") == 1
+        assert metered.grown(series) == 2
+        assert gauge("in_place_updatable_pods_total", vpa_size_log2="1") == 2
         assert gauge("vpas_with_in_place_updated_pods_total", vpa_size_log2="1") == 1
         assert gauge("vpas_with_in_place_updated_pods_total", vpa_size_log2="19") == 0
 

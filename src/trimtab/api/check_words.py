@@ -145,8 +145,10 @@ def _tell_replicas(check: Check, explanation: PodExplanation, settings: PlanSett
         return ""
     least = settings.disruption.min_replicas
     least = least if autoscaler.min_replicas is None else autoscaler.min_replicas
-    relation = "fewer than" if check.reason is not None else "at least"
-    return f"its owner has {group.live} live pods, {relation} {least}"
+    has = f"its owner has {group.live} live pods"
+    if check.reason is None and group.live < least:
+        return f"{has}, fewer than {least}, but a resize without a restart needs no others"
+    return f"{has}, {'at least' if check.reason is None else 'fewer than'} {least}"
 
 
 def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:

@@ -22,7 +22,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import BOTH
+from trimtab.core.resources import BOTH, Resource
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
@@ -32,6 +32,7 @@ class _Resources(Wire, frozen=True, kw_only=True):
 
 
 class _ResizePolicy(Wire, frozen=True, kw_only=True):
+    resource_name: str | None = None
     restart_policy: str | None = None
 
 
@@ -119,6 +120,8 @@ _PENDING_STATES: Final = {
 }
 _MOST_WORDS: Final = 512
 """Characters kept of a message."""
+_RESOURCES: Final = {kind.value: kind for kind in BOTH}
+_NO_RESOURCES: Final[frozenset[Resource]] = frozenset()
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
@@ -244,9 +247,17 @@ def _convert_allocation(source: _Resources | None, path: str) -> Allocation | No
     return decode_allocation(source.requests, source.limits, path)
 
 
-def _restarts_on_resize(source: _Container) -> bool:
-    policies = source.resize_policy or ()
-    return any(policy.restart_policy == "RestartContainer" for policy in policies)
+def _restarts_on_resize(source: _Container) -> frozenset[Resource]:
+    restarting = [
+        policy.resource_name or ""
+        for policy in source.resize_policy or ()
+        if policy.restart_policy == "RestartContainer"
+    ]
+    if not restarting:
+        return _NO_RESOURCES
+    # A name that is not known here may stand for anything.
+    named = [(_RESOURCES[name],) if name in _RESOURCES else BOTH for name in restarting]
+    return frozenset(kind for kinds in named for kind in kinds)
 
 
 def _convert_termination(state: _State, path: str) -> Termination | None:

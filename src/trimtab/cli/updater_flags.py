@@ -64,7 +64,7 @@ class DisruptionFlags:
     """How much may be disrupted at a time."""
 
     min_replicas: Whole = 2
-    """Workloads with fewer pods are left alone, unless an autoscaler's minReplicas says else."""
+    """No pod of a smaller workload is restarted, unless an autoscaler's minReplicas says else."""
     eviction_tolerance: Number = 0.5
     """The share of a workload's pods that may be down."""
     eviction_rate_limit: Number = 1.0
@@ -72,7 +72,7 @@ class DisruptionFlags:
     eviction_rate_burst: Whole = 10
     """How many of them may be made at once after a while of rest."""
     in_place_skip_disruption_budget: Switch = False
-    """Let resizes that restart no container go beyond the tolerance."""
+    """Without effect: resizes that restart no container never wait for the tolerance."""
 
 
 @flag_group("Care", order=4)
@@ -168,7 +168,6 @@ def _plan_settings(flags: UpdaterFlags, gates: FeatureGates) -> PlanSettings:
         disruption=DisruptionSettings(
             min_replicas=disruption.min_replicas,
             tolerance=disruption.eviction_tolerance,
-            skip_budget_in_place=disruption.in_place_skip_disruption_budget,
         ),
         gates=gates,
         max_boost_duration=care.max_boost_duration or None,

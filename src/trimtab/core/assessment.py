@@ -1,7 +1,7 @@
 """What each pod wants and whether anything but its workload's budget speaks against it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -212,24 +212,40 @@ def assess(
             wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
             detail = _detail(reason, workload, context)
             return Hold(pod, name, reason, judgement.change, wanted=wanted, detail=detail)
-    owner = disruption.owner_of(pod)
-    group = None if owner is None else context.groups.get(owner)
-    standing = disruption.standing(group, autoscaler, context.settings.disruption)
-    wanted = context.want(pod, autoscaler, judgement)
+    standing = standing_of(facts, context)
+    candidate = candidate_of(facts, context, standing)
     if isinstance(standing, HoldReason):
-        return Hold(pod, name, standing, judgement.change, wanted=wanted)
-    if not wanted and autoscaler.mode not in EVICTING_MODES:
-        return Hold(pod, name, HoldReason.ONLY_SHRINKS, judgement.change)
+        return Hold(pod, name, standing, candidate.change, wanted=candidate.wanted)
+    if not candidate.wanted and autoscaler.mode not in EVICTING_MODES:
+        return Hold(pod, name, HoldReason.ONLY_SHRINKS, candidate.change)
+    return candidate
+
+
+def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldReason:
+    """What the pod's replica group permits, or why none of its pods may be touched."""
+    return disruption.standing(
+        context.group_of(facts.pod),
+        facts.autoscaler,
+        context.settings.disruption,
+        can_resize=context.snapshot.resizes_in_place,
+    )
+
+
+def candidate_of(
+    facts: Facts, context: Context, standing: disruption.Standing | HoldReason
+) -> Candidate:
+    """The pod as a candidate, whatever its replica group permits."""
+    pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
     return Candidate(
         pod,
         autoscaler,
         change=judgement.change,
         quick_oom=facts.quick_oom,
-        wanted=wanted,
-        standing=standing,
+        wanted=context.want(pod, autoscaler, judgement),
+        standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
-        workload=workload,
-        owner=owner,
+        workload=facts.workload,
+        owner=disruption.owner_of(pod),
     )
 
 
@@ -249,6 +265,24 @@ def facts_about(
         quick_oom=_is_quick_oom(pod, autoscaler, context),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
     )
+
+
+def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
+    """What would change if containers got only what is wanted, and not all that is recommended."""
+    asked = {name: allocation.requests or NO_AMOUNTS for name, allocation in wanted.items()}
+    parts = [
+        replace(
+            entry,
+            target={
+                kind: amount
+                for kind, amount in entry.target.items()
+                if kind in asked[entry.container_name]
+            },
+        )
+        for entry in judgement.recommendation
+        if entry.container_name in asked
+    ]
+    return urgency.measure_change(pod, parts)
 
 
 def published_doubt(autoscaler: Autoscaler) -> HoldReason | None:

@@ -23,6 +23,11 @@ _COUNTED_KINDS: Final = frozenset(
     {"DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet"}
 )
 _JOB: Final = "Job"
+_RESIZING_MODES: Final = (
+    UpdateMode.IN_PLACE,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.UPSCALE_ONLY,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,6 @@ class DisruptionSettings:
     """`--min-replicas`; an autoscaler's own minReplicas wins."""
     tolerance: float = 0.5
     """`--eviction-tolerance`: the share of the wanted pods that may be down."""
-    skip_budget_in_place: bool = False
-    """`--in-place-skip-disruption-budget`: resizes that restart nothing need no budget."""
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -50,7 +53,9 @@ class ReplicaGroup:
     pending: int
     """Those that do not run yet, or cannot be counted on for a moment."""
     configured: int | None
-    """How many pods the owner should have; None if nobody knows."""
+    """How many pods the owner should have; None if that is not known."""
+    ready: int = 0
+    """The live pods that are ready."""
 
     @property
     def running(self) -> int:
@@ -103,18 +108,30 @@ def count_owned(
     pending = Counter(
         [owner for owner, pod in owned if pod.phase is PodPhase.PENDING or pod.uid in settling]
     )
+    ready = Counter([owner for owner, pod in owned if pod.ready_since is not None])
     return {
         owner: ReplicaGroup(
-            count, pending[owner], configured=_wanted(owner, configured.get(owner), count)
+            count,
+            pending[owner],
+            configured=_wanted(owner, configured.get(owner), count),
+            ready=ready[owner],
         )
         for owner, count in live.items()
     }
 
 
 def standing(
-    group: ReplicaGroup | None, autoscaler: Autoscaler, settings: DisruptionSettings
+    group: ReplicaGroup | None,
+    autoscaler: Autoscaler,
+    settings: DisruptionSettings,
+    *,
+    can_resize: bool,
 ) -> Standing | HoldReason:
-    """What the group permits under the autoscaler, or why none of its pods may be touched."""
+    """What the group permits under the autoscaler, or why none of its pods may be touched.
+
+    A resize that restarts nothing needs no other replica, so a small group stays open for those
+    where the mode and the cluster can resize (D17).
+    """
     if group is None:
         return HoldReason.NO_OWNER
     if group.configured is None:
@@ -123,10 +140,8 @@ def standing(
     required = settings.min_replicas if own_minimum is None else own_minimum
     if group.live >= required:
         return Standing.OPEN
-    resizes = autoscaler.mode in (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
-    if resizes and settings.skip_budget_in_place:
-        return Standing.RESIZE_ONLY
-    return HoldReason.BELOW_MIN_REPLICAS
+    resizes = can_resize and autoscaler.mode in _RESIZING_MODES
+    return Standing.RESIZE_ONLY if resizes else HoldReason.BELOW_MIN_REPLICAS
 
 
 def _wanted(owner: WorkloadName, configured: int | None, live: int) -> int | None:

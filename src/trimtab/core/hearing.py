@@ -19,13 +19,15 @@ from trimtab.core.assessment import (
     Context,
     Facts,
     PlanSettings,
+    candidate_of,
     facts_about,
     reason_to_idle,
+    standing_of,
 )
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.boost import boosted_containers
 from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
-from trimtab.core.disruption import ReplicaGroup, Standing
+from trimtab.core.disruption import ReplicaGroup
 from trimtab.core.holds import HoldReason
 from trimtab.core.known_pods import KnownPods, spans_of
 from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
@@ -218,41 +220,52 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
     if judgement.distrust is not None:
         asked -= _OF_CHANGES
         found = [each for each in found if each is None or KIND_OF[each] not in _OF_CHANGES]
-    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
+    standing = standing_of(facts, context)
     found.append(standing if isinstance(standing, HoldReason) else None)
     way: Action | None = None
     if idle is None and judgement.distrust is None:
-        way, objections = _hear_of_act(case, facts, context, view)
+        candidate = candidate_of(facts, context, standing)
+        way, objections = _hear_of_act(case, candidate, context, view)
         found += objections
-        asked |= _OF_ACTS | (_OF_EVICTIONS if way is Action.EVICT else frozenset())
+        asked |= _asked_of_act(way, candidate)
     reasons = [each for each in (*found, *held_back) if each is not None]
     return _Hearing(reasons, asked | {KIND_OF[each] for each in reasons}, facts, way)
 
 
 def _hear_of_act(
-    case: _Case, facts: Facts, context: Context, view: PlanView
+    case: _Case, candidate: Candidate, context: Context, view: PlanView
 ) -> tuple[Action | None, list[HoldReason | None]]:
-    """How a pod would be changed, and what speaks against that."""
-    candidate = _candidate(facts, context)
+    """How a pod would be changed, and which budgets or nodes speak against that."""
     if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
         return None, [HoldReason.ONLY_SHRINKS]
-    way = plan.decide(candidate, context, disruptable=True)
-    if isinstance(way, HoldReason):
-        return None, [way]
     act = act_of(case.outcome)
     if act is not None:
         # All that follows was spent on it.
         return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
+    way = plan.decide(candidate, context, disruptable=True)
+    if isinstance(way, HoldReason):
+        return None, [way]
     spent = _spent_on_others(case, view)
     reasons: list[HoldReason | None] = []
     if _lacks_budget(candidate, context, spent):
         reasons.append(HoldReason.BUDGET_SPENT)
     if way is Action.EVICT:
         reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
-    elif resizing.restarts_containers(candidate.pod):
+    elif resizing.restarts_containers(candidate.pod, candidate.wanted):
         hold = plan.hold_restart(candidate, context, spent)
         reasons.append(None if hold is None else hold.reason)
     return way, reasons
+
+
+def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKind]:
+    match way:
+        case Action.EVICT:
+            return _OF_ACTS | _OF_EVICTIONS
+        case Action.RESIZE if not resizing.restarts_containers(candidate.pod, candidate.wanted):
+            # It takes no pod away.
+            return _OF_ACTS - {CheckKind.BUDGET}
+        case _:
+            return _OF_ACTS
 
 
 def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> bool:
@@ -264,23 +277,6 @@ def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> 
     return needs_one and not plan.is_disruptable(candidate.owner, context, spent)
 
 
-def _candidate(facts: Facts, context: Context) -> Candidate:
-    """The pod as if nothing but budgets and its node could speak against a change."""
-    pod, autoscaler = facts.pod, facts.autoscaler
-    standing = disruption.standing(context.group_of(pod), autoscaler, context.settings.disruption)
-    return Candidate(
-        pod,
-        autoscaler,
-        change=facts.judgement.change,
-        quick_oom=facts.quick_oom,
-        wanted=context.want(pod, autoscaler, facts.judgement),
-        standing=Standing.OPEN if isinstance(standing, HoldReason) else standing,
-        memory=facts.memory,
-        workload=facts.workload,
-        owner=disruption.owner_of(pod),
-    )
-
-
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     """What the plan does to siblings of the pod."""
     spent = plan.Spent()
@@ -288,9 +284,9 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     if owner is None:
         return spent
     for act in view.acts.get(owner, ()):
-        restarts = resizing.restarts_containers(act.pod)
-        is_free = isinstance(act, Unboost) and not restarts
-        if act.pod.phase is not PodPhase.PENDING and not is_free:
+        restarts = not isinstance(act, Evict) and resizing.restarts_containers(act.pod, act.wanted)
+        disturbs = isinstance(act, Evict) or restarts
+        if act.pod.phase is not PodPhase.PENDING and disturbs:
             spent.disrupted[owner] += 1
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1

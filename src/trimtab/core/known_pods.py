@@ -60,6 +60,7 @@ class Basis:
     limit_ranges: Sequence[LimitRangeItem]
     rooms: NodeRooms | None
     admission_alive: bool
+    resizes_in_place: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -272,6 +273,7 @@ def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
         snapshot.limit_ranges.get(place.namespace, ()),
         snapshot.rooms,
         snapshot.admission_alive,
+        snapshot.resizes_in_place,
     )
 
 

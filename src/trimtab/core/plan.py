@@ -12,7 +12,13 @@ from datetime import datetime
 from typing import Final
 
 from trimtab.core import annotations, disruption, quotas, resizing, unboosting, urgency
-from trimtab.core.assessment import Candidate, Context, PlanSettings
+from trimtab.core.assessment import (
+    EVICTING_MODES,
+    Candidate,
+    Context,
+    PlanSettings,
+    measure_part,
+)
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers
 from trimtab.core.envelopes import without_misfits
@@ -20,7 +26,7 @@ from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPods, LivePods
 from trimtab.core.matching import governor_of, index_by_workload
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
 from trimtab.core.records import dataclass
@@ -28,12 +34,8 @@ from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
 from trimtab.core.snapshot import Snapshot
 from trimtab.core.unboosting import BoostEnd
-from trimtab.core.wanted import (
-    only_growing,
-    wanted_by_autoscaler,
-)
+from trimtab.core.wanted import is_within, only_growing, wanted_by_autoscaler
 
-_RESIZING_MODES: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE)
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
@@ -212,7 +214,7 @@ def is_held_back(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> b
 
 def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | Hold:
     step = unboosting.plan_end(end, context)
-    if isinstance(step, Hold) or step.is_reported or end.is_free:
+    if isinstance(step, Hold) or not resizing.restarts_containers(step.pod, step.wanted):
         return step
     if not is_disruptable(disruption.owner_of(end.pod), context, spent):
         return unboosting.hold_boost(end, HoldReason.BUDGET_SPENT)
@@ -221,37 +223,84 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
-    pod, name = candidate.pod, candidate.autoscaler.identity
+    outcome = _choose_whole(candidate, context, spent)
+    if isinstance(outcome, Hold) and (part := _free_part(candidate, context)) is not None:
+        return _resize(part, part.wanted, spent)
+    return outcome
+
+
+def _free_part(candidate: Candidate, context: Context) -> Candidate | None:
+    """The candidate with only what it can get without a restart; None if that is not worth it.
+
+    A container that restarts for more memory need not wait for CPU (D17).
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    restarts = resizing.restarts_containers(pod, candidate.wanted)
+    if not restarts or autoscaler.mode in EVICTING_MODES:
+        return None
+    wanted = resizing.without_restarts(pod, candidate.wanted)
+    change = measure_part(pod, context.judge(pod, autoscaler), wanted)
+    part = candidate._replace(change=change, wanted=wanted)
+    waits = urgency.reason_to_wait(
+        change,
+        quick_oom=False,
+        age=urgency.age_of(pod, candidate.memory.last_updated_at, context.now),
+        thresholds=context.settings.thresholds,
+    )
+    is_possible = (
+        waits is None
+        and is_within(pod, wanted, context.limit_ranges_of(pod))
+        and decide(part, context, disruptable=False) is Action.RESIZE
+    )
+    return part if is_possible else None
+
+
+def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
     disruptable = is_disruptable(candidate.owner, context, spent)
     chosen = decide(candidate, context, disruptable=disruptable)
     if chosen is Action.EVICT:
         if (rescue := _rescue(candidate, context)) is not None:
-            _spend(pod, spent)
-            return rescue
+            return _resize(candidate, rescue, spent)
         chosen = _confirm_eviction(candidate, context, spent)
-    if chosen is Action.RESIZE and resizing.restarts_containers(pod):
-        if (hold := hold_restart(candidate, context, spent)) is not None:
-            return hold
+    match chosen:
+        case Action.EVICT:
+            return _evict(candidate, spent)
+        case Action.RESIZE:
+            hold = None
+            if resizing.restarts_containers(candidate.pod, candidate.wanted):
+                hold = hold_restart(candidate, context, spent)
+            return hold or _resize(candidate, candidate.wanted, spent)
+        case _:
+            return _hold(candidate, chosen)
+
+
+def _evict(candidate: Candidate, spent: Spent) -> Evict:
+    _spend(candidate.pod, spent)
+    if candidate.workload is not None:
+        spent.evicted[candidate.workload] += 1
+    return Evict(
+        candidate.pod,
+        candidate.autoscaler.identity,
+        candidate.change,
+        quick_oom=candidate.quick_oom,
+        wanted=candidate.wanted,
+    )
+
+
+def _resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
+    """The resize; one that restarts nothing costs the workload nothing (D17)."""
+    pod = candidate.pod
+    if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
-    if isinstance(chosen, HoldReason):
-        return _hold(candidate, chosen)
-    _spend(pod, spent)
-    if chosen is Action.EVICT:
-        if candidate.workload is not None:
-            spent.evicted[candidate.workload] += 1
-        return Evict(
-            pod,
-            name,
-            candidate.change,
-            quick_oom=candidate.quick_oom,
-            wanted=candidate.wanted,
-        )
-    return Resize(pod, name, candidate.wanted, candidate.change, quick_oom=candidate.quick_oom)
+        _spend(pod, spent)
+    name, change = candidate.autoscaler.identity, candidate.change
+    return Resize(pod, name, wanted, change, quick_oom=candidate.quick_oom)
 
 
 def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
     """What may be done about a candidate, whose budget allows it or not, or why nothing may."""
     settings, mode = context.settings, candidate.autoscaler.mode
+    restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
     situation = resizing.Situation(
         pod=candidate.pod,
         targets={name: wanted.requests or {} for name, wanted in candidate.wanted.items()},
@@ -259,12 +308,16 @@ def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Acti
         disruptable=disruptable,
         memory=candidate.memory.resize,
         now=context.now,
-        skip_budget=settings.disruption.skip_budget_in_place and mode in _RESIZING_MODES,
+        restarts=restarts,
         infeasible_retry_after=settings.infeasible_retry_after,
         evict_after_deferred=settings.evict_after_deferred,
     )
     chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
-    return _confirm_resize(candidate, situation) if chosen is Action.RESIZE else chosen
+    if chosen is Action.RESIZE:
+        chosen = _confirm_resize(candidate, situation)
+    if chosen is Action.RESIZE and restarts and _takes_last_ready(candidate, context):
+        return HoldReason.BUDGET_SPENT
+    return chosen
 
 
 def _decide_by_mode(
@@ -296,6 +349,13 @@ def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Acti
     return resizing.decide_eviction(situation)
 
 
+def _takes_last_ready(candidate: Candidate, context: Context) -> bool:
+    """Whether the pod is the only one of its owner that is ready, and gains nothing (D17)."""
+    group = context.group_of(candidate.pod)
+    is_last = candidate.pod.ready_since is not None and group is not None and group.ready <= 1
+    return is_last and not candidate.change.scale_up
+
+
 def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
     """Why a pod's containers may not be restarted yet, if so: a disruption like an eviction (F24).
 
@@ -319,8 +379,8 @@ def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = Non
     return Hold(candidate.pod, name, reason, change, wanted=candidate.wanted, until=until)
 
 
-def _rescue(candidate: Candidate, context: Context) -> Resize | None:
-    """The resize of a pod that dies for want of memory and that a budget keeps from eviction (F22).
+def _rescue(candidate: Candidate, context: Context) -> Wanted | None:
+    """The resize of a pod that is OOM-killed early and that a budget keeps from eviction (F22).
 
     Where all pods die like that, none is ever healthy enough for the budget to let one go.
     """
@@ -330,9 +390,7 @@ def _rescue(candidate: Candidate, context: Context) -> Resize | None:
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     wanted = without_misfits(pod, only_growing(pod, recommended))
-    if resize_effect(pod, wanted) is not ResizeEffect.SAME_QOS:
-        return None
-    return Resize(pod, autoscaler.identity, wanted, candidate.change, quick_oom=True)
+    return wanted if resize_effect(pod, wanted) is ResizeEffect.SAME_QOS else None
 
 
 def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> Action | HoldReason:

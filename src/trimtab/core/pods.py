@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from trimtab.core.placement import Placement
 from trimtab.core.records import dataclass
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 
 
 class PodPhase(StrEnum):
@@ -131,8 +131,8 @@ class Container:
     """What the kubelet says the container has; None before it says anything."""
     has_claims: bool = False
     """Whether its resources hold claims on devices, which nobody here touches."""
-    restarts_on_resize: bool = False
-    """Whether any entry of its resizePolicy is RestartContainer."""
+    restarts_on_resize: frozenset[Resource] = frozenset()
+    """The resources whose change restarts it (resizePolicy RestartContainer)."""
     restart_count: int = 0
     is_running: bool = False
     termination: Termination | None = None

@@ -150,7 +150,8 @@ def after_succession(before: Recollection, evicted_at: datetime) -> Recollection
 def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
     """Whether the pod is disturbed by what was done, or does not show it yet.
 
-    A successor is one pod less until it is ready: to the eyes of its users it is still down.
+    A resize that restarts nothing disturbs nothing (D17). A successor is one pod less until it is
+    ready: its users see it as down.
     """
     updated = recollection.memory.last_updated_at
     if updated is None:
@@ -159,14 +160,14 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
     begun = max(updated, pod.created_at or updated) if recollection.is_successor else updated
     if now - begun > SETTLING_FOR:
         return False
-    if not recollection.resized_version:
+    if not recollection.resized_version or not restarts_containers(pod):
         return recollection.is_successor and pod.ready_since is None
     if pod.resource_version == recollection.resized_version:
         return True
     if pod.resize in PUT_OFF:
         return False
     under_way = pod.resize is not None or any(map(_is_behind, pod.containers))
-    return under_way or (restarts_containers(pod) and pod.ready_since is None)
+    return under_way or pod.ready_since is None
 
 
 def _is_behind(container: Container) -> bool:

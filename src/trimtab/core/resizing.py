@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias, assert_never
 from trimtab.core.disruption import Standing
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.pods import Allocation, Container, Pod, PodPhase, ResizeState
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -20,6 +20,8 @@ Targets: TypeAlias = Mapping[str, Resources]
 DEFERRED_FOR: Final = timedelta(minutes=5)
 IN_PROGRESS_FOR: Final = timedelta(hours=1)
 
+
+_NOTHING: Final = Allocation()
 
 RESTART_GAP: Final = timedelta(seconds=10)
 """So long after a restart was asked for it shows to who counts healthy pods (F24)."""
@@ -60,19 +62,21 @@ class Situation(NamedTuple):
     """Whether the budget of its group allows one more pod."""
     memory: ResizeMemory
     now: datetime
-    skip_budget: bool = False
-    """Whether resizes that restart nothing need no budget."""
+    restarts: bool = False
+    """Whether the resize would restart a container."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
     evict_after_deferred: timedelta = DEFERRED_FOR
 
 
 def decide_eviction(situation: Situation) -> Action | HoldReason:
-    """Whether the pod may be evicted; a pending pod always may, so that it can fit somewhere."""
-    pod = situation.pod
-    if pod.phase is PodPhase.PENDING:
-        return Action.EVICT
+    """Whether the pod may be evicted; a pending pod needs no budget, so that it can fit elsewhere.
+
+    In a group that is too small to lose a pod no pod is evicted.
+    """
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
+    if situation.pod.phase is PodPhase.PENDING:
+        return Action.EVICT
     if (waits := _reason_to_wait(situation)) is not None:
         return waits
     return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT
@@ -115,9 +119,27 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
             assert_never(pod.resize)
 
 
-def restarts_containers(pod: Pod) -> bool:
-    """Whether a resize of the pod may restart one of its containers."""
-    return any(container.restarts_on_resize for container in pod.containers)
+def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None) -> bool:
+    """Whether a resize to what is wanted by container restarts one of them.
+
+    Without `wanted` any change of any container counts.
+    """
+    return any(
+        wanted is None or _restarts(container, wanted.get(container.name, _NOTHING))
+        for container in pod.containers
+        # Most containers never restart for a resize, and every plan asks.
+        if container.restarts_on_resize
+    )
+
+
+def without_restarts(pod: Pod, wanted: Mapping[str, Allocation]) -> Mapping[str, Allocation]:
+    """Of what is wanted only the resources whose change restarts nothing."""
+    free = {
+        container.name: _without(container.restarts_on_resize, wanted[container.name])
+        for container in pod.containers
+        if container.name in wanted
+    }
+    return {name: allocation for name, allocation in free.items() if allocation.requests}
 
 
 def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
@@ -128,12 +150,40 @@ def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
 
 
 def _decide_resize(situation: Situation) -> Action | HoldReason:
-    restarts = restarts_containers(situation.pod)
-    if situation.skip_budget and not restarts:
+    """Whether the resize is free; one that restarts a container counts as an eviction (D17)."""
+    if not situation.restarts:
         return Action.RESIZE
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
     return Action.RESIZE if situation.disruptable else HoldReason.BUDGET_SPENT
+
+
+def _without(kinds: frozenset[Resource], wanted: Allocation) -> Allocation:
+    requests, limits = wanted.requests or NO_AMOUNTS, wanted.limits or NO_AMOUNTS
+    return Allocation(
+        {kind: amount for kind, amount in requests.items() if kind not in kinds},
+        {kind: amount for kind, amount in limits.items() if kind not in kinds},
+    )
+
+
+def _restarts(container: Container, wanted: Allocation) -> bool:
+    """Whether the kubelet would change a resource whose change restarts the container.
+
+    Besides what is wanted, the kubelet catches up with what the spec asks for already.
+    """
+    has, spec = container.current, container.spec
+    return any(
+        _changes(kind, spec.requests, wanted.requests, has.requests)
+        or _changes(kind, spec.limits, wanted.limits, has.limits)
+        for kind in container.restarts_on_resize
+    )
+
+
+def _changes(
+    kind: Resource, spec: Resources | None, wanted: Resources | None, has: Resources | None
+) -> bool:
+    asked = (wanted or NO_AMOUNTS).get(kind, (spec or NO_AMOUNTS).get(kind))
+    return asked is not None and asked != (has or NO_AMOUNTS).get(kind)
 
 
 def _reason_to_wait(situation: Situation) -> HoldReason | None:

@@ -48,11 +48,6 @@ class BoostEnd:
     cause: EndOfBoost
     now: datetime
 
-    @property
-    def is_free(self) -> bool:
-        """Whether it disturbs nobody."""
-        return not resizing.restarts_containers(self.pod)
-
 
 def assess_boost(
     observed: ObservedPod, autoscaler: Autoscaler | None, context: Context

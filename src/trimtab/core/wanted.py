@@ -1,14 +1,15 @@
 """What a resize asks for: the requests and limits of each container."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trimtab.core.allocations import is_off, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.policy import Capped
+from trimtab.core.resources import BOTH, Resources
 
 
 def wanted_by_autoscaler(
@@ -34,6 +35,44 @@ def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
         if container.name in wanted
     }
     return {name: allocation for name, allocation in growing.items() if allocation.requests}
+
+
+def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) -> bool:
+    """Whether the pod as a whole stays within pod-type limit ranges and fits some node.
+
+    A recommendation is capped as a whole. A part of it may ask for more, where a container keeps
+    what another was to get.
+    """
+    stakes = [_overlaid(container.spec, wanted.get(container.name)) for container in pod.containers]
+    requests = _total(stake.requests for stake in stakes)
+    limits = _total(stake.limits for stake in stakes)
+    maxima = {
+        kind: [item.max or NO_AMOUNTS for item in limit_ranges if item.type is kind]
+        for kind in (LimitRangeType.POD, LimitRangeType.NODE)
+    }
+    on_nodes = maxima[LimitRangeType.NODE]
+    return all(
+        _is_below(requests, most) and _is_below(limits, most) for most in maxima[LimitRangeType.POD]
+    ) and (not on_nodes or any(_is_below(requests, room) for room in on_nodes))
+
+
+def _overlaid(spec: Allocation, wanted: Allocation | None) -> Allocation:
+    if wanted is None:
+        return spec
+    return Allocation(
+        {**(spec.requests or NO_AMOUNTS), **(wanted.requests or NO_AMOUNTS)},
+        {**(spec.limits or NO_AMOUNTS), **(wanted.limits or NO_AMOUNTS)},
+    )
+
+
+def _total(amounts: Iterable[Resources | None]) -> Resources:
+    given = [each or NO_AMOUNTS for each in amounts]
+    return {kind: sum(each.get(kind, 0) for each in given) for kind in BOTH}
+
+
+def _is_below(total: Resources, most: Resources) -> bool:
+    # A bound of zero or less bounds nothing.
+    return all(total[kind] <= bound for kind, bound in most.items() if bound > 0)
 
 
 def _growing(current: Allocation, wanted: Allocation) -> Allocation:

@@ -128,7 +128,7 @@ def _render_containers(templates: tuple[ContainerTemplate, ...]) -> tuple[Contai
             index=index,
             kind=kind,
             spec=template.allocation,
-            restarts_on_resize=template.restarts_on_resize,
+            restarts_on_resize=frozenset(BOTH if template.restarts_on_resize else ()),
         )
         for kind, siblings in by_kind.items()
         for index, template in enumerate(siblings)

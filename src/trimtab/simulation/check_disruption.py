@@ -55,7 +55,7 @@ class Disruption(Checker):
             case PodEvicted(actor=actor, pod=pod):
                 yield from self._judge(pod, f"{actor} evicted", is_eviction=True)
             case PodResized(actor=actor, before=before, after=after):
-                if not boosted_containers(before) and _restarts(before, after):
+                if not boosted_containers(before) and restarts(before, after):
                     yield from self._judge(before, f"{actor} restarted", is_eviction=False)
             case _:
                 return
@@ -157,9 +157,17 @@ def _most(group: ReplicaGroup, rules: Rules) -> int:
     return max(1, int((group.configured or 0) * rules.disruption.tolerance))
 
 
-def _restarts(before: Pod, after: Pod) -> bool:
-    pairs = zip(before.containers, after.containers, strict=True)
-    return any(old.restarts_on_resize and old.spec != new.spec for old, new in pairs)
+def restarts(before: Pod, after: Pod) -> bool:
+    """Whether a resize changes a resource whose change restarts a container."""
+    return any(
+        (one or {}).get(kind) != (other or {}).get(kind)
+        for old, new in zip(before.containers, after.containers, strict=True)
+        for kind in old.restarts_on_resize
+        for one, other in (
+            (old.spec.requests, new.spec.requests),
+            (old.spec.limits, new.spec.limits),
+        )
+    )
 
 
 def _is_as_asked(pod: Pod) -> bool:

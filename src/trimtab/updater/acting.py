@@ -271,7 +271,7 @@ def _note_unboost(
 
 
 def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
-    restarts = not isinstance(act, Evict) and act.wanted and restarts_containers(act.pod)
+    restarts = not isinstance(act, Evict) and restarts_containers(act.pod, act.wanted)
     if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
         memory.restarted[owner] = now
 

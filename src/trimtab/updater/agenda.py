@@ -156,7 +156,7 @@ class Agenda:
         act = task.act
         if isinstance(act, Evict):
             return self.evictions
-        is_gift = isinstance(act, Unboost) and (act.is_reported or not restarts_containers(act.pod))
+        is_gift = isinstance(act, Unboost) and not restarts_containers(act.pod, act.wanted)
         return self.gifts if is_gift else self.resizes
 
 

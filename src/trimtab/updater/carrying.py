@@ -22,7 +22,6 @@ from trimtab.cluster.errors import (
 )
 from trimtab.cluster.ports import Cluster
 from trimtab.core.outcomes import Act, Evict, Resize, Unboost
-from trimtab.core.pods import Pod
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.resizing import restarts_containers
 
@@ -65,11 +64,10 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
             case Evict():
                 await cluster.evict(act.pod)
             case Resize():
-                await _ask_budgets(cluster, act.pod)
+                await _ask_budgets(cluster, act)
                 await _resize(cluster, act)
             case Unboost():
-                if not act.is_reported:
-                    await _ask_budgets(cluster, act.pod)
+                await _ask_budgets(cluster, act)
                 await _unboost(cluster, act)
             case _:
                 assert_never(act)
@@ -78,12 +76,12 @@ async def carry_out(cluster: Cluster, act: Act) -> tuple[ActResult, ClusterError
     return ActResult.DONE, None
 
 
-async def _ask_budgets(cluster: Cluster, pod: Pod) -> None:
+async def _ask_budgets(cluster: Cluster, act: Resize | Unboost) -> None:
     """Ask for a resize that restarts containers what an eviction is asked for (F24)."""
-    if not restarts_containers(pod):
+    if not restarts_containers(act.pod, act.wanted):
         return
     try:
-        await cluster.try_eviction(pod)
+        await cluster.try_eviction(act.pod)
     except UnreachableError as error:
         # It was only a question, of which nothing can have come.
         raise UnreachableError(error.request, error.status.message, was_sent=False) from error

@@ -1,7 +1,7 @@
 """What is said about checks: a sentence for each answer, with figures where these help."""
 
 import pytest
-from makers import NOW, a_pod, an_autoscaler
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
 from plan_makers import UP, several, snapshot_of
 
 from trimtab.api.check_words import tell_check
@@ -11,6 +11,7 @@ from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Hold
+from trimtab.core.pods import Termination
 from trimtab.core.snapshot import Snapshot
 
 SETTINGS = PlanSettings()
@@ -51,6 +52,19 @@ def test_of_a_resize_in_a_small_workload_it_is_said_why_that_is_no_obstacle() ->
         "its owner has 1 live pods, fewer than 2, but a resize without a restart needs no others"
     )
     assert sentences[CheckKind.BUDGET] == "not asked for resizes in place"
+
+
+def test_of_a_kill_that_a_little_more_memory_does_not_cure_the_figures_are_told() -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
+    little = a_recommendation(target=amounts(50, 101 * MIB))
+    autoscaler = an_autoscaler(little, mode=UpdateMode.UPSCALE_ONLY)
+    pods = [a_pod(container, name=f"web-{index}") for index in range(2)]
+    sentences = told(snapshot_of(pods, autoscaler, resizes_in_place=False))
+
+    assert sentences[CheckKind.CHANGE] == (
+        "killed for want of memory, but requests are off by 1 %, less than 10 %"
+    )
 
 
 def test_figures_are_told_where_they_help() -> None:

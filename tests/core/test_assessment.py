@@ -301,7 +301,7 @@ def test_an_autoscaler_may_have_its_own_idea_of_a_quick_oom() -> None:
         ),
         pytest.param(
             an_autoscaler(
-                DOWN,
+                replace(DOWN, lower_bound=amounts(10, 10 * MIB)),
                 mode=UPSCALE_ONLY,
                 policies=(ContainerPolicy("app", min_allowed=amounts(200)),),
             ),

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from drawn_plans import a_snapshot, seeds, some_settings
 from hypothesis import given
-from makers import MIB, NOW, amounts, an_autoscaler, hours, minutes
+from makers import MIB, NOW, a_container, a_recommendation, amounts, an_autoscaler, hours, minutes
 from plan_makers import DOWN, REPLICA_SET, UP, WEB, boosted, boosting, several, snapshot_of
 
 from trimtab.core.annotations import PAUSED
@@ -23,7 +23,7 @@ from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
-from trimtab.core.pods import ResizeState
+from trimtab.core.pods import ResizeState, Termination
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resizing import Action, ResizeMemory
 from trimtab.core.resources import BOTH, Resource
@@ -281,6 +281,18 @@ def test_of_a_resize_that_restarts_nothing_no_budget_is_asked(mode: UpdateMode) 
     assert blocked(found) == {}
     assert check(found, CheckKind.BUDGET).verdict is Verdict.NOT_ASKED
     assert check(found, CheckKind.REPLICAS).verdict is Verdict.CLEAR
+
+
+def test_a_restart_for_a_little_growth_is_told_as_too_small_a_change() -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=FORMER, last_termination=killed)
+    little = a_recommendation(target=amounts(50, 101 * MIB))
+    autoscaler = an_autoscaler(little, mode=UpdateMode.UPSCALE_ONLY)
+    pods = several(2, containers=(container,))
+    found = heard(snapshot_of(pods, autoscaler, resizes_in_place=False))
+
+    assert blocked(found) == {CheckKind.CHANGE: HoldReason.CHANGE_TOO_SMALL}
+    assert found.way is None
 
 
 def test_a_pod_that_waits_for_its_siblings_is_told_so() -> None:

@@ -166,6 +166,39 @@ def upscaling(snapshot: Snapshot) -> Snapshot:
 
 
 @given(seeds)
+def test_under_upscale_only_no_resize_lowers_anything(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+
+    for each in plan(upscaling(snapshot), settings, NOW):
+        if not isinstance(each, Resize):
+            continue
+        for container in uniquely_named(each.pod):
+            wanted = each.wanted.get(container.name, Allocation())
+            has = container.current
+            for asked, before in (
+                (wanted.requests or {}, has.requests or {}),
+                (wanted.limits or {}, has.limits or {}),
+            ):
+                assert all(asked[kind] >= before.get(kind, asked[kind]) for kind in asked)
+            # A limit where there was none would take something away.
+            own = {**(container.spec.limits or {}), **(has.limits or {})}
+            assert (wanted.limits or {}).keys() <= own.keys()
+
+
+@given(seeds)
+def test_under_upscale_only_no_eviction_is_for_growth_that_does_not_matter(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+
+    for each in plan(upscaling(snapshot), settings, NOW):
+        if isinstance(each, Evict):
+            assert each.change.scale_up
+            assert (
+                each.change.outside_bounds
+                or each.change.relative_difference >= settings.thresholds.smallest_change
+            )
+
+
+@given(seeds)
 def test_a_resize_that_restarts_nothing_is_never_held_for_a_budget(dice: Random) -> None:
     snapshot, settings = a_snapshot(dice), some_settings(dice)
     resizing = replace(snapshot, resizes_in_place=True)

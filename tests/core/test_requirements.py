@@ -38,6 +38,26 @@ def fulfilled(
 
 
 @pytest.mark.parametrize(
+    ("requirements", "expected"),
+    [
+        pytest.param(EITHER_HIGHER, True, id="what grows meets it"),
+        pytest.param(CPU_HIGHER, True, id="cpu grows"),
+        pytest.param(EACH_HIGHER, False, id="memory does not grow"),
+        pytest.param(EITHER_LOWER, False, id="what shrinks does not count"),
+        pytest.param(CPU_HIGHER_MEMORY_LOWER, False, id="nor beside what grows"),
+        pytest.param((), True, id="no requirement"),
+    ],
+)
+def test_of_growth_alone_nothing_meets_a_requirement_to_shrink(
+    requirements: tuple[EvictionRequirement, ...], *, expected: bool
+) -> None:
+    pod = a_pod(a_container(requests=amounts(SAME, SAME)))
+    mixed = [a_recommendation(target=amounts(UP, DOWN))]
+
+    assert are_fulfilled(requirements, pod, mixed, only_growth=True) is expected
+
+
+@pytest.mark.parametrize(
     ("cpu", "memory", "row"),
     [
         pytest.param(UP, UP, "yyynn", id="both grow"),

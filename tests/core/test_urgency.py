@@ -29,6 +29,7 @@ from trimtab.core.urgency import (
     age_of,
     is_quick_oom,
     measure_change,
+    memory_relief,
     most_urgent_first,
     observed_containers,
     quick_oom_threshold,
@@ -118,6 +119,87 @@ def test_the_change_of_one_container(
 
     assert (change.scale_up, change.outside_bounds) == (expected.scale_up, expected.outside_bounds)
     assert change.relative_difference == pytest.approx(expected.relative_difference)
+
+
+@pytest.mark.parametrize(
+    ("requests", "recommended", "expected"),
+    [
+        pytest.param(
+            amounts(1000, 100),
+            a_recommendation(
+                target=amounts(100, 101), lower=amounts(50, 50), upper=amounts(200, 200)
+            ),
+            Change(scale_up=True, relative_difference=0.01),
+            id="what shrinks does not count, and above its bounds is no reason",
+        ),
+        pytest.param(
+            amounts(1000, 100),
+            a_recommendation(target=amounts(100, 150), lower=amounts(50, 120)),
+            Change(scale_up=True, outside_bounds=True, relative_difference=0.5),
+            id="below its lower bound",
+        ),
+        pytest.param(
+            amounts(1000, 100),
+            a_recommendation(target=amounts(100, 100), lower=amounts(50, 50), upper=amounts(60)),
+            Change(),
+            id="nothing grows",
+        ),
+        pytest.param(
+            amounts(1000),
+            a_recommendation(target=amounts(100, 1)),
+            Change(scale_up=True, outside_bounds=True, relative_difference=999.0),
+            id="a missing request grows",
+        ),
+    ],
+)
+def test_of_growth_alone_only_what_grows_counts(
+    requests: Resources, recommended: ContainerRecommendation, expected: Change
+) -> None:
+    pod = a_pod(a_container(requests=requests))
+    change = measure_change(pod, [recommended], only_growth=True)
+
+    assert (change.scale_up, change.outside_bounds) == (expected.scale_up, expected.outside_bounds)
+    assert change.relative_difference == pytest.approx(expected.relative_difference)
+
+
+def test_growth_of_one_container_is_not_hidden_by_a_large_sibling_or_one_that_shrinks() -> None:
+    pod = a_pod(
+        a_container("a", requests=amounts(100)),
+        a_container("b", requests=amounts(300)),
+        a_container("c", requests=amounts(9000)),
+    )
+    targets = {"a": 200, "b": 200, "c": 9000}
+    recommendation = [a_recommendation(name, target=amounts(cpu)) for name, cpu in targets.items()]
+
+    change = measure_change(pod, recommendation, only_growth=True)
+
+    assert change == Change(scale_up=True, relative_difference=1.0)
+
+
+@pytest.mark.parametrize(
+    ("last", "memory", "expected"),
+    [
+        pytest.param(killed(ran=minutes(1)), 150, 0.5, id="it grows by half"),
+        pytest.param(killed(ran=minutes(1)), 50, 0.0, id="it shrinks"),
+        pytest.param(killed(ran=minutes(1)), None, 0.0, id="its memory is not controlled"),
+        pytest.param(killed(ran=minutes(1), reason="Error"), 150, 0.0, id="it was not OOM-killed"),
+        pytest.param(None, 150, 0.0, id="it never ended"),
+    ],
+)
+def test_memory_relieves_a_container_that_was_oom_killed(
+    last: Termination | None, memory: int | None, expected: float
+) -> None:
+    pod = a_pod(
+        a_container(requests=amounts(100, 100), last_termination=last),
+        a_container("other", requests=amounts(100, 100)),
+    )
+    wanted = {
+        "app": Allocation(amounts(900, memory)),
+        "other": Allocation(amounts(900, 900)),
+        "gone": Allocation(amounts(1, 1)),
+    }
+
+    assert memory_relief(pod, wanted) == expected
 
 
 def test_what_the_kubelet_reports_counts_before_the_spec() -> None:

@@ -11,7 +11,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, ResizeState
 from trimtab.core.wanted import (
     is_within,
     only_growing,
@@ -104,6 +104,36 @@ def test_only_what_grows_is_kept(wanted: Allocation, expected: Wanted) -> None:
     pod = a_pod(a_container(requests=amounts(100, 2 * MIB), limits=amounts(200, 4 * MIB)))
 
     assert only_growing(pod, {"app": wanted, "gone": wanted}) == expected
+
+
+def test_what_only_grows_gets_no_limit_where_there_was_none() -> None:
+    pod = a_pod(a_container(requests=amounts(100, MIB), limits=amounts(200)))
+    wanted = {"app": Allocation(amounts(200, 2 * MIB), amounts(400, 4 * MIB))}
+
+    assert only_growing(pod, wanted) == {"app": Allocation(amounts(200, 2 * MIB), amounts(400))}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        pytest.param(None, {}, id="the kubelet may have done it by now"),
+        pytest.param(ResizeState.IN_PROGRESS, {}, id="the kubelet does it now"),
+        pytest.param(
+            ResizeState.INFEASIBLE, {"app": Allocation(amounts(300), {})}, id="it never will"
+        ),
+        pytest.param(
+            ResizeState.DEFERRED, {"app": Allocation(amounts(300), {})}, id="it has put it off"
+        ),
+    ],
+)
+def test_what_the_spec_asks_for_counts_as_given_unless_the_kubelet_puts_it_off(
+    state: ResizeState | None, expected: Wanted
+) -> None:
+    container = a_container(requests=amounts(500), status=Allocation(amounts(100)))
+
+    assert only_growing(a_pod(container, resize=state), {"app": Allocation(amounts(300))}) == (
+        expected
+    )
 
 
 def pod_item(cpu: int, kind: LimitRangeType = LimitRangeType.POD) -> LimitRangeItem:

@@ -515,6 +515,12 @@ SINS = [
         id="UpscaleOnly evicts a pod that would shrink",
     ),
     pytest.param(
+        Modes,
+        evicted(UpdateMode.UPSCALE_ONLY, a_recommendation(target=amounts(50, 101 * MIB))),
+        evicted(UpdateMode.UPSCALE_ONLY, a_recommendation(target=amounts(50, 110 * MIB))),
+        id="UpscaleOnly evicts a pod for a mebibyte",
+    ),
+    pytest.param(
         PodBudgets,
         evicted_past_refusals(ready=2),
         evicted_past_refusals(ready=3),

@@ -390,6 +390,36 @@ def test_what_was_done_without_an_answer_is_followed_by_nothing_until_it_has_coo
     run_virtually(scene())
 
 
+@pytest.mark.parametrize(
+    ("memory", "acts"),
+    [
+        pytest.param(101, [], id="a mebibyte more is not worth a restart"),
+        pytest.param(150, ["evict"], id="half as much again is"),
+    ],
+)
+def test_upscale_only_restarts_a_pod_that_cannot_be_resized_for_growth_that_matters(
+    memory: int, acts: list[str]
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        large = amounts(1000, 100 * MIB)
+        cluster.deploy("web", a_container(requests=large, status=Allocation(large)))
+        cluster.refusals["resize"] = [InvalidError("x", Status(code=422)) for _ in range(99)]
+        target = amounts(100, memory * MIB)
+        least, most = amounts(50, 50 * MIB), amounts(200, 200 * MIB)
+        recommendation = a_recommendation(target=target, lower=least, upper=most)
+        cluster.autoscale(recommendation, mode=UpdateMode.UPSCALE_ONLY)
+        cluster.clock.skew += hours(13)
+        updater = an_updater(cluster)
+        for _ in range(2):
+            await updater.tick()
+
+        assert [act for act, _ in cluster.acts] == acts
+        assert cpu(cluster) == ([100, 1000] if acts else [1000, 1000])
+
+    run_virtually(scene())
+
+
 def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

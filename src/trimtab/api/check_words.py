@@ -117,9 +117,10 @@ def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettin
     change, least = explanation.change, settings.thresholds.smallest_change
     by = f"{100 * change.relative_difference:.3g} %"
     if check.reason is HoldReason.CHANGE_TOO_SMALL:
-        if explanation.quick_oom:
+        if explanation.quick_oom and not change.relative_difference:
             return "killed for want of memory, but its target is what it has"
-        return f"requests are off by {by}, less than {100 * least:.3g} %"
+        killed = "killed for want of memory, but " if explanation.quick_oom else ""
+        return f"{killed}requests are off by {by}, less than {100 * least:.3g} %"
     if check.reason is not None:
         return ""
     if change.outside_bounds:

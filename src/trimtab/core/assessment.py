@@ -386,21 +386,32 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
     recommendation = [entry for entry in capped.recommendations if entry.container_name in scaled]
     if not recommendation:
         return Judgement(autoscaler, limit_ranges, HoldReason.NO_RECOMMENDATION)
+    upscales = autoscaler.mode is UpdateMode.UPSCALE_ONLY
     return Judgement(
         autoscaler,
         limit_ranges,
         None,
         recommendation,
         capped,
-        change=urgency.measure_change(pod, recommendation),
+        change=_measure_growth(pod, recommendation)
+        if upscales
+        else urgency.measure_change(pod, recommendation),
         meets_requirements=not autoscaler.requirements
-        or requirements.are_fulfilled(autoscaler.requirements, pod, recommendation),
+        or requirements.are_fulfilled(
+            autoscaler.requirements, pod, recommendation, only_growth=upscales
+        ),
         is_possible=all(
             amount >= 0 for entry in recommendation for amount in entry.target.values()
         ),
         holds_change=bool(autoscaler.held) and _would_change(pod, autoscaler, limit_ranges),
         is_boosted=bool(boosts),
     )
+
+
+def _measure_growth(pod: Pod, recommendation: Sequence[ContainerRecommendation]) -> Change:
+    """What would grow; of a pod that only shrinks, what is left to its successor."""
+    growth = urgency.measure_change(pod, recommendation, only_growth=True)
+    return growth if growth.scale_up else urgency.measure_change(pod, recommendation)
 
 
 def _would_change(pod: Pod, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:

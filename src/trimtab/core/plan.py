@@ -241,14 +241,8 @@ def _free_part(candidate: Candidate, context: Context) -> Candidate | None:
     wanted = resizing.without_restarts(pod, candidate.wanted)
     change = measure_part(pod, context.judge(pod, autoscaler), wanted)
     part = candidate._replace(change=change, wanted=wanted)
-    waits = urgency.reason_to_wait(
-        change,
-        quick_oom=False,
-        age=urgency.age_of(pod, candidate.memory.last_updated_at, context.now),
-        thresholds=context.settings.thresholds,
-    )
     is_possible = (
-        waits is None
+        _reason_to_wait(part, context, quick_oom=False) is None
         and is_within(pod, wanted, context.limit_ranges_of(pod))
         and decide(part, context, disruptable=False) is Action.RESIZE
     )
@@ -264,7 +258,7 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
         chosen = _confirm_eviction(candidate, context, spent)
     match chosen:
         case Action.EVICT:
-            return _evict(candidate, spent)
+            return _evict(candidate, context, spent)
         case Action.RESIZE:
             hold = None
             if resizing.restarts_containers(candidate.pod, candidate.wanted):
@@ -274,7 +268,7 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
             return _hold(candidate, chosen)
 
 
-def _evict(candidate: Candidate, spent: Spent) -> Evict:
+def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     _spend(candidate.pod, spent)
     if candidate.workload is not None:
         spent.evicted[candidate.workload] += 1
@@ -283,7 +277,7 @@ def _evict(candidate: Candidate, spent: Spent) -> Evict:
         candidate.autoscaler.identity,
         candidate.change,
         quick_oom=candidate.quick_oom,
-        wanted=candidate.wanted,
+        wanted=_wanted_by_successor(candidate, context),
     )
 
 
@@ -295,6 +289,15 @@ def _resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
         _spend(pod, spent)
     name, change = candidate.autoscaler.identity, candidate.change
     return Resize(pod, name, wanted, change, quick_oom=candidate.quick_oom)
+
+
+def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
+    """What admission gives the successor: under UpscaleOnly smaller amounts too (D18)."""
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    if autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
+        return candidate.wanted
+    recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
+    return without_misfits(pod, recommended)
 
 
 def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
@@ -314,9 +317,11 @@ def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Acti
     )
     chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
     if chosen is Action.RESIZE:
-        chosen = _confirm_resize(candidate, situation)
+        chosen = _confirm_resize(candidate, situation, context)
     if chosen is Action.RESIZE and restarts and _takes_last_ready(candidate, context):
         return HoldReason.BUDGET_SPENT
+    if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
+        return _reason_against_restart(candidate, context) or chosen
     return chosen
 
 
@@ -336,15 +341,22 @@ def _decide_by_mode(
             return resizing.decide_eviction(situation)
 
 
-def _confirm_resize(candidate: Candidate, situation: resizing.Situation) -> Action | HoldReason:
+def _confirm_resize(
+    candidate: Candidate, situation: resizing.Situation, context: Context
+) -> Action | HoldReason:
     """The resize itself if the API server will take it, else the next best thing."""
-    effect = resize_effect(candidate.pod, candidate.wanted)
+    pod, mode = candidate.pod, candidate.autoscaler.mode
+    effect = resize_effect(pod, candidate.wanted)
     if effect is ResizeEffect.NONE:
         # The spec already says so, and the kubelet has yet to act on it.
         return HoldReason.RESIZE_IN_PROGRESS
-    if effect is ResizeEffect.SAME_QOS:
+    # Where nothing may shrink, the pod as a whole may become too large.
+    fits = mode is not UpdateMode.UPSCALE_ONLY or is_within(
+        pod, candidate.wanted, context.limit_ranges_of(pod)
+    )
+    if effect is ResizeEffect.SAME_QOS and fits:
         return Action.RESIZE
-    if candidate.autoscaler.mode is UpdateMode.IN_PLACE:
+    if mode is UpdateMode.IN_PLACE:
         return HoldReason.QOS_WOULD_CHANGE
     return resizing.decide_eviction(situation)
 
@@ -354,6 +366,27 @@ def _takes_last_ready(candidate: Candidate, context: Context) -> bool:
     group = context.group_of(candidate.pod)
     is_last = candidate.pod.ready_since is not None and group is not None and group.ready <= 1
     return is_last and not candidate.change.scale_up
+
+
+def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReason | None:
+    """Why the pod keeps running as it is, although its budget would bear a restart."""
+    if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
+        return None
+    # An OOM kill is a reason to restart only where the memory grows by enough (D18).
+    relief = urgency.memory_relief(candidate.pod, candidate.wanted)
+    is_cured = relief >= context.settings.thresholds.smallest_change
+    return _reason_to_wait(candidate, context, quick_oom=candidate.quick_oom and is_cured)
+
+
+def _reason_to_wait(
+    candidate: Candidate, context: Context, *, quick_oom: bool
+) -> HoldReason | None:
+    return urgency.reason_to_wait(
+        candidate.change,
+        quick_oom=quick_oom,
+        age=urgency.age_of(candidate.pod, candidate.memory.last_updated_at, context.now),
+        thresholds=context.settings.thresholds,
+    )
 
 
 def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
@@ -390,7 +423,8 @@ def _rescue(candidate: Candidate, context: Context) -> Wanted | None:
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     wanted = without_misfits(pod, only_growing(pod, recommended))
-    return wanted if resize_effect(pod, wanted) is ResizeEffect.SAME_QOS else None
+    is_possible = resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+    return wanted if is_possible and is_within(pod, wanted, context.limit_ranges_of(pod)) else None
 
 
 def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> Action | HoldReason:

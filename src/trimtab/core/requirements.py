@@ -16,8 +16,16 @@ def are_fulfilled(
     requirements: Sequence[EvictionRequirement],
     pod: Pod,
     recommendation: Iterable[ContainerRecommendation],
+    *,
+    only_growth: bool = False,
 ) -> bool:
-    """Whether the change that is recommended for the pod meets every requirement."""
+    """Whether the change that is recommended for the pod meets every requirement.
+
+    With `only_growth` a resource that would shrink meets no requirement (D18).
+    """
+    higher = ChangeDirection.TARGET_HIGHER
+    if only_growth and any(requirement.direction is not higher for requirement in requirements):
+        return False
     targets: dict[str, Resources] = {}
     for recommended in recommendation:
         targets.setdefault(recommended.container_name, recommended.target)

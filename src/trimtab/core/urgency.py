@@ -15,7 +15,7 @@ from trimtab.core.annotations import NAME_SEPARATOR, OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Container, Pod
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.settings_errors import require_at_least
@@ -68,8 +68,16 @@ class Urgent(Protocol):
 AnyUrgent = TypeVar("AnyUrgent", bound=Urgent)
 
 
-def measure_change(pod: Pod, recommendation: Iterable[ContainerRecommendation]) -> Change:
-    """What the recommendation would change about the observed containers of the pod."""
+def measure_change(
+    pod: Pod,
+    recommendation: Iterable[ContainerRecommendation],
+    *,
+    only_growth: bool = False,
+) -> Change:
+    """What the recommendation would change about the observed containers of the pod.
+
+    With `only_growth` no resource of a container counts that would stay or shrink (D18).
+    """
     scale_up = outside_bounds = False
     requested = dict.fromkeys(BOTH, 0)
     wanted: dict[Resource, int] = {}
@@ -77,10 +85,14 @@ def measure_change(pod: Pod, recommendation: Iterable[ContainerRecommendation]) 
         requests = container.current.requests or NO_AMOUNTS
         for resource, target in recommended.target.items():
             request = requests.get(resource)
+            if only_growth and request is not None and target <= request:
+                continue
             wanted[resource] = wanted.get(resource, 0) + target
             requested[resource] += request or 0
             scale_up = scale_up or request is None or target > request
-            outside_bounds = outside_bounds or _is_outside(recommended, resource, request)
+            outside_bounds = outside_bounds or _is_outside(
+                recommended, resource, request, only_growth=only_growth
+            )
     return Change(
         scale_up,
         outside_bounds,
@@ -113,6 +125,20 @@ def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: da
         return False
     observed = observed_containers(pod.annotations)
     return any(_is_observed(each, observed) and not is_off(autoscaler, each) for each in killed)
+
+
+def memory_relief(pod: Pod, wanted: Mapping[str, Allocation]) -> float:
+    """The largest share by which the memory of a container grows whose last run was OOM-killed."""
+    return max(
+        (
+            _growth_of_memory(container, wanted[container.name])
+            for container in pod.containers
+            if container.name in wanted
+            and container.last_termination is not None
+            and container.last_termination.is_oom_kill
+        ),
+        default=0.0,
+    )
 
 
 def quick_oom_threshold(
@@ -171,13 +197,25 @@ def _recommended(
 
 
 def _is_outside(
-    recommended: ContainerRecommendation, resource: Resource, request: int | None
+    recommended: ContainerRecommendation,
+    resource: Resource,
+    request: int | None,
+    *,
+    only_growth: bool,
 ) -> bool:
     if request is None:
         return True
     lowest = (recommended.lower_bound or NO_AMOUNTS).get(resource, request)
+    if only_growth:
+        return request < lowest
     highest = (recommended.upper_bound or NO_AMOUNTS).get(resource, request)
     return request < lowest or request > highest
+
+
+def _growth_of_memory(container: Container, wanted: Allocation) -> float:
+    has = (container.current.requests or NO_AMOUNTS).get(Resource.MEMORY, 0)
+    asked = (wanted.requests or NO_AMOUNTS).get(Resource.MEMORY, has)
+    return max(asked - has, 0) / max(has, 1)
 
 
 def _difference(resource: Resource, requested: int, wanted: int) -> float:

@@ -7,7 +7,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
 from trimtab.core.policy import Capped
 from trimtab.core.resources import BOTH, Resources
 
@@ -28,9 +28,9 @@ def wanted_by_autoscaler(
 
 
 def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
-    """Of what is wanted only the resources that grow; their limits never shrink."""
+    """Of what is wanted only the resources that grow; their limits never shrink, or appear."""
     growing = {
-        container.name: _growing(container.current, wanted[container.name])
+        container.name: _growing(_owned(container, pod), wanted[container.name])
         for container in pod.containers
         if container.name in wanted
     }
@@ -75,6 +75,27 @@ def _is_below(total: Resources, most: Resources) -> bool:
     return all(total[kind] <= bound for kind, bound in most.items() if bound > 0)
 
 
+def _owned(container: Container, pod: Pod) -> Allocation:
+    """The most that the container has, or is about to get.
+
+    The kubelet may have done what the spec says before its status shows it, unless it says that it
+    put the resize off.
+    """
+    status, spec = container.status, container.spec
+    if status is None or pod.resize in PUT_OFF:
+        return container.current
+    return Allocation(_larger(spec.requests, status.requests), _larger(spec.limits, status.limits))
+
+
+def _larger(one: Resources | None, other: Resources | None) -> Resources:
+    given = [each for each in (one, other) if each]
+    return {
+        kind: max(each[kind] for each in given if kind in each)
+        for kind in BOTH
+        if any(kind in each for each in given)
+    }
+
+
 def _growing(current: Allocation, wanted: Allocation) -> Allocation:
     own_requests, own_limits = current.requests or NO_AMOUNTS, current.limits or NO_AMOUNTS
     limits = wanted.limits or NO_AMOUNTS
@@ -85,5 +106,10 @@ def _growing(current: Allocation, wanted: Allocation) -> Allocation:
     }
     return Allocation(
         requests,
-        {kind: max(limits[kind], own_limits.get(kind, 0)) for kind in requests if kind in limits},
+        {
+            kind: max(limits[kind], own_limits[kind])
+            for kind in requests
+            # A first limit would take something away.
+            if kind in limits and kind in own_limits
+        },
     )

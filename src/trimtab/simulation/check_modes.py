@@ -10,7 +10,9 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import amount_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import PUT_OFF, Container, Pod
+from trimtab.core.policy import cap_for_pod
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.urgency import Thresholds, measure_change
 from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
 from trimtab.simulation.hindsight import Hindsight
@@ -80,18 +82,18 @@ def _gives_up(before: Pod, after: Pod) -> bool:
 
 def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
     if governor.mode is UpdateMode.UPSCALE_ONLY:
-        return _wants_more(pod, governor, ranges)
+        return _needs_more(pod, governor, ranges)
     return governor.mode in _EVICTING
 
 
-def _wants_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
-    wanted = recommended_for_pod(pod, governor, ranges)
-    return any(
-        amount > (container.current.requests or {}).get(resource, 0)
-        for container in pod.containers
-        if container.name in wanted
-        for resource, amount in wanted[container.name].requests.items()
-    )
+def _needs_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
+    """Whether what grows matters by itself (D18)."""
+    scaled = recommended_for_pod(pod, governor, ranges).keys()
+    capped = cap_for_pod(governor.recommendation, pod, governor.policies, ranges, governor.held)
+    recommended = [each for each in capped.recommendations if each.container_name in scaled]
+    growth = measure_change(pod, recommended, only_growth=True)
+    enough = Thresholds().smallest_change
+    return growth.outside_bounds or growth.relative_difference >= enough
 
 
 def _may_resize(before: Pod, after: Pod, governor: Autoscaler | None) -> bool:

@@ -1,0 +1,229 @@
+"""Growth: what it justifies under UpscaleOnly (D18)."""
+
+from dataclasses import replace
+
+import pytest
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
+from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
+
+from trimtab.core.autoscalers import (
+    ChangeDirection,
+    ContainerPolicy,
+    ContainerRecommendation,
+    ControlledValues,
+    EvictionRequirement,
+    UpdateMode,
+)
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.outcomes import Evict, Resize
+from trimtab.core.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
+from trimtab.core.resources import BOTH, Resource
+from trimtab.core.snapshot import PodMemory, Snapshot
+
+UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
+KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+
+REQUESTS_ONLY = (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),)
+
+# What was seen: 1 CPU and 100Mi, where 100m and 101Mi are recommended.
+LARGE = amounts(1000, 100 * MIB)
+A_MEBIBYTE_MORE = a_recommendation(
+    target=amounts(100, 101 * MIB), lower=amounts(50, 50 * MIB), upper=amounts(200, 200 * MIB)
+)
+MUCH_MORE = a_recommendation(
+    target=amounts(100, 150 * MIB), lower=amounts(50, 50 * MIB), upper=amounts(200, 200 * MIB)
+)
+NEEDED = replace(MUCH_MORE, lower_bound=amounts(50, 120 * MIB))
+
+
+def pods(count: int, container: Container, **fields: object) -> list[Pod]:
+    usual: dict[str, object] = {"age": hours(24)}
+    return [
+        a_pod(container, name=f"web-{index}", **(usual | fields))  # type: ignore[arg-type]
+        for index in range(count)
+    ]
+
+
+def with_obstacle(obstacle: str, recommendation: ContainerRecommendation) -> Snapshot:
+    """Two pods that cannot be resized in place, for one reason or another."""
+    policies = REQUESTS_ONLY if obstacle == "qos" else ()
+    autoscaler = an_autoscaler(recommendation, mode=UPSCALE_ONLY, policies=policies)
+    asked = {**LARGE, Resource.MEMORY: recommendation.target[Resource.MEMORY]}
+    stuck = a_container(requests=asked, status=Allocation(LARGE))
+    attempt = InfeasibleAttempt({"app": amounts(memory=101 * MIB)}, NOW - minutes(1))
+    memories = {
+        "refused": PodMemory(ResizeMemory(infeasible=attempt)),
+        "deferred for long": PodMemory(ResizeMemory(resize_since=NOW - minutes(6))),
+    }
+    memory = memories.get(obstacle, PodMemory())
+    found = {
+        "infeasible": pods(2, stuck, resize=ResizeState.INFEASIBLE),
+        "deferred for long": pods(2, stuck, resize=ResizeState.DEFERRED),
+        "failing": pods(2, stuck, resize=ResizeState.ERROR),
+        # A request that becomes equal to its limit, where all others are.
+        "qos": pods(2, a_container(requests=LARGE, limits=asked)),
+    }
+    return snapshot_of(
+        found.get(obstacle) or pods(2, a_container(requests=LARGE)),
+        autoscaler,
+        resizes_in_place=obstacle != "no resizes",
+        pod_memory={(f"uid-web-{n}", autoscaler.identity): memory for n in range(2)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "expected"),
+    [
+        pytest.param(A_MEBIBYTE_MORE, ["ChangeTooSmall"] * 2, id="a mebibyte"),
+        pytest.param(MUCH_MORE, ["Evict", "BudgetSpent"], id="half of what it has"),
+        pytest.param(NEEDED, ["Evict", "BudgetSpent"], id="less than its lower bound"),
+    ],
+)
+@pytest.mark.parametrize(
+    "obstacle", ["refused", "infeasible", "deferred for long", "failing", "no resizes", "qos"]
+)
+def test_upscale_only_evicts_for_growth_that_matters(
+    obstacle: str, recommendation: ContainerRecommendation, expected: list[str]
+) -> None:
+    assert told(planned(with_obstacle(obstacle, recommendation))) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param(101, "ChangeTooSmall", id="a mebibyte"),
+        pytest.param(111, "Evict", id="more than the update threshold"),
+    ],
+)
+def test_an_oom_kill_restarts_nothing_under_upscale_only_for_a_little_more(
+    target: int, expected: str
+) -> None:
+    container = a_container(requests=LARGE, last_termination=KILLED)
+    recommendation = replace(A_MEBIBYTE_MORE, target=amounts(100, target * MIB))
+    autoscaler = an_autoscaler(recommendation, mode=UPSCALE_ONLY)
+    snapshot = snapshot_of(pods(2, container), autoscaler, resizes_in_place=False)
+
+    assert told(planned(snapshot))[0] == expected
+
+
+def test_an_oom_kill_that_more_cpu_does_not_cure_is_no_reason_to_evict() -> None:
+    container = a_container(requests=SMALL, last_termination=KILLED)
+    more_cpu = a_recommendation(target=amounts(200, 101 * MIB))
+    autoscaler = an_autoscaler(more_cpu, mode=UPSCALE_ONLY)
+    snapshot = snapshot_of(pods(2, container, age=hours(1)), autoscaler, resizes_in_place=False)
+
+    assert told(planned(snapshot)) == ["TooYoung"] * 2
+
+
+def test_in_place_an_oom_killed_pod_gets_also_a_little_more() -> None:
+    container = a_container(requests=LARGE, last_termination=KILLED)
+    autoscaler = an_autoscaler(A_MEBIBYTE_MORE, mode=UPSCALE_ONLY)
+    outcomes = planned(snapshot_of(pods(2, container), autoscaler))
+
+    assert [each.wanted for each in outcomes if isinstance(each, Resize)] == [
+        {"app": Allocation(amounts(memory=101 * MIB), {})}
+    ] * 2
+
+
+def test_the_successor_of_an_eviction_gets_the_whole_recommendation() -> None:
+    autoscaler = an_autoscaler(NEEDED, mode=UPSCALE_ONLY)
+    snapshot = snapshot_of(pods(2, a_container(requests=LARGE)), autoscaler, resizes_in_place=False)
+    evictions = [each for each in planned(snapshot) if isinstance(each, Evict)]
+
+    assert [each.wanted for each in evictions] == [{"app": Allocation(NEEDED.target, {})}]
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "expected"),
+    [
+        pytest.param(DOWN, "OnlyShrinks", id="it would shrink"),
+        pytest.param(A_MEBIBYTE_MORE, "ChangeTooSmall", id="it would grow by a mebibyte"),
+        pytest.param(NEEDED, "Evict", id="it would grow by much"),
+    ],
+)
+def test_a_pending_pod_under_upscale_only_is_evicted_for_growth_alone(
+    recommendation: ContainerRecommendation, expected: str
+) -> None:
+    waiting = pods(2, a_container(requests=LARGE), phase=PodPhase.PENDING)
+    autoscaler = an_autoscaler(recommendation, mode=UPSCALE_ONLY)
+
+    assert told(planned(snapshot_of(waiting, autoscaler))) == [expected] * 2
+
+
+def test_a_pending_single_replica_under_upscale_only_is_not_evicted() -> None:
+    waiting = pods(1, a_container(requests=SMALL), phase=PodPhase.PENDING)
+
+    assert told(planned(snapshot_of(waiting, an_autoscaler(UP, mode=UPSCALE_ONLY)))) == [
+        "BelowMinReplicas"
+    ]
+
+
+def test_under_upscale_only_the_order_is_that_of_growth() -> None:
+    grows_most = a_pod(a_container(requests=amounts(500, 90 * MIB)), name="grows-most")
+    shrinks = a_pod(a_container(requests=amounts(50_000, 100 * MIB)), name="shrinks")
+    autoscaler = an_autoscaler(UP, mode=UPSCALE_ONLY)
+    snapshot = snapshot_of([grows_most, shrinks], autoscaler, resizes_in_place=False)
+
+    assert by_pod(planned(snapshot)) == {"grows-most": "Evict", "shrinks": "BudgetSpent"}
+
+
+@pytest.mark.parametrize(
+    ("direction", "resources", "expected"),
+    [
+        pytest.param(ChangeDirection.TARGET_HIGHER, BOTH, "Resize", id="something grows"),
+        pytest.param(
+            ChangeDirection.TARGET_HIGHER, BOTH[:1], "RequirementNotMet", id="cpu does not"
+        ),
+        pytest.param(
+            ChangeDirection.TARGET_LOWER, BOTH[:1], "RequirementNotMet", id="nothing shrinks"
+        ),
+    ],
+)
+def test_under_upscale_only_requirements_are_met_by_growth_alone(
+    direction: ChangeDirection, resources: tuple[Resource, ...], expected: str
+) -> None:
+    autoscaler = an_autoscaler(
+        NEEDED, mode=UPSCALE_ONLY, requirements=(EvictionRequirement(resources, direction),)
+    )
+    snapshot = snapshot_of(pods(2, a_container(requests=LARGE)), autoscaler)
+
+    assert told(planned(snapshot)) == [expected] * 2
+
+
+PAIR = (
+    a_container("app", requests=amounts(1000), limits=amounts(1000)),
+    a_container("side", requests=amounts(1000), limits=amounts(1000)),
+)
+SHIFTED = (
+    a_recommendation("app", target=amounts(1500), lower=amounts(1400)),
+    a_recommendation("side", target=amounts(500), lower=amounts(400), upper=amounts(600)),
+)
+TIGHT = {"default": [LimitRangeItem(LimitRangeType.POD, max=amounts(2000))]}
+ROOMY = {"default": [LimitRangeItem(LimitRangeType.POD, max=amounts(3000))]}
+
+
+@pytest.mark.parametrize(
+    ("limit_ranges", "expected"),
+    [
+        pytest.param(ROOMY, ["Resize"] * 2, id="room for what grows"),
+        pytest.param(TIGHT, ["Evict", "BudgetSpent"], id="only room for the whole"),
+    ],
+)
+def test_growth_that_a_limit_range_of_the_pod_would_refuse_is_not_asked_for(
+    limit_ranges: dict[str, list[LimitRangeItem]], expected: list[str]
+) -> None:
+    both = [a_pod(*PAIR, name=f"web-{index}") for index in range(2)]
+    autoscaler = an_autoscaler(*SHIFTED, mode=UPSCALE_ONLY)
+
+    assert told(planned(snapshot_of(both, autoscaler, limit_ranges=limit_ranges))) == expected

@@ -25,7 +25,7 @@ from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.pods import ResizeState, Termination
 from trimtab.core.quotas import Claim, Quota, Side
-from trimtab.core.resizing import Action, ResizeMemory
+from trimtab.core.resizing import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
@@ -293,6 +293,15 @@ def test_a_restart_for_a_little_growth_is_told_as_too_small_a_change() -> None:
 
     assert blocked(found) == {CheckKind.CHANGE: HoldReason.CHANGE_TOO_SMALL}
     assert found.way is None
+
+
+def test_an_eviction_in_place_of_growth_waits_for_the_cool_down() -> None:
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
+    asked = ResizeMemory(infeasible=InfeasibleAttempt({"app": FORMER}, NOW - minutes(1)))
+    memory = remembering(autoscaler, resize=asked, last_updated_at=NOW - minutes(1))
+    found = check(heard(snapshot_of(several(3), autoscaler, **memory)), CheckKind.COOL_DOWN)
+
+    assert (found.reason, found.until) == (HoldReason.COOL_DOWN, NOW + minutes(4))
 
 
 def test_a_pod_that_waits_for_its_siblings_is_told_so() -> None:

@@ -1,6 +1,7 @@
-"""Growth: what it justifies under UpscaleOnly (D18)."""
+"""Growth: what it justifies under UpscaleOnly (D18), and that it does not wait (D17)."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from makers import (
@@ -17,6 +18,7 @@ from makers import (
 from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
 
 from trimtab.core.autoscalers import (
+    Autoscaler,
     ChangeDirection,
     ContainerPolicy,
     ContainerRecommendation,
@@ -28,9 +30,10 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.snapshot import PodMemory, Snapshot
 
+IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
 
@@ -227,3 +230,105 @@ def test_growth_that_a_limit_range_of_the_pod_would_refuse_is_not_asked_for(
     autoscaler = an_autoscaler(*SHIFTED, mode=UPSCALE_ONLY)
 
     assert told(planned(snapshot_of(both, autoscaler, limit_ranges=limit_ranges))) == expected
+
+
+def cooling(
+    pod: Pod, autoscaler: Autoscaler, *, ago: timedelta = minutes(1), **fields: object
+) -> Snapshot:
+    """A cluster of one pod that was changed a moment ago."""
+    memory = PodMemory(last_updated_at=NOW - ago, **fields)  # type: ignore[arg-type]
+    return snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory})
+
+
+MIXED = a_recommendation(
+    target=amounts(500, 50 * MIB), lower=amounts(400, 40 * MIB), upper=amounts(600, 90 * MIB)
+)
+SLIGHT = replace(MIXED, target=amounts(101, 50 * MIB), lower_bound=amounts(50, 40 * MIB))
+
+
+@pytest.mark.parametrize("mode", [IN_PLACE, EITHER])
+@pytest.mark.parametrize(
+    ("recommendation", "wanted"),
+    [
+        pytest.param(UP, UP.target, id="all of it grows"),
+        pytest.param(MIXED, amounts(500), id="only what grows"),
+        pytest.param(DOWN, None, id="it shrinks"),
+        pytest.param(SLIGHT, None, id="what grows does not matter"),
+    ],
+)
+def test_a_pod_that_cools_down_grows_at_once(
+    mode: UpdateMode, recommendation: ContainerRecommendation, wanted: Resources | None
+) -> None:
+    (outcome,) = planned(cooling(a_pod(), an_autoscaler(recommendation, mode=mode)))
+
+    if wanted is None:
+        assert told([outcome]) == ["CoolDown"]
+    else:
+        assert isinstance(outcome, Resize)
+        assert outcome.wanted["app"].requests == wanted
+
+
+@pytest.mark.parametrize(
+    ("pod", "autoscaler"),
+    [
+        pytest.param(a_pod(), an_autoscaler(UP, min_replicas=1), id="an eviction"),
+        pytest.param(
+            a_pod(a_container(requests=SMALL, restarts_on_resize=True)),
+            an_autoscaler(UP, mode=IN_PLACE, min_replicas=1),
+            id="a resize that restarts",
+        ),
+        pytest.param(
+            a_pod(a_container()),
+            an_autoscaler(UP, mode=EITHER, min_replicas=1),
+            id="another QoS class, for which it is evicted",
+        ),
+        pytest.param(
+            a_pod(phase=PodPhase.PENDING),
+            an_autoscaler(UP, mode=UPSCALE_ONLY, min_replicas=1),
+            id="a pending pod",
+        ),
+    ],
+)
+def test_what_restarts_a_pod_waits_for_its_cool_down(pod: Pod, autoscaler: Autoscaler) -> None:
+    assert told(planned(cooling(pod, autoscaler))) == ["CoolDown"]
+
+
+def test_in_a_cool_down_grows_what_restarts_nothing() -> None:
+    container = a_container(requests=SMALL, restarts_on_resize=frozenset({Resource.MEMORY}))
+    (outcome,) = planned(cooling(a_pod(container), an_autoscaler(UP, mode=IN_PLACE)))
+
+    assert isinstance(outcome, Resize)
+    assert outcome.wanted == {"app": Allocation(amounts(500), {})}
+
+
+def test_growth_that_needs_the_room_of_what_shrinks_waits_for_both() -> None:
+    autoscaler = an_autoscaler(*SHIFTED, mode=EITHER)
+    snapshot = cooling(a_pod(*PAIR), autoscaler)
+    tight, roomy = (replace(snapshot, limit_ranges=each) for each in (TIGHT, ROOMY))
+
+    assert told(planned(tight)) == ["CoolDown"]
+    assert told(planned(roomy)) == ["Resize"]
+
+
+def test_f16_growth_that_another_manager_undid_waits_for_its_verdict() -> None:
+    autoscaler = an_autoscaler(UP, mode=IN_PLACE)
+    asked = ResizeMemory(asked={"app": amounts(500, 500 * MIB)})
+
+    assert told(planned(cooling(a_pod(), autoscaler, resize=asked))) == ["CoolDown"]
+
+
+@pytest.mark.parametrize(
+    ("ago", "expected"),
+    [
+        pytest.param(timedelta(seconds=9), "CoolDown", id="it may be an answer to an older one"),
+        pytest.param(timedelta(seconds=10), "Evict", id="the node has refused this one"),
+    ],
+)
+def test_a_growth_that_the_node_can_never_give_leads_to_an_eviction_at_once(
+    ago: timedelta, expected: str
+) -> None:
+    container = a_container(requests=UP.target, status=Allocation(SMALL))
+    pod = a_pod(container, resize=ResizeState.INFEASIBLE)
+    autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
+
+    assert told(planned(cooling(pod, autoscaler, ago=ago))) == [expected]

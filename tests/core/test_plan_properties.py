@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 
 from drawn_plans import (
@@ -38,7 +39,7 @@ from trimtab.core.pods import (
 from trimtab.core.resizing import restarts_containers
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
-from trimtab.core.snapshot import ObservedPod, Retry, Snapshot
+from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
 
 def uniquely_named(pod: Pod) -> list[Container]:
@@ -214,6 +215,26 @@ def test_a_resize_that_restarts_nothing_is_never_held_for_a_budget(dice: Random)
         ):
             assert each.wanted is not None
             assert restarts_containers(each.pod, each.wanted)
+
+
+@given(seeds)
+def test_a_pod_that_was_just_changed_only_grows_in_place(dice: Random) -> None:
+    snapshot, settings = a_snapshot(dice), some_settings(dice)
+    cooling = PodMemory(last_updated_at=NOW - timedelta(seconds=5))
+    keys = [
+        (each.pod.uid, governor.autoscaler.identity)
+        for each in snapshot.pods
+        for governor in snapshot.autoscalers
+    ]
+
+    for each in plan(replace(snapshot, pod_memory=dict.fromkeys(keys, cooling)), settings, NOW):
+        if isinstance(each, Evict | Resize) and not each.quick_oom:
+            assert isinstance(each, Resize)
+            assert not restarts_containers(each.pod, each.wanted)
+            for container in uniquely_named(each.pod):
+                has = container.current.requests or {}
+                asked = each.wanted.get(container.name, Allocation()).requests or {}
+                assert all(asked[kind] > has.get(kind, -1) for kind in asked)
 
 
 @given(seeds)

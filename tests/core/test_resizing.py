@@ -316,3 +316,18 @@ def test_a_resize_restarts_a_container_whose_restarting_resource_changes(
 def test_a_pod_without_restarting_containers_is_never_restarted() -> None:
     assert not restarts_containers(a_pod())
     assert not restarts_containers(a_pod(), {"app": Allocation(amounts(1, 1))})
+
+
+def test_a_smaller_size_than_the_node_refused_is_tried_before_an_eviction() -> None:
+    refused = resizing(ResizeState.INFEASIBLE)
+
+    assert decide_resize_or_eviction(situation(refused, target=LOWER, lasted=minutes(1))) is RESIZE
+    assert decide_resize_or_eviction(situation(refused, target=SPEC, lasted=minutes(1))) is EVICT
+
+
+def test_a_refusal_of_a_part_says_nothing_about_a_whole_that_asks_for_less() -> None:
+    part = situation(refused=amounts(200), target=amounts(200))
+    whole = situation(refused=amounts(200), target=amounts(200, 50))
+
+    assert decide_resize_only(part) is HoldReason.RESIZE_INFEASIBLE
+    assert decide_resize_only(whole) is RESIZE

@@ -69,6 +69,9 @@ KILLED = Container(
 )
 
 
+RESTARTING = Container("app", spec=Allocation(USUAL), restarts_on_resize=frozenset(BOTH))
+
+
 def resized(
     requests: tuple[int | None, int | None],
     mode: UpdateMode = UpdateMode.IN_PLACE,
@@ -218,10 +221,10 @@ def evicted_after_the_lease(
     return scene
 
 
-def resized_again(after: timedelta, **pod: object) -> Scene:
+def resized_again(after: timedelta, *, to: int = 120, **pod: object) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_pods(1, **pod)
-        await stage.play(ResizeEverything((amounts(150), amounts(200)), after))
+        await stage.play(ResizeEverything((amounts(150), amounts(to)), after))
 
     return scene
 
@@ -626,7 +629,19 @@ SINS = [
         CoolDown,
         resized_again(timedelta(minutes=4)),
         resized_again(timedelta(minutes=5)),
-        id="resized twice",
+        id="shrunk too soon",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_again(timedelta(minutes=1)),
+        resized_again(timedelta(minutes=1), to=200),
+        id="shrunk where it might have grown",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_again(timedelta(minutes=1), to=200, containers=(RESTARTING,)),
+        resized_again(timedelta(minutes=5), to=200, containers=(RESTARTING,)),
+        id="restarted too soon",
     ),
     pytest.param(
         CoolDown,

@@ -139,7 +139,8 @@ def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() 
         await updater.tick()
         cluster.mute.clear()
         await updater.tick()
-        cluster.autoscale(UP)
+        less = amounts(50, 50 * MIB)
+        cluster.autoscale(a_recommendation(target=less, upper=less))
         await updater.tick()
         early = holds(updater)["web-0"]
         cluster.clock.skew += minutes(5)
@@ -147,7 +148,7 @@ def test_a_boost_that_ended_without_an_answer_begins_the_cool_down_of_its_pod() 
             await updater.tick()
 
         assert early == "CoolDown"
-        assert cpu(cluster) == [500, 500]
+        assert cpu(cluster) == [50, 50]
 
     run_virtually(scene())
 

@@ -363,9 +363,15 @@ def test_an_eviction_without_an_answer_counts_until_the_view_tells_otherwise() -
     run_virtually(scene())
 
 
-@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, IN_PLACE])
+@pytest.mark.parametrize(
+    ("mode", "target"),
+    [
+        pytest.param(UpdateMode.RECREATE, 900, id="another eviction"),
+        pytest.param(IN_PLACE, 200, id="a resize that shrinks"),
+    ],
+)
 def test_what_was_done_without_an_answer_is_followed_by_nothing_until_it_has_cooled_down(
-    mode: UpdateMode,
+    mode: UpdateMode, target: int
 ) -> None:
     async def scene() -> None:
         cluster = SmallCluster()
@@ -374,8 +380,8 @@ def test_what_was_done_without_an_answer_is_followed_by_nothing_until_it_has_coo
         cluster.mute |= {"evict", "resize"}
         updater = an_updater(cluster)
         await updater.tick()
-        wanted = amounts(900, 900 * MIB)
-        cluster.autoscale(a_recommendation(target=wanted, lower=wanted))
+        wanted = amounts(target, target * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted, upper=wanted))
         for _ in range(3):
             await updater.tick()
         early, why = len(cluster.acts), holds(updater)
@@ -432,6 +438,49 @@ def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
         await an_updater(cluster, planning(disruption=DisruptionSettings(tolerance=0.3))).tick()
 
         assert cluster.acts == [("resize", promoted.name)]
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [IN_PLACE, EITHER, UpdateMode.UPSCALE_ONLY])
+def test_growth_in_place_follows_the_last_change_at_the_next_tick(mode: UpdateMode) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=mode)
+        updater = an_updater(cluster)
+        await updater.tick()
+        wanted = amounts(900, 900 * MIB)
+        cluster.autoscale(a_recommendation(target=wanted, lower=wanted, upper=wanted))
+        await updater.tick()
+        grown = cpu(cluster)
+        less = amounts(200, 200 * MIB)
+        cluster.autoscale(a_recommendation(target=less, lower=less, upper=less))
+        await updater.tick()
+
+        assert grown == [900]
+        assert cpu(cluster) == [900]
+        assert cluster.acts == [("resize", "web-0")] * 2
+
+    run_virtually(scene())
+
+
+def test_a_mixed_change_grows_at_once_and_shrinks_after_the_cool_down() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=1)
+        cluster.autoscale(UP, mode=EITHER)
+        updater = an_updater(cluster)
+        await updater.tick()
+        mixed = amounts(900, 200 * MIB)
+        cluster.autoscale(a_recommendation(target=mixed, lower=mixed, upper=mixed))
+        await updater.tick()
+        early = cluster.pods_of("web")[0].containers[0].spec.requests
+        cluster.clock.skew += minutes(5)
+        await updater.tick()
+
+        assert early == amounts(900, 500 * MIB)
+        assert cluster.pods_of("web")[0].containers[0].spec.requests == mixed
 
     run_virtually(scene())
 

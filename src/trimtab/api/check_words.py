@@ -57,7 +57,7 @@ _PASSES: Final = {
     CheckKind.DIRECTION: "something would change that may",
     CheckKind.REQUIREMENTS: "the change meets them, if there are any",
     CheckKind.ROLE: "it has had its autoscaler for long enough, or grows",
-    CheckKind.COOL_DOWN: "it was not changed of late",
+    CheckKind.COOL_DOWN: "it was not changed of late, or grows in place",
     CheckKind.ADMISSION: "new pods get their size",
     CheckKind.CONVERGENCE: "earlier changes showed, if there were any",
     CheckKind.HEALTH: "as many pods are ready as before earlier changes",

@@ -85,7 +85,7 @@ class CareFlags:
     eviction_slow_start: Span = timedelta(minutes=10)
     """How long after a start the rate limit grows until it is the full one."""
     cool_down: Span = timedelta(minutes=5)
-    """How long a changed pod is left alone, but for a quick kill for want of memory."""
+    """How long a changed pod neither shrinks nor restarts, unless it is OOM-killed early."""
     role_dwell: Span = timedelta(minutes=1)
     """How long a pod must have its autoscaler before that one may shrink it."""
     max_boost_duration: Span = timedelta(minutes=30)

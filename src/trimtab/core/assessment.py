@@ -23,15 +23,22 @@ from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Hold, Wanted
-from trimtab.core.pods import Allocation, Pod, WorkloadName
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.records import dataclass
-from trimtab.core.resizing import DEFERRED_FOR
+from trimtab.core.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.resizing import (
+    ANSWERED_WITHIN,
+    DEFERRED_FOR,
+    lacks_what_was_asked,
+    restarts_containers,
+    without_restarts,
+)
 from trimtab.core.resources import Resource
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
-from trimtab.core.wanted import only_growing, wanted_by_autoscaler
+from trimtab.core.wanted import is_within, only_growing, wanted_by_autoscaler
 
 DISTRUSTED_CONDITIONS: Final = {
     "UsageStale": HoldReason.RECOMMENDATION_STALE,
@@ -56,7 +63,7 @@ class PlanSettings:
     role_dwell: timedelta = timedelta(minutes=1)
     """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
-    """How long a resized pod is left alone, but for a quick out-of-memory kill."""
+    """How long a changed pod neither shrinks nor restarts, but for a quick out-of-memory kill."""
     grow_only_under_requirements: bool = False
     """Whether requirements that only ask for growth keep a resize from shrinking anything."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
@@ -107,6 +114,8 @@ class Candidate(NamedTuple):
     wanted: Wanted
     standing: disruption.Standing
     memory: PodMemory
+    is_cooling: bool = False
+    """Whether it was changed a moment ago, so that it may grow in place and nothing else (D17)."""
     workload: WorkloadName | None = None
     """The topmost."""
     owner: WorkloadName | None = None
@@ -236,14 +245,18 @@ def candidate_of(
 ) -> Candidate:
     """The pod as a candidate, whatever its replica group permits."""
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
+    cooling = is_cooling(facts, context)
+    growth = growth_in_cool_down(facts, context) if cooling else None
+    change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     return Candidate(
         pod,
         autoscaler,
-        change=judgement.change,
+        change=change,
         quick_oom=facts.quick_oom,
-        wanted=context.want(pod, autoscaler, judgement),
+        wanted=wanted,
         standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
+        is_cooling=cooling,
         workload=facts.workload,
         owner=disruption.owner_of(pod),
     )
@@ -265,6 +278,43 @@ def facts_about(
         quick_oom=_is_quick_oom(pod, autoscaler, context),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
     )
+
+
+def is_cooling(facts: Facts, context: Context) -> bool:
+    """Whether the pod was changed a moment ago; a container that dies early cannot wait."""
+    updated = facts.memory.last_updated_at
+    if updated is None or facts.quick_oom:
+        return False
+    passed = context.now - updated
+    if passed >= context.settings.cool_down:
+        return False
+    # A pod that its node can never resize is as small as it was.
+    is_refused = facts.pod.resize is ResizeState.INFEASIBLE and passed >= ANSWERED_WITHIN
+    return not (is_refused and facts.judgement.change.scale_up)
+
+
+def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted] | None:
+    """What may grow in place at once although the pod cools down; None if nothing may (D17).
+
+    The last resize must show on the pod. The growth must matter by itself, restart nothing, and
+    need no room that shrinking would make.
+    """
+    pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
+    resizes = context.snapshot.resizes_in_place and autoscaler.mode not in EVICTING_MODES
+    if not resizes or not judgement.change.scale_up or pod.phase is PodPhase.PENDING:
+        return None
+    if lacks_what_was_asked(pod, facts.memory.resize):
+        return None
+    growing = without_misfits(pod, only_growing(pod, context.want(pod, autoscaler, judgement)))
+    wanted = without_restarts(pod, growing)
+    change = measure_part(pod, judgement, wanted)
+    is_possible = (
+        _is_worth_it(change, facts, context) is None
+        and resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        and not restarts_containers(pod, wanted)
+        and is_within(pod, wanted, context.limit_ranges_of(pod))
+    )
+    return (change, wanted) if is_possible else None
 
 
 def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
@@ -461,13 +511,17 @@ def _amounts_are_possible(facts: Facts, _: Context) -> HoldReason | None:
     return None if facts.judgement.is_possible else HoldReason.RECOMMENDATION_SUSPICIOUS
 
 
-def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
-    reason = urgency.reason_to_wait(
-        facts.judgement.change,
+def _is_worth_it(change: Change, facts: Facts, context: Context) -> HoldReason | None:
+    return urgency.reason_to_wait(
+        change,
         quick_oom=facts.quick_oom,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
     )
+
+
+def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
+    reason = _is_worth_it(facts.judgement.change, facts, context)
     if reason is not HoldReason.INSIDE_BOUNDS:
         return reason
     if facts.judgement.is_boosted:
@@ -495,11 +549,9 @@ def _role_is_settled(facts: Facts, context: Context) -> HoldReason | None:
 
 
 def _has_cooled_down(facts: Facts, context: Context) -> HoldReason | None:
-    updated = facts.memory.last_updated_at
-    if updated is None or facts.quick_oom:
+    if not is_cooling(facts, context):
         return None
-    cooled = context.now - updated >= context.settings.cool_down
-    return None if cooled else HoldReason.COOL_DOWN
+    return HoldReason.COOL_DOWN if growth_in_cool_down(facts, context) is None else None
 
 
 def _admission_is_alive(_: Facts, context: Context) -> HoldReason | None:

@@ -225,6 +225,9 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
     way: Action | None = None
     if idle is None and judgement.distrust is None:
         candidate = candidate_of(facts, context, standing)
+        if HoldReason.COOL_DOWN in found:
+            # All else is asked as it will be after that.
+            candidate = candidate._replace(is_cooling=False)
         way, objections = _hear_of_act(case, candidate, context, view)
         found += objections
         asked |= _asked_of_act(way, candidate)

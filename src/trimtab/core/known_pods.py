@@ -31,6 +31,7 @@ from trimtab.core.node_room import NodeRooms
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
+from trimtab.core.resizing import ANSWERED_WITHIN
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, ObservedPod, PodMemory, Retry, Snapshot
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -296,5 +297,6 @@ def spans_of(
         yield max(pod.started_at, updated or pod.started_at), thresholds.lifetime
     if updated is not None:
         yield updated, settings.cool_down
+        yield updated, ANSWERED_WITHIN
     if memory.governed_since is not None:
         yield memory.governed_since, settings.role_dwell

@@ -370,6 +370,8 @@ def _takes_last_ready(candidate: Candidate, context: Context) -> bool:
 
 def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReason | None:
     """Why the pod keeps running as it is, although its budget would bear a restart."""
+    if candidate.is_cooling:
+        return HoldReason.COOL_DOWN
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         return None
     # An OOM kill is a reason to restart only where the memory grows by enough (D18).

@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.outcomes import Unboost, Wanted
 from trimtab.core.pods import PUT_OFF, Container, Pod
 from trimtab.core.records import dataclass
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, restarts_containers
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, Targets, restarts_containers
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 
 UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
@@ -66,15 +66,20 @@ def pod_memory(
     }
 
 
-def after_resize(before: Recollection, pod: Pod, now: datetime) -> Recollection:
+def after_resize(
+    before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
+) -> Recollection:
     """After a resize was accepted: its own time begins, and no refusal stands any more."""
-    memory = replace(before.memory, resize=ResizeMemory(resize_since=now), last_updated_at=now)
+    resize = ResizeMemory(resize_since=now, asked=_requests(wanted))
+    memory = replace(before.memory, resize=resize, last_updated_at=now)
     return replace(before, memory=memory, resized_version=pod.resource_version)
 
 
-def after_silence(before: Recollection, pod: Pod, now: datetime) -> Recollection:
+def after_silence(
+    before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
+) -> Recollection:
     """After a resize that was sent and not answered: as if it was made, until the pod tells."""
-    resize = replace(before.memory.resize, resize_since=now)
+    resize = replace(before.memory.resize, resize_since=now, asked=_requests(wanted))
     memory = replace(before.memory, resize=resize, last_updated_at=now)
     return replace(
         before,
@@ -89,14 +94,14 @@ def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
     if before.memory.last_updated_at != asked_at:
         # Something else was done since, and counts.
         return before
-    memory = replace(before.memory, last_updated_at=before.updated_before)
+    resize = replace(before.memory.resize, asked={})
+    memory = replace(before.memory, resize=resize, last_updated_at=before.updated_before)
     return replace(before, memory=memory, resized_version="", updated_before=None)
 
 
 def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recollection:
     """After a resize was refused because it cannot be."""
-    targets = {name: allocation.requests or {} for name, allocation in wanted.items()}
-    resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(targets, now))
+    resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(_requests(wanted), now))
     return replace(before, memory=replace(before.memory, resize=resize))
 
 
@@ -168,6 +173,10 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
         return False
     under_way = pod.resize is not None or any(map(_is_behind, pod.containers))
     return under_way or pod.ready_since is None
+
+
+def _requests(wanted: Wanted | None) -> Targets:
+    return {name: allocation.requests or {} for name, allocation in (wanted or {}).items()}
 
 
 def _is_behind(container: Container) -> bool:

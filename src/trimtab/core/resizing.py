@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias, assert_never
@@ -22,6 +23,9 @@ IN_PROGRESS_FOR: Final = timedelta(hours=1)
 
 
 _NOTHING: Final = Allocation()
+
+ANSWERED_WITHIN: Final = timedelta(seconds=10)
+"""A kubelet answers a resize within this time; what it says sooner may be about an older one."""
 
 RESTART_GAP: Final = timedelta(seconds=10)
 """So long after a restart was asked for it shows to who counts healthy pods (F24)."""
@@ -50,6 +54,8 @@ class ResizeMemory:
     """Forgotten once a patch succeeds."""
     resize_since: datetime | None = None
     """When the resize that is under way was first seen."""
+    asked: Targets = field(default_factory=dict)
+    """What the last resize asked for."""
 
 
 class Situation(NamedTuple):
@@ -87,7 +93,8 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     pod = situation.pod
     if pod.phase is PodPhase.PENDING:
         return HoldReason.POD_PENDING
-    if pod.resize is None and not _is_known_infeasible(situation):
+    if pod.resize in (None, ResizeState.INFEASIBLE) and not _is_known_infeasible(situation):
+        # A smaller size than the node refused may fit, and restarts nothing.
         return _decide_resize(situation)
     if pod.resize is ResizeState.ERROR and _differs_from_spec(situation):
         # Another size may succeed where this one failed, and restarts nobody.
@@ -140,6 +147,14 @@ def without_restarts(pod: Pod, wanted: Mapping[str, Allocation]) -> Mapping[str,
         if container.name in wanted
     }
     return {name: allocation for name, allocation in free.items() if allocation.requests}
+
+
+def lacks_what_was_asked(pod: Pod, memory: ResizeMemory) -> bool:
+    """Whether the pod's spec asks for less than the last resize did.
+
+    Either the view does not show that resize yet, or another manager has undone it.
+    """
+    return _is_lower_somewhere(_spec_requests(pod), memory.asked)
 
 
 def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
@@ -205,7 +220,14 @@ def _is_known_infeasible(situation: Situation) -> bool:
         refused = InfeasibleAttempt(_spec_requests(situation.pod), since)
         if not _differs_from_spec(situation):
             return True
-    if refused is None or _is_lower_somewhere(situation.targets, refused.targets):
+    if refused is None:
+        return False
+    # What the refused resize did not name stayed as the spec says.
+    asked = {
+        name: {**requests, **refused.targets.get(name, NO_AMOUNTS)}
+        for name, requests in _spec_requests(situation.pod).items()
+    }
+    if _is_lower_somewhere(situation.targets, asked):
         return False
     # A refusal can come from a passing state of the node, so it is not believed for ever (F23).
     return situation.now - refused.at < situation.infeasible_retry_after

@@ -5,6 +5,8 @@ from datetime import datetime
 
 from trimtab.core.boost import boosted_containers
 from trimtab.core.pods import Container, Pod
+from trimtab.core.resources import BOTH
+from trimtab.simulation.check_disruption import restarts
 from trimtab.simulation.facts import Fact, PodEvicted, PodGone, PodResized, ProcessStarted
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
@@ -12,11 +14,11 @@ from trimtab.simulation.world import World
 
 
 class CoolDown(Checker):
-    """No process changes a pod twice within the cool-down, nor evicts one that goes already (F19).
+    """No process shrinks or restarts a pod within the cool-down, nor evicts it twice (F19).
 
-    A container that dies for want of memory need not wait, a resize that the kubelet refused or put
-    off may be followed by something else, and the end of a boost is no change of size. What a
-    process did before it crashed it cannot know.
+    Growth in place that restarts nothing need not wait (D17), nor need a container that is
+    OOM-killed. A resize that the kubelet refused or put off may be followed by something else, and
+    the end of a boost is no change of size. What a process did before it crashed it cannot know.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -35,8 +37,11 @@ class CoolDown(Checker):
                 if pod.is_deleting:
                     yield f"{actor} evicted {pod.namespace}/{pod.name} again"
                 yield from self._judge(at, actor, pod, "evicted")
-            case PodResized(at=at, actor=actor, before=before) if not boosted_containers(before):
-                yield from self._judge(at, actor, before, "resized")
+            case PodResized(at=at, actor=actor, before=before, after=after):
+                if boosted_containers(before):
+                    return
+                if not _only_grows(before, after) or restarts(before, after):
+                    yield from self._judge(at, actor, before, "resized")
                 self._changed_at.setdefault(actor, {})[before.uid] = at
             case _:
                 return
@@ -52,6 +57,20 @@ class CoolDown(Checker):
 
 def _may_be_changed_at_once(pod: Pod) -> bool:
     return pod.resize is not None or any(map(ran_out_of_memory, pod.containers))
+
+
+def _only_grows(before: Pod, after: Pod) -> bool:
+    """Whether something of the pod grows, and nothing shrinks."""
+    pairs = [
+        ((one or {}).get(kind, 0), (other or {}).get(kind, 0))
+        for old, new in zip(before.containers, after.containers, strict=True)
+        for kind in BOTH
+        for one, other in (
+            (old.spec.requests, new.spec.requests),
+            (old.spec.limits, new.spec.limits),
+        )
+    ]
+    return any(new > old for old, new in pairs) and all(new >= old for old, new in pairs)
 
 
 def ran_out_of_memory(container: Container) -> bool:

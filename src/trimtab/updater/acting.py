@@ -244,9 +244,9 @@ def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime)
 def _note_resize(memory: Memory, act: Resize, result: ActResult, now: datetime) -> None:
     match result:
         case ActResult.DONE:
-            change = partial(remembering.after_resize, pod=act.pod, now=now)
+            change = partial(remembering.after_resize, pod=act.pod, now=now, wanted=act.wanted)
         case ActResult.UNKNOWN:
-            change = partial(remembering.after_silence, pod=act.pod, now=now)
+            change = partial(remembering.after_silence, pod=act.pod, now=now, wanted=act.wanted)
         case ActResult.REFUSED:
             change = partial(remembering.after_refusal, wanted=act.wanted, now=now)
         case _:

@@ -15,8 +15,9 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
+from plan_makers import DOWN, REPLICA_SET, SMALL, UP, WEB, by_pod, planned, snapshot_of, told
 
+from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
@@ -31,7 +32,7 @@ from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.snapshot import PodMemory, Snapshot
+from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
 UPSCALE_ONLY = UpdateMode.UPSCALE_ONLY
@@ -332,3 +333,58 @@ def test_a_growth_that_the_node_can_never_give_leads_to_an_eviction_at_once(
     autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
 
     assert told(planned(cooling(pod, autoscaler, ago=ago))) == [expected]
+
+
+def oom_looping(count: int, *, ready: int = 0) -> list[Pod]:
+    dying = a_container(requests=SMALL, last_termination=KILLED)
+    return [
+        a_pod(dying, name=f"web-{index}", ready_since=NOW if index < ready else None)
+        for index in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ready", "recommendation", "expected"),
+    [
+        pytest.param(0, UP, ["Evict"] * 4, id="none is ready"),
+        pytest.param(1, UP, ["Evict"] * 2 + ["BudgetSpent"] * 2, id="one is ready"),
+        pytest.param(
+            0,
+            a_recommendation(target=amounts(500, 100 * MIB), lower=amounts(400)),
+            ["Evict"] * 2 + ["BudgetSpent"] * 2,
+            id="more cpu would cure nothing",
+        ),
+    ],
+)
+def test_an_oom_looping_workload_is_evicted_at_once(
+    ready: int, recommendation: ContainerRecommendation, expected: list[str]
+) -> None:
+    snapshot = snapshot_of(oom_looping(4, ready=ready), an_autoscaler(recommendation))
+
+    assert told(planned(snapshot)) == expected
+
+
+def test_an_oom_looping_workload_that_lacks_pods_is_evicted_at_once() -> None:
+    snapshot = snapshot_of(oom_looping(2), an_autoscaler(UP), configured_replicas={REPLICA_SET: 4})
+
+    assert told(planned(snapshot)) == ["Evict"] * 2
+
+
+def test_f16_also_an_oom_looping_workload_waits_for_the_effect_of_its_evictions() -> None:
+    snapshot = snapshot_of(
+        oom_looping(4), an_autoscaler(UP), unproven={WEB: 2}, convergence={WEB: Retry()}
+    )
+
+    assert told(planned(snapshot, PlanSettings(max_unproven=3))) == (
+        ["Evict"] + ["EffectAwaited"] * 3
+    )
+
+
+def test_of_a_workload_the_pods_that_are_oom_killed_come_first() -> None:
+    healthy = a_pod(a_container(requests=amounts(10, 10 * MIB)), name="healthy", ready_since=NOW)
+    dying = replace(oom_looping(1)[0], name="dying", uid="dying")
+
+    assert by_pod(planned(snapshot_of([healthy, dying], an_autoscaler(UP)))) == {
+        "dying": "Evict",
+        "healthy": "BudgetSpent",
+    }

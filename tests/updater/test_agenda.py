@@ -42,6 +42,15 @@ def test_growing_comes_before_shrinking_then_the_larger_change_then_the_name() -
     assert names(lane) == ["grows-much", "a-grows-little", "b-grows-little", "shrinks"]
 
 
+def test_a_pod_that_is_oom_killed_early_comes_before_larger_changes() -> None:
+    lane = Lane(PACE, NOW)
+    change = Change(scale_up=True, relative_difference=0.2)
+    rescue = Task(Evict(a_pod(name="dying"), NAME, change, quick_oom=True), None, None)
+    lane.replace_all([a_task("grows-much", 5.0), rescue])
+
+    assert names(lane) == ["dying", "grows-much"]
+
+
 def test_the_end_of_a_boost_comes_before_any_resize() -> None:
     lane = Lane(PACE, NOW)
     unboost = Task(Unboost(a_pod(name="z"), None, (), {}), None, None)

@@ -27,7 +27,7 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold
 from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import Allocation, PodPhase
+from trimtab.core.pods import Allocation, PodPhase, Termination
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
@@ -438,6 +438,25 @@ def test_the_new_leader_grows_while_the_old_one_is_missing() -> None:
         await an_updater(cluster, planning(disruption=DisruptionSettings(tolerance=0.3))).tick()
 
         assert cluster.acts == [("resize", promoted.name)]
+
+    run_virtually(scene())
+
+
+def test_a_workload_of_which_all_pods_are_oom_looping_is_evicted_at_once() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=3)
+        now = cluster.clock.now()
+        killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
+        for pod in cluster.pods_of("web"):
+            dying = tuple(replace(each, last_termination=killed) for each in pod.containers)
+            cluster.put(replace(pod, containers=dying, ready_since=None))
+        cluster.autoscale(UP)
+        # Just after a start all pods that are not ready count as down.
+        report = await an_updater(cluster).tick()
+
+        assert report.done("Evict") == 3
+        assert cpu(cluster) == [500] * 3
 
     run_virtually(scene())
 

@@ -277,7 +277,7 @@ def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> 
         # There is no budget at all, which is a reason of its own.
         return False
     needs_one = plan.decide(candidate, context, disruptable=False) is HoldReason.BUDGET_SPENT
-    return needs_one and not plan.is_disruptable(candidate.owner, context, spent)
+    return needs_one and not plan.may_disrupt(candidate, context, spent)
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:

@@ -101,7 +101,7 @@ class Planner:
             ),
             *(
                 _pause(_choose(each, context, spent), each.autoscaler, context)
-                for each in urgency.most_urgent_first(moving)
+                for each in _rescues_first(urgency.most_urgent_first(moving))
             ),
             *self._hold_surging(surging),
             *holds,
@@ -169,6 +169,11 @@ class Planner:
             autoscaler = governor_of(index, observed.workload, observed.pod.labels)
             assessments[position] = unboosting.assess_boost(observed, autoscaler, context)
         return assessments
+
+
+def _rescues_first(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates, first those that are OOM-killed early and grow; equals keep their order."""
+    return sorted(candidates, key=lambda each: not (each.quick_oom and each.change.scale_up))
 
 
 def _hold_for_surge(each: Candidate) -> Hold:
@@ -250,8 +255,7 @@ def _free_part(candidate: Candidate, context: Context) -> Candidate | None:
 
 
 def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
-    disruptable = is_disruptable(candidate.owner, context, spent)
-    chosen = decide(candidate, context, disruptable=disruptable)
+    chosen = decide(candidate, context, disruptable=may_disrupt(candidate, context, spent))
     if chosen is Action.EVICT:
         if (rescue := _rescue(candidate, context)) is not None:
             return _resize(candidate, rescue, spent)
@@ -487,6 +491,20 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""
+
+
+def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
+    """Whether the budget of the candidate's owner bears one more pod down.
+
+    Where no pod of the owner is ready, there is nothing to protect: a pod that dies early for lack
+    of memory is evicted at once if its successor gets more of it (D17).
+    """
+    owner = candidate.owner
+    group = None if owner is None else context.groups.get(owner)
+    is_cured = candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
+    if group is not None and group.ready == 0 and is_cured:
+        return True
+    return is_disruptable(owner, context, spent)
 
 
 def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:

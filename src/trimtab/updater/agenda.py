@@ -35,7 +35,7 @@ class Task:
     """How many of them were ready."""
 
 
-_Rank: TypeAlias = tuple[bool, tuple[bool, float], str, str]
+_Rank: TypeAlias = tuple[bool, bool, tuple[bool, float], str, str]
 
 
 class Lane:
@@ -163,6 +163,8 @@ class Agenda:
 def _rank(task: Task) -> _Rank:
     act = task.act
     # A boost that is over comes first: it gives something back.
-    ends_boost = isinstance(act, Unboost)
-    rank = (False, 0.0) if isinstance(act, Unboost) else urgency_rank(act.change)
-    return not ends_boost, rank, act.pod.namespace, act.pod.name
+    if isinstance(act, Unboost):
+        return False, False, (False, 0.0), act.pod.namespace, act.pod.name
+    # A pod that is OOM-killed early, again and again, serves no one until it has grown.
+    is_rescue = act.quick_oom and act.change.scale_up
+    return True, not is_rescue, urgency_rank(act.change), act.pod.namespace, act.pod.name

@@ -58,6 +58,7 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("cool_down", SECONDS_7, "plan.cool_down"),
     ("role_dwell", SECONDS_7, "plan.role_dwell"),
     ("max_boost_duration", SECONDS_7, "plan.max_boost_duration"),
+    ("boost_unschedulable_timeout", SECONDS_7, "plan.boost_unschedulable_timeout"),
     ("max_boosted_pods_per_node", 7, "max_boosted_per_node"),
     ("stop_degraded_after", timedelta(minutes=7), "plan.degraded_after"),
     ("max_misses", 7, "plan.max_misses"),
@@ -120,10 +121,11 @@ def test_the_lease_of_the_admission_controller_is_looked_for_in_its_namespace(
     assert settings.admission_lease_namespace == namespace
 
 
-def test_a_boost_without_a_limit_is_a_duration_of_zero() -> None:
-    settings = settings_of(flags=flags_with("max_boost_duration", timedelta()))
+@pytest.mark.parametrize("name", ["max_boost_duration", "boost_unschedulable_timeout"])
+def test_a_boost_without_a_limit_is_a_duration_of_zero(name: str) -> None:
+    settings = settings_of(flags=flags_with(name, timedelta()))
 
-    assert settings.plan.max_boost_duration is None
+    assert getattr(settings.plan, name) is None
 
 
 def test_namespaces_and_gates_come_from_the_flags_that_all_components_have() -> None:

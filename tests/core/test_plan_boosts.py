@@ -414,7 +414,7 @@ def test_f25_without_a_hard_limit_a_boost_that_nobody_wants_ends_all_the_same(
         ),
         pytest.param(
             boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - timedelta(seconds=2)),
-            NOW + timedelta(seconds=3),
+            NOW + timedelta(seconds=58),
             id="a little patience with the scheduler",
         ),
     ],
@@ -436,11 +436,28 @@ def test_d9_a_failed_end_says_when_it_is_tried_again() -> None:
     assert hold.until == NOW + minutes(8)
 
 
-def test_f26_a_boost_for_which_there_is_no_room_ends_before_anybody_adds_a_node() -> None:
-    pod = boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - timedelta(seconds=5))
+def test_f26_a_boost_for_which_there_is_no_room_ends_after_a_minute() -> None:
+    pod = boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - timedelta(seconds=60))
     outcomes = planned(snapshot_of([pod], boosting(UP, mode=UpdateMode.OFF)))
 
     assert unboosted_to(outcomes) == {"app": Allocation(amounts(100), {})}
+
+
+@pytest.mark.parametrize(
+    ("timeout", "since", "expected"),
+    [
+        pytest.param(timedelta(seconds=5), timedelta(seconds=5), "Unboost", id="a short one"),
+        pytest.param(minutes(10), minutes(9), "BoostActive", id="a long one"),
+        pytest.param(None, hours(1), "BoostActive", id="none"),
+    ],
+)
+def test_f26_how_long_a_boosted_pod_may_find_no_room_is_a_setting(
+    timeout: timedelta | None, since: timedelta, expected: str
+) -> None:
+    pod = boosted(phase=PodPhase.PENDING, unschedulable_since=NOW - since)
+    settings = PlanSettings(boost_unschedulable_timeout=timeout)
+
+    assert told(planned(snapshot_of([pod], boosting(UP)), settings)) == [expected]
 
 
 def test_boosts_that_are_too_many_on_a_node_end_at_once() -> None:

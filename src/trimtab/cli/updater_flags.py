@@ -90,6 +90,8 @@ class CareFlags:
     """How long a pod must have its autoscaler before that one may shrink it."""
     max_boost_duration: Span = timedelta(minutes=30)
     """How long a startup boost may last at most; 0 for any time."""
+    boost_unschedulable_timeout: Span = timedelta(seconds=60)
+    """How long a boosted pod may find no room on any node until its boost ends; 0 for any time."""
     max_boosted_pods_per_node: Whole = 0
     """Beyond so many pods of a node the boosts of the youngest end at once; 0 for any number."""
     stop_degraded_after: Span = timedelta(minutes=5)
@@ -171,6 +173,7 @@ def _plan_settings(flags: UpdaterFlags, gates: FeatureGates) -> PlanSettings:
         ),
         gates=gates,
         max_boost_duration=care.max_boost_duration or None,
+        boost_unschedulable_timeout=care.boost_unschedulable_timeout or None,
         role_dwell=care.role_dwell,
         cool_down=care.cool_down,
         grow_only_under_requirements=care.grow_only_under_requirements,

@@ -15,7 +15,7 @@ from trimtab.core.autoscalers import (
     Held,
     UpdateMode,
 )
-from trimtab.core.boost import MAX_BOOST_DURATION, boosted_containers
+from trimtab.core.boost import MAX_BOOST_DURATION, UNSCHEDULABLE_FOR, boosted_containers
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
@@ -60,6 +60,8 @@ class PlanSettings:
     gates: FeatureGates = field(default_factory=FeatureGates)
     max_boost_duration: timedelta | None = MAX_BOOST_DURATION
     """`--max-boost-duration`; None for no limit."""
+    boost_unschedulable_timeout: timedelta | None = UNSCHEDULABLE_FOR
+    """`--boost-unschedulable-timeout`; None where no boost is given up for lack of room."""
     role_dwell: timedelta = timedelta(minutes=1)
     """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
@@ -90,6 +92,7 @@ class PlanSettings:
         """Refuse what makes no sense."""
         spans = {
             "max_boost_duration": self.max_boost_duration or timedelta(),
+            "boost_unschedulable_timeout": self.boost_unschedulable_timeout or timedelta(),
             "role_dwell": self.role_dwell,
             "cool_down": self.cool_down,
             "infeasible_retry_after": self.infeasible_retry_after,

@@ -23,8 +23,8 @@ from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 MAX_BOOST_DURATION: Final = timedelta(minutes=30)
 """`--max-boost-duration`: how long after its start a pod may stay boosted; 0 for ever (D8)."""
 
-UNSCHEDULABLE_FOR: Final = timedelta(seconds=5)
-"""How long there may be no room for a boosted pod: before anybody adds a node for it (F26)."""
+UNSCHEDULABLE_FOR: Final = timedelta(seconds=60)
+"""`--boost-unschedulable-timeout`: how long a boosted pod may find no room (F26)."""
 
 _LEAST_MILLICORES: Final = 1
 """A request cannot be taken away in place, and zero might change the pod's QoS class."""
@@ -135,21 +135,25 @@ def next_boost_end(
     autoscaler: Autoscaler | None,
     now: datetime,
     max_duration: timedelta | None = MAX_BOOST_DURATION,
+    *,
+    unschedulable_timeout: timedelta | None = UNSCHEDULABLE_FOR,
 ) -> datetime | None:
     """The next moment at which a boost of the pod ends by itself, as far as can be told now."""
     ends = [
         boost_ends(pod, boost_duration(autoscaler, name), max_duration)
         for name in boosted_containers(pod)
     ]
-    if pod.unschedulable_since is not None:
-        ends.append(_later(pod.unschedulable_since, UNSCHEDULABLE_FOR))
+    if pod.unschedulable_since is not None and unschedulable_timeout:
+        ends.append(_later(pod.unschedulable_since, unschedulable_timeout))
     return min((end for end in ends if end is not None and end > now), default=None)
 
 
-def finds_no_room(pod: Pod, now: datetime) -> bool:
-    """Whether there has been no node for the pod for too long."""
+def finds_no_room(pod: Pod, now: datetime, timeout: timedelta | None = UNSCHEDULABLE_FOR) -> bool:
+    """Whether there has been no node for the pod for too long; never without a timeout."""
     since = pod.unschedulable_since
-    return since is not None and now - since >= UNSCHEDULABLE_FOR
+    if since is None or not timeout:
+        return False
+    return now - since >= timeout
 
 
 def crowded_out(pods: Iterable[Pod], most: int) -> frozenset[str]:

@@ -64,7 +64,8 @@ def assess_boost(
     # Who cannot see the autoscaler cannot know how long the boost shall last either.
     unclear = autoscaler is None and observed.is_in_doubt and cause is EndOfBoost.UNWANTED
     if not containers or unclear:
-        until = next_boost_end(pod, autoscaler, now, limit)
+        timeout = context.settings.boost_unschedulable_timeout
+        until = next_boost_end(pod, autoscaler, now, limit, unschedulable_timeout=timeout)
         return Hold(pod, name, HoldReason.BOOST_ACTIVE, until=until)
     return BoostEnd(pod, autoscaler, containers, memory, cause, now)
 
@@ -160,7 +161,7 @@ def _ended(
     now = context.now
     if is_overdue(pod, now, limit):
         return boosted_containers(pod), EndOfBoost.HARD_LIMIT
-    if finds_no_room(pod, now):
+    if finds_no_room(pod, now, context.settings.boost_unschedulable_timeout):
         return boosted_containers(pod), EndOfBoost.UNSCHEDULABLE
     if pod.uid in context.snapshot.crowded:
         return boosted_containers(pod), EndOfBoost.CROWDED

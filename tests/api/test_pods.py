@@ -19,7 +19,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH, Resource, Resources
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 OOM_KILL = Termination("OOMKilled", START, START.replace(minute=1))
@@ -75,6 +75,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
             (NodeTerm((NodeExpression("zone", "In", ("a",)),)),),
             (Toleration("dedicated", "Exists", effect="NoSchedule"),),
         ),
+        init_requests=amounts(5000, 0),
     )
 
 
@@ -377,3 +378,38 @@ def test_pods_share_the_strings_of_their_labels() -> None:
 
 def test_a_label_without_a_value_is_empty_text() -> None:
     assert decode_pod(b'{"metadata": {"labels": {"a": null}}}').labels == {"a": ""}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param([], None, id="none at all"),
+        pytest.param([("a", "100m", None)], amounts(100, 0), id="one"),
+        pytest.param(
+            [("a", "100m", None), ("b", "300m", None)], amounts(300, 0), id="one after the other"
+        ),
+        pytest.param(
+            [("proxy", "50m", "Always"), ("a", "100m", None), ("late", "900m", "Always")],
+            amounts(150, 0),
+            id="beside the sidecars before it",
+        ),
+        pytest.param([("proxy", "50m", "Always")], None, id="sidecars alone"),
+    ],
+)
+def test_init_containers_count_while_they_run(
+    containers: list[tuple[str, str, str | None]], expected: Resources | None
+) -> None:
+    spec = {
+        "initContainers": [
+            {"name": name, "resources": {"requests": {"cpu": cpu}}, "restartPolicy": policy}
+            for name, cpu, policy in containers
+        ]
+    }
+
+    assert decode_pod(encoded({"spec": spec})).init_requests == expected
+
+
+def test_the_overhead_of_a_runtime_class_is_decoded() -> None:
+    spec = {"overhead": {"cpu": "250m", "memory": "120Mi"}}
+
+    assert decode_pod(encoded({"spec": spec})).overhead == amounts(250, 120 * MIB)

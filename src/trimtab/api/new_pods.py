@@ -54,6 +54,7 @@ class _Spec(Wire, frozen=True, kw_only=True):
     node_selector: msgspec.Raw = _NULL
     affinity: msgspec.Raw = _NULL
     tolerations: msgspec.Raw = _NULL
+    overhead: msgspec.Raw = _NULL
 
 
 _NO_METADATA: Final = _Metadata()

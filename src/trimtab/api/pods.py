@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import Amounts, decode_allocation
+from trimtab.api.amounts import Amounts, decode_allocation, decode_amounts
 from trimtab.api.decoding import Int32, Int64, Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner, text_map
 from trimtab.api.placement import WireAffinity, WireToleration, convert_placement
@@ -22,7 +22,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH, Resource, Resources
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
@@ -53,6 +53,7 @@ class _Spec(Wire, frozen=True, kw_only=True):
     tolerations: tuple[WireToleration, ...] | None = None
     priority_class_name: str | None = None
     active_deadline_seconds: Int64 | None = None
+    overhead: Amounts | None = None
 
 
 class _Running(Wire, frozen=True, kw_only=True):
@@ -100,18 +101,22 @@ class _Pod(Wire, frozen=True, kw_only=True):
     status: _Status | None = None
 
 
-class _NewPod(Wire, frozen=True, kw_only=True):
+class PodTemplate(Wire, frozen=True, kw_only=True):
+    """A pod without its status: the template of a workload, or a pod that is being created."""
+
     metadata: Metadata | None = None
     spec: _Spec | None = None
 
 
 _DECODER: Final = msgspec.json.Decoder(_Pod)
-_NEW_DECODER: Final = msgspec.json.Decoder(_NewPod)
+_NEW_DECODER: Final = msgspec.json.Decoder(PodTemplate)
 _PHASES: Final = {phase.value: phase for phase in PodPhase}
 _STATUS_LISTS: Final = {
     ContainerKind.REGULAR: "containerStatuses",
     ContainerKind.SIDECAR: "initContainerStatuses",
 }
+_SIDECAR: Final = "Always"
+"""The restart policy of an init container that is a sidecar."""
 _PENDING: Final = "PodResizePending"
 _IN_PROGRESS: Final = "PodResizeInProgress"
 _PENDING_STATES: Final = {
@@ -173,6 +178,23 @@ def _convert_pod(
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         priority_class=intern(spec.priority_class_name or ""),
         has_deadline=spec.active_deadline_seconds is not None,
+        init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
+        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+    )
+
+
+def convert_template(source: PodTemplate, namespace: str) -> Pod:
+    """The pod that a template describes, without a name; paths begin at the template."""
+    spec, metadata = source.spec or _NO_SPEC, source.metadata or NO_METADATA
+    return Pod(
+        namespace=intern(namespace),
+        name="",
+        labels=text_map(metadata.labels),
+        containers=(*_regular_containers(spec, _NO_STATUS), *_sidecars(spec, _NO_STATUS)),
+        envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
+        placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
+        init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
+        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
     )
 
 
@@ -181,11 +203,29 @@ def _convert_envelope(spec: _Spec, source: _Resources) -> Envelope:
     asked = [
         _convert_allocation(each.resources, f"spec.initContainers[{index}].resources")
         for index, each in enumerate(spec.init_containers or ())
-        if each.restart_policy != "Always"
+        if each.restart_policy != _SIDECAR
     ]
     requests = [each.requests for each in asked if each is not None and each.requests]
     most = {kind: max(one.get(kind, 0) for one in requests) for kind in BOTH if requests}
     return Envelope(own.requests or {}, own.limits or {}, most)
+
+
+def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:
+    """The most that is requested while one of the ordinary init containers runs.
+
+    The sidecars that stand before it in the list run beside it.
+    """
+    most = dict.fromkeys(BOTH, 0)
+    beside = dict.fromkeys(BOTH, 0)
+    for index, container in enumerate(containers):
+        path = f"spec.initContainers[{index}].resources"
+        own = _convert_allocation(container.resources, path) or Allocation()
+        for kind, amount in (own.requests or {}).items():
+            if container.restart_policy == _SIDECAR:
+                beside[kind] += amount
+            else:
+                most[kind] = max(most[kind], beside[kind] + amount)
+    return most if any(most.values()) else None
 
 
 def _regular_containers(spec: _Spec, status: _Status) -> Iterator[Container]:
@@ -197,7 +237,7 @@ def _regular_containers(spec: _Spec, status: _Status) -> Iterator[Container]:
 def _sidecars(spec: _Spec, status: _Status) -> Iterator[Container]:
     statuses = _by_name(status.init_container_statuses)
     for index, container in enumerate(spec.init_containers or ()):
-        if container.restart_policy == "Always":
+        if container.restart_policy == _SIDECAR:
             yield _convert_container(container, index, ContainerKind.SIDECAR, statuses)
 
 

@@ -403,6 +403,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         boosted_containers(pod),
         _room(pod),
         pod.placement,
+        None if pod.overhead is None else tuple(pod.overhead.items()),
         *containers,
     )
 

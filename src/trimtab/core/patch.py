@@ -77,7 +77,7 @@ def size_pod(
 def likeness(pod: Pod) -> tuple[object, ...]:
     """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
     annotations = pod.annotations, pod.has_empty_annotations
-    return pod.containers, *annotations, pod.envelope, pod.placement
+    return pod.containers, *annotations, pod.envelope, pod.placement, pod.overhead
 
 
 def resource_operations(

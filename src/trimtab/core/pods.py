@@ -180,6 +180,10 @@ class Pod:
     priority_class: str = ""
     has_deadline: bool = False
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
+    init_requests: Resources | None = None
+    """The most that the pod requests while an ordinary init container runs; None for most pods."""
+    overhead: Resources | None = None
+    """What its runtime class adds to its requests; None for most pods."""
 
 
 def without_status(pod: Pod) -> Pod:
@@ -201,5 +205,6 @@ def without_status(pod: Pod) -> Pod:
         started_at=None,
         ready_since=None,
         resize=None,
+        resize_message="",
         unschedulable_since=None,
     )

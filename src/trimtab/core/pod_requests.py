@@ -1,0 +1,62 @@
+"""Requests of a whole pod, as the scheduler and the kubelet count them against its node.
+
+Upstream: `PodRequests` in k8s.io/component-helpers/resource. All containers and sidecars count
+together; an init container that asks for more counts instead; the overhead of the runtime class is
+added. Requests of the pod itself take the place of what its containers request.
+"""
+
+from collections.abc import Iterable
+
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Container, Pod, ResizeState
+from trimtab.core.resources import BOTH, Resources
+
+
+def reserved_for(pod: Pod) -> Resources:
+    """Return what a pod takes of its node now.
+
+    While a resize is under way that is the larger of what is asked for and what is there. Of a
+    resize that the node refused only what is there counts.
+    """
+    is_refused = pod.resize is ResizeState.INFEASIBLE
+    return _whole(pod, [_reserved(each, is_refused=is_refused) for each in pod.containers])
+
+
+def requested_after(pod: Pod, wanted: Wanted) -> Resources:
+    """Return what a pod takes of its node once its containers have what is wanted."""
+    return _whole(
+        pod,
+        [
+            {**(each.spec.requests or NO_AMOUNTS), **(wanted[each.name].requests or NO_AMOUNTS)}
+            if each.name in wanted
+            else each.spec.requests or NO_AMOUNTS
+            for each in pod.containers
+        ],
+    )
+
+
+def _reserved(container: Container, *, is_refused: bool) -> Resources:
+    asked = container.spec.requests or NO_AMOUNTS
+    if container.status is None:
+        return asked
+    there = container.status.requests or NO_AMOUNTS
+    if is_refused or asked == there:
+        return there
+    return {kind: max(asked.get(kind, 0), there.get(kind, 0)) for kind in BOTH}
+
+
+def _whole(pod: Pod, containers: Iterable[Resources]) -> Resources:
+    totals = dict.fromkeys(BOTH, 0)
+    for amounts in containers:
+        for kind, amount in amounts.items():
+            totals[kind] += amount
+    if pod.init_requests is not None:
+        for kind, amount in pod.init_requests.items():
+            totals[kind] = max(totals[kind], amount)
+    if pod.envelope is not None:
+        totals.update(pod.envelope.requests)
+    if pod.overhead is not None:
+        for kind, amount in pod.overhead.items():
+            totals[kind] += amount
+    return totals

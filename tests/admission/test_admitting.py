@@ -383,6 +383,61 @@ def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
     run_virtually(scene())
 
 
+AGENT = WorkloadName("kube-system", "DaemonSet", "agent")
+
+
+def a_daemon_set(cpu: int, placement: Placement | None = None) -> Entry[Workload]:
+    container = a_container(requests=amounts(cpu, 96 * MIB))
+    template = a_pod(container, name="", owner=None, namespace="kube-system", placement=placement)
+    workload = Workload(AGENT, selector=Selector((equality("app", "web"),)), template=template)
+    return Entry(ObjectName(AGENT.namespace, AGENT.name), workload)
+
+
+def test_d25_a_new_pod_becomes_no_larger_than_what_daemon_sets_leave_of_a_node() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        node = Node("small", amounts(300, 4096 * MIB))
+        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        admission = Admission(cluster, AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        await asyncio.sleep(1)
+        found = []
+        for placement, cpu in ((None, 50), (None, 80), (Placement((("pool", "other"),)), 80)):
+            cluster.daemon_set_writer.put(a_daemon_set(cpu, placement))
+            await asyncio.sleep(1)
+            found.append(requests_after(a_new_pod(), admission)[Resource.CPU])
+        cluster.daemon_set_writer.drop(ObjectName(AGENT.namespace, AGENT.name))
+        admission.prepare()
+        running.cancel()
+
+        assert found == [250, 220, 300]
+        assert requests_after(a_new_pod(), admission)[Resource.CPU] == 300
+
+    run_virtually(scene())
+
+
+def test_d25_what_an_autoscaler_gives_a_daemon_set_is_not_left_for_others() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        node = Node("small", amounts(300, 4096 * MIB))
+        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        daemon_set = a_daemon_set(50).record
+        name = AGENT._replace(namespace="default")
+        cluster.daemon_set_writer.put(
+            Entry(ObjectName("default", "agent"), replace(daemon_set, name=name))
+        )
+        cluster.autoscale(
+            a_recommendation(target=amounts(120, 96 * MIB)),
+            name="agent",
+            target=TargetReference("DaemonSet", "agent"),
+        )
+        admission = Admission(cluster, AdmissionSettings())
+
+        assert requests_after(a_new_pod(), admission)[Resource.CPU] == 180
+
+    run_virtually(scene())
+
+
 @pytest.mark.parametrize(
     ("most", "expected"),
     [

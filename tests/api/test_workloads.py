@@ -1,9 +1,11 @@
 import pytest
+from makers import amounts
 from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.workloads import WELL_KNOWN_KINDS, decode_scale, decode_workload
-from trimtab.core.pods import OwnerReference, WorkloadName
+from trimtab.core.placement import Placement
+from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, WorkloadName
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 
@@ -28,6 +30,31 @@ def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
     workload = decode_workload(kind, encoded(DEPLOYMENT))
 
     assert workload == Workload(name, OWNER, WEB, replicas, uid="u-1")
+
+
+def test_d25_a_daemon_set_tells_what_its_pods_take_and_where_they_go() -> None:
+    template = {
+        "metadata": {"labels": {"app": "agent"}},
+        "spec": {
+            "nodeSelector": {"pool": "small"},
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "250m"}}}],
+            "initContainers": [{"name": "setup", "resources": {"requests": {"cpu": "1"}}}],
+        },
+    }
+    wire = {
+        "metadata": {"namespace": "kube-system", "name": "agent"},
+        "spec": {"template": template},
+    }
+
+    assert decode_workload("DaemonSet", encoded(wire)).template == Pod(
+        "kube-system",
+        "",
+        labels={"app": "agent"},
+        containers=(Container("app", spec=Allocation(amounts(250))),),
+        placement=Placement((("pool", "small"),)),
+        init_requests=amounts(1000, 0),
+    )
+    assert decode_workload("Deployment", encoded(wire)).template is None
 
 
 def test_a_replication_controller_selects_by_plain_labels() -> None:

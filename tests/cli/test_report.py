@@ -102,6 +102,23 @@ async def test_every_workload_is_beside_what_is_recommended(
     assert found["capacity"] == {"cpu": "4", "memory": "16Gi"}
 
 
+async def test_d25_pods_are_reported_with_what_daemon_sets_leave_of_a_node(
+    cluster: SmallCluster, report: Report
+) -> None:
+    container = {"name": "app", "resources": {"requests": {"cpu": "3500m", "memory": "1Gi"}}}
+    cluster.add_object(
+        "daemonsets",
+        {
+            "metadata": {"namespace": "kube-system", "name": "agent"},
+            "spec": {"template": {"spec": {"containers": [container]}}},
+        },
+    )
+    found = await _records(report, cluster, "-A")
+    by_name = {each["name"]: each for each in found["workloads"]}
+
+    assert by_name["web"]["containers"][0]["recommended"]["requests"]["cpu"] == "500m"
+
+
 async def test_what_nobody_knows_is_said_and_not_guessed(
     cluster: SmallCluster, report: Report
 ) -> None:

@@ -13,13 +13,14 @@ from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import NodeRooms, cpu_room, fit_node, largest_nodes
+from trimtab.core.node_room import Daemon, NodeRooms, cpu_room, fit_node, largest_nodes
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.operations import Add
 from trimtab.core.outcomes import Resize
 from trimtab.core.patch import admission_patch
 from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.policy import cap_for_pod
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -229,3 +230,102 @@ def test_f21_siblings_that_may_go_to_different_nodes_become_differently_large() 
 def test_the_room_for_cpu_is_that_of_nodes_with_enough_memory(memory: int, expected: int) -> None:
     assert cpu_room([room(4000, 8 * GIB), room(1000, 64 * GIB)], memory) == expected
     assert cpu_room([], memory) is None
+
+
+AGENT = WorkloadName("default", "DaemonSet", "agent")
+POOL = Placement((("pool", "small"),))
+TOLERATING = Placement(tolerations=(Toleration(operator="Exists"),))
+
+
+def daemon(cpu: int, name: str = "agent", placement: Placement | None = None) -> Daemon:
+    return Daemon(AGENT._replace(name=name), amounts(cpu, GIB), placement)
+
+
+@pytest.mark.parametrize(
+    ("daemons", "expected"),
+    [
+        pytest.param([daemon(500)], room(3500, 7 * GIB), id="one DaemonSet"),
+        pytest.param(
+            [daemon(500), daemon(300, "logs")], room(3200, 6 * GIB), id="two that go everywhere"
+        ),
+        pytest.param([daemon(500, placement=POOL)], room(4000, 8 * GIB), id="one of another pool"),
+        pytest.param(
+            [daemon(500, placement=TOLERATING)], room(3500, 7 * GIB), id="one that tolerates all"
+        ),
+        pytest.param([daemon(4000)], room(4000, 8 * GIB), id="one that cannot run there itself"),
+    ],
+)
+def test_d25_a_node_has_room_for_what_daemon_sets_leave(
+    daemons: list[Daemon], expected: LimitRangeItem
+) -> None:
+    rooms = NodeRooms([a_node(4000, 8 * GIB)], daemons)
+
+    assert rooms.for_pod(a_pod()) == (expected,)
+
+
+def test_d25_the_largest_node_is_that_with_most_beside_its_daemons() -> None:
+    nodes = [a_node(4000, 8 * GIB), Node("gpu", amounts(4200, 8 * GIB), labels={"pool": "small"})]
+    rooms = NodeRooms(nodes, [daemon(1000, placement=POOL)])
+
+    assert rooms.for_pod(a_pod()) == (room(4000, 8 * GIB),)
+
+
+def test_d25_a_pod_of_a_daemon_set_has_its_own_place() -> None:
+    rooms = NodeRooms([a_node(4000, 8 * GIB)], [daemon(500), daemon(300, "logs")])
+    own = a_pod(owner=OwnerReference("DaemonSet", "agent"))
+
+    assert rooms.for_pod(own) == (room(3700, 7 * GIB),)
+    assert rooms.for_pod(replace(own, namespace="other")) == (room(3200, 6 * GIB),)
+
+
+def test_rooms_stay_the_same_object_while_nothing_changes() -> None:
+    nodes, daemons = (a_node(4000, 8 * GIB), a_node(2000, 8 * GIB)), (daemon(500),)
+    rooms = NodeRooms(nodes, daemons)
+    grown = (a_node(6000, 8 * GIB), nodes[1])
+
+    assert rooms.renew(nodes, daemons) is rooms
+    for renewed in (rooms.renew(grown, daemons), rooms.renew(nodes, (daemon(600),))):
+        fresh = NodeRooms(renewed.nodes, renewed.daemons)
+        assert renewed.for_pod(a_pod()) == fresh.for_pod(a_pod()) != rooms.for_pod(a_pod())
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        pytest.param(a_pod(node_name="n-4000-1"), True, id="another node is as large"),
+        pytest.param(a_pod(node_name="big"), False, id="only its own is large enough"),
+        pytest.param(
+            a_pod(
+                node_name="n-4000-1",
+                placement=Placement(
+                    terms=(
+                        NodeTerm(fields=(NodeExpression("metadata.name", "In", ("n-4000-1",)),)),
+                    )
+                ),
+            ),
+            False,
+            id="it may go to its own alone",
+        ),
+    ],
+)
+def test_d25_a_successor_may_find_room_elsewhere(*, pod: Pod, expected: bool) -> None:
+    nodes = [
+        Node("big", amounts(8000, 64 * GIB)),
+        Node("n-4000-1", amounts(4000, 8 * GIB)),
+        Node("n-4000-2", amounts(4000, 8 * GIB)),
+    ]
+    wanted = amounts(6000 if pod.node_name == "big" else 3500, GIB)
+
+    assert NodeRooms(nodes, [daemon(500)]).takes_elsewhere(pod, wanted) is expected
+
+
+def test_where_no_node_is_known_nothing_speaks_against_another() -> None:
+    assert NodeRooms(()).takes_elsewhere(a_pod(node_name="one"), amounts(9000))
+
+
+def test_d25_the_overhead_of_a_pod_needs_room_too() -> None:
+    pod = a_pod(overhead=amounts(500))
+    wanted = a_recommendation(target=amounts(9000, GIB))
+    (entry,) = cap_for_pod([wanted], pod, (), [room(4000, 8 * GIB)]).recommendations
+
+    assert entry.target == amounts(3500, GIB)

@@ -104,6 +104,7 @@ class SmallCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    daemon_sets: Store[Workload]
     horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
@@ -118,6 +119,8 @@ class SmallCluster:
         self._checkpoint_writer, self.checkpoints = open_store(self.clock)
         self.node_writer: Writer[Node]
         self.node_writer, self.nodes = open_store(self.clock)
+        self.daemon_set_writer: Writer[Workload]
+        self.daemon_set_writer, self.daemon_sets = open_store(self.clock)
         self.horizontal_writer: Writer[Horizontal]
         self.horizontal_writer, self.horizontals = open_store(self.clock)
         self._namespace_writer: Writer[Namespace]

@@ -24,6 +24,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import BoostError
+from trimtab.core.daemon_sets import list_daemons
 from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.matching import (
     ObservedAutoscaler,
@@ -87,6 +88,7 @@ class Admission:
             group.create_task(self._owners.run())
             group.create_task(self._follow_targets())
             group.create_task(self._follow_nodes())
+            group.create_task(self._follow_daemon_sets())
 
     def prepare(self) -> bool:
         """Look up what pods of all targets will need; whether that was all known once.
@@ -150,10 +152,12 @@ class Admission:
         return Admitted.PATCHED, sizing
 
     def _look_at_nodes(self) -> None:
-        nodes = tuple(self._cluster.nodes) if self._settings.caps_to_nodes else ()
-        # The same while nothing changed, so that what was worked out for pods still stands.
-        if self._rooms is None or self._rooms.nodes != nodes:
-            self._rooms = NodeRooms(nodes)
+        cluster, rooms = self._cluster, self._rooms or NodeRooms(())
+        if self._settings.caps_to_nodes:
+            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges)
+            # The same while nothing changed, so that what was worked out for pods still stands.
+            rooms = rooms.renew(tuple(cluster.nodes), daemons)
+        self._rooms = rooms
         self._nodes_changed = False
 
     async def _follow_targets(self) -> None:
@@ -162,8 +166,17 @@ class Admission:
             if (name := target_name(autoscaler)) is not None:
                 self._owners.prefetch(name, _api_version(autoscaler))
 
+    def _autoscalers_of(self, workload: WorkloadName) -> list[Autoscaler]:
+        """The autoscalers that give new pods of a workload their size."""
+        is_ignored = workload.namespace in self._settings.ignored_namespaces
+        return [] if is_ignored else self.index.find(workload)
+
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():
+            self._nodes_changed = True
+
+    async def _follow_daemon_sets(self) -> None:
+        async for _ in self._cluster.daemon_sets.changes():
             self._nodes_changed = True
 
     def _governor(

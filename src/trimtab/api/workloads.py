@@ -1,5 +1,6 @@
 """Workloads: the well-known kinds that own pods, and Scale for all others."""
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from trimtab.api.decoding import Int32, Wire, decode
 from trimtab.api.label_selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner
+from trimtab.api.pods import PodTemplate, convert_template
 from trimtab.api.selector_text import decode_selector_text
 from trimtab.core.annotations import ROLE_LEASE
 from trimtab.core.pods import WorkloadName
@@ -40,6 +42,11 @@ class _CronJobSpec(Wire, frozen=True, kw_only=True):
     job_template: _JobTemplate | None = None
 
 
+class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    template: PodTemplate | None = None
+
+
 class _Status(Wire, frozen=True, kw_only=True):
     desired_number_scheduled: Int32 | None = None
 
@@ -47,6 +54,11 @@ class _Status(Wire, frozen=True, kw_only=True):
 class _Controller(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _Selecting | None = None
+
+
+class _DaemonSet(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _DaemonSetSpec | None = None
     status: _Status | None = None
 
 
@@ -86,6 +98,7 @@ WELL_KNOWN_KINDS: Final = (
 """Kinds that are read as they are; all others through their scale subresource."""
 
 _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
+_DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSet)
 _REPLICATION_CONTROLLER: Final = msgspec.json.Decoder(_ReplicationController)
 _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
@@ -96,6 +109,8 @@ def decode_workload(kind: str, data: bytes) -> Workload:
     match kind:
         case "CronJob":
             return _decode_cron_job(kind, data)
+        case "DaemonSet":
+            return _decode_daemon_set(kind, data)
         case "ReplicationController":
             return _decode_replication_controller(kind, data)
         case _:
@@ -114,10 +129,21 @@ def decode_scale(kind: str, data: bytes) -> Workload:
 def _decode_controller(kind: str, data: bytes) -> Workload:
     source = decode(_CONTROLLER, data)
     spec = source.spec or _Selecting()
+    selector = convert_selector(spec.selector, "spec.selector")
+    return _name_workload(kind, source.metadata, selector, spec.replicas)
+
+
+def _decode_daemon_set(kind: str, data: bytes) -> Workload:
+    source = decode(_DAEMON_SET, data)
+    spec = source.spec or _DaemonSetSpec()
     status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
-    replicas = status.desired_number_scheduled if kind == "DaemonSet" else spec.replicas
-    return _name_workload(kind, source.metadata, selector, replicas)
+    replicas = status.desired_number_scheduled
+    workload = _name_workload(kind, source.metadata, selector, replicas)
+    if spec.template is None:
+        return workload
+    template = convert_template(spec.template, workload.name.namespace)
+    return replace(workload, template=template)
 
 
 def _decode_replication_controller(kind: str, data: bytes) -> Workload:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from trimtab.admission.index import target_name
 from trimtab.api.decoding import DecodeError
 from trimtab.api.horizontal_autoscalers import decode_horizontal
 from trimtab.api.lists import decode_list
@@ -17,6 +18,7 @@ from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.errors import ForbiddenError, NotFoundError
 from trimtab.cluster.ports import Owners
+from trimtab.core.daemon_sets import list_daemons
 from trimtab.core.horizontal import Horizontal, Marking, scaling_among
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.nodes import Node
@@ -83,7 +85,9 @@ def surround(
     namespaces = {group.workload.namespace for group in groups}
     ranges = {name: tuple(cluster.limit_ranges(name)) for name in namespaces}
     by_name = {node.name: node for node in nodes}
-    return Surroundings(ranges, by_name, NodeRooms(nodes), least_samples)
+    autoscalers = cluster.autoscalers.index(target_name)
+    daemons = list_daemons(cluster.daemon_sets, autoscalers.under, cluster.limit_ranges)
+    return Surroundings(ranges, by_name, NodeRooms(nodes, daemons), least_samples)
 
 
 async def _is_shown(client: Client, path: str) -> bool:

@@ -36,6 +36,7 @@ from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
+from trimtab.core.node_room import DAEMON_SET
 from trimtab.core.nodes import Node
 from trimtab.core.pods import Pod
 from trimtab.core.quotas import Quota
@@ -209,6 +210,7 @@ class LiveCluster(Acts):
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: "Store[Checkpoint]"
     nodes: Store[Node]
+    daemon_sets: Store[Workload]
     horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
@@ -255,6 +257,7 @@ class LiveCluster(Acts):
             )
             for kind, place in _WORKLOADS.items()
         }
+        self.daemon_sets = self._workloads[DAEMON_SET]
         self._scales = Scales(client, clock=clock, random=random)
         self.owners = WatchedOwners(self._workloads, self._scales)
         self._abilities = Abilities(client, clock)

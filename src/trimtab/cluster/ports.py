@@ -192,6 +192,8 @@ class Cluster(Protocol):
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
     """Good to know, and nothing waits for it: without the right to see nodes it stays unlisted."""
+    daemon_sets: Store[Workload]
+    """The DaemonSets, each with its template."""
     horizontals: IndexedStore[Horizontal]
     """Listed with all the rest where that is allowed, and else never."""
     namespaces: Store[Namespace]

@@ -1,12 +1,13 @@
 """Room on nodes: no pod is to become larger than the largest node that could take it (F21).
 
 Nodes bound requests alone, and all of a pod's containers together. Only nodes count that the pod
-may go to (`placement.py`); one that may go to none of those there are is not bound by them.
+may go to (`placement.py`); one that may go to none of those there are is not bound by them. A node
+has room for what it can allocate, but for the pods of DaemonSets that run there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import field, replace
+from typing import Final, TypeAlias
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -14,7 +15,7 @@ from trimtab.core.limits import NO_AMOUNTS, amount_of, scale
 from trimtab.core.nodes import Node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.placement import Placement, may_go_to
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -22,24 +23,92 @@ _MOST_PLACEMENTS: Final = 10_000
 """For so many different demands the answer is remembered."""
 
 
+DAEMON_SET: Final = "DaemonSet"
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A pod that a DaemonSet has on each node that its template may go to."""
+
+    owner: WorkloadName
+    requests: Resources = field(default_factory=dict)
+    placement: Placement | None = None
+
+
 class NodeRooms:
     """The room on the nodes of a cluster, for pods that may go to some of them."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        daemons: Iterable[Daemon] = (),
+        visited: "Mapping[str, _Visits] | None" = None,
+    ) -> None:
+        """Take the nodes, the daemons that run on them, and what earlier rooms knew of those."""
         self.nodes = tuple(nodes)
+        self.daemons = tuple(daemons)
         self._by_name = {node.name: node for node in self.nodes}
-        self._found: dict[Placement | None, tuple[LimitRangeItem, ...]] = {}
+        self._groups = _group(self.daemons)
+        self._visited = _visit(self.nodes, self._groups, visited or {})
+        self._found: dict[_Question, _Frontier] = {}
+
+    def renew(self, nodes: tuple[Node, ...], daemons: tuple[Daemon, ...]) -> "NodeRooms":
+        """Return the rooms of these nodes: the very same object while nothing changed."""
+        # Mostly these are the very same records, of which only the addresses are compared.
+        if self.nodes == nodes and self.daemons == daemons:
+            return self
+        return NodeRooms(nodes, daemons, self._visited)
 
     def for_pod(self, pod: Pod) -> tuple[LimitRangeItem, ...]:
         """The room on the largest nodes that the pod may go to, as bounds."""
+        return self._find((pod.placement, _own_daemon(pod), "")).rooms
+
+    def takes_elsewhere(self, pod: Pod, requests: Resources) -> bool:
+        """Return whether a node other than the pod's own is large enough for a pod like it.
+
+        How full such a node is plays no part. Where no node is known, nothing speaks against it.
+        """
         placement = pod.placement
-        found = self._found.get(placement)
+        names = None if placement is None else placement.node_names
+        if names is not None and names <= {pod.node_name}:
+            return False
+        if not self.nodes:
+            return True
+        own, node_name = _own_daemon(pod), pod.node_name
+        found = self._find((placement, own, ""))
+        if node_name in found.sole:
+            found = self._find((placement, own, node_name))
+        return any(
+            all(requests.get(kind, 0) <= amount_of(room.max, kind) for kind in BOTH)
+            for room in found.rooms
+        )
+
+    def _find(self, question: "_Question") -> "_Frontier":
+        found = self._found.get(question)
         if found is None:
-            nodes = self._named(placement)
-            found = largest_nodes(node for node in nodes if may_go_to(placement, node))
+            placement, own, leaving_out = question
+            found = _frontier(
+                (self._room(node, own), node.name)
+                for node in self._named(placement)
+                if node.name != leaving_out and may_go_to(placement, node)
+            )
             if len(self._found) < _MOST_PLACEMENTS:
-                self._found[placement] = found
+                self._found[question] = found
         return found
+
+    def _room(self, node: Node, own: WorkloadName | None) -> tuple[int, int]:
+        """What the node has for a pod, beside the daemons that are not of the pod's owner."""
+        cpu, memory = given = (
+            amount_of(node.allocatable, Resource.CPU),
+            amount_of(node.allocatable, Resource.MEMORY),
+        )
+        for goes_there, group in zip(self._visited[node.name][1], self._groups, strict=True):
+            if goes_there:
+                taken = group.without(own)
+                cpu -= taken[Resource.CPU]
+                memory -= taken[Resource.MEMORY]
+        # Where daemons would take all there is, they cannot all run there.
+        return (cpu, memory) if cpu > 0 and memory > 0 else given
 
     def _named(self, placement: Placement | None) -> Iterable[Node]:
         """The nodes of which one has to be looked at."""
@@ -50,20 +119,97 @@ class NodeRooms:
         return [self._by_name[name] for name in sorted(names) if name in self._by_name]
 
 
-def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
-    """The room on the largest nodes, as bounds: none of them gives less of all than another."""
-    shapes = {
-        (amount_of(node.allocatable, Resource.CPU), amount_of(node.allocatable, Resource.MEMORY))
+_Question: TypeAlias = tuple[Placement | None, WorkloadName | None, str]
+"""What a pod demands of nodes, the DaemonSet that it is of, and the node that is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frontier:
+    """The room on the largest nodes."""
+
+    rooms: tuple[LimitRangeItem, ...]
+    sole: frozenset[str]
+    """The names of nodes that are alone in having one of these rooms."""
+
+
+def _own_daemon(pod: Pod) -> WorkloadName | None:
+    """The DaemonSet that the pod is of: a pod needs no room beside itself."""
+    owner = pod.owner
+    if owner is None or owner.kind != DAEMON_SET:
+        return None
+    return WorkloadName(pod.namespace, owner.kind, owner.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Daemons that go to the same nodes, because their templates demand the same."""
+
+    placement: Placement | None
+    total: Resources
+    requests: Mapping[WorkloadName, Resources]
+
+    def without(self, own: WorkloadName | None) -> Resources:
+        """What all of them request, but for one."""
+        if own is None or own not in self.requests:
+            return self.total
+        return {kind: self.total[kind] - self.requests[own].get(kind, 0) for kind in BOTH}
+
+
+def _group(daemons: Iterable[Daemon]) -> tuple[_Group, ...]:
+    by_placement: dict[Placement | None, dict[WorkloadName, Resources]] = {}
+    for daemon in daemons:
+        by_placement.setdefault(daemon.placement, {})[daemon.owner] = daemon.requests
+    return tuple(
+        _Group(
+            placement,
+            {kind: sum(each.get(kind, 0) for each in requests.values()) for kind in BOTH},
+            requests,
+        )
+        for placement, requests in by_placement.items()
+    )
+
+
+_Visits: TypeAlias = tuple[Node, tuple[bool, ...], tuple[Placement | None, ...]]
+"""A node, whether the daemons of each group go there, and what these demand."""
+
+
+def _visit(
+    nodes: Iterable[Node], groups: Iterable[_Group], before: Mapping[str, _Visits]
+) -> dict[str, _Visits]:
+    placements = tuple(group.placement for group in groups)
+    return {
+        node.name: known
+        if (known := before.get(node.name)) is not None
+        and known[0] is node
+        and known[2] == placements
+        else (node, tuple(may_go_to(each, node) for each in placements), placements)
         for node in nodes
     }
+
+
+def largest_nodes(nodes: Iterable[Node]) -> tuple[LimitRangeItem, ...]:
+    """The room on the largest nodes, as bounds: none of them gives less of all than another."""
+    cpu, memory = BOTH
+    given = (node.allocatable for node in nodes)
+    return _frontier(((amount_of(each, cpu), amount_of(each, memory)), "") for each in given).rooms
+
+
+def _frontier(rooms: Iterable[tuple[tuple[int, int], str]]) -> _Frontier:
+    """The largest of some rooms, each with the name of its node."""
+    names: dict[tuple[int, int], str] = {}
+    for room, name in rooms:
+        names[room] = name if room not in names else ""
     largest: list[tuple[int, int]] = []
     # From the most CPU down, each that counts gives more memory than all before it.
-    for cpu, memory in sorted(shapes, reverse=True):
+    for cpu, memory in sorted(names, reverse=True):
         if cpu and memory > (largest[-1][1] if largest else 0):
             largest.append((cpu, memory))
-    return tuple(
-        LimitRangeItem(LimitRangeType.NODE, max={Resource.CPU: cpu, Resource.MEMORY: memory})
-        for cpu, memory in largest
+    return _Frontier(
+        tuple(
+            LimitRangeItem(LimitRangeType.NODE, max={Resource.CPU: cpu, Resource.MEMORY: memory})
+            for cpu, memory in largest
+        ),
+        frozenset(names[room] for room in largest) - {""},
     )
 
 
@@ -132,7 +278,7 @@ def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _D
             scaled += target[kind]
         else:
             fixed += amount_of(container.current.requests, kind)
-    return _Demand(scaled, fixed)
+    return _Demand(scaled, fixed + amount_of(pod.overhead, kind))
 
 
 def _factors(

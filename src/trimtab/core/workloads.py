@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
-from trimtab.core.pods import OwnerReference, WorkloadName
+from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 
@@ -25,6 +25,8 @@ class Workload:
     """Tells it from an earlier one of the same name."""
     role_lease: str = ""
     """The lease whose holder has the role among its pods; empty if it names none."""
+    template: Pod | None = None
+    """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
 
 
 @dataclass(frozen=True, slots=True)

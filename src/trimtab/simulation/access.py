@@ -44,6 +44,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.horizontal import Horizontal
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.namespaces import Namespace
+from trimtab.core.node_room import DAEMON_SET
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.pods import Pod, WorkloadName
@@ -88,6 +89,17 @@ class _KnownWorkloads:
     def __init__(self, reader: Reader[WorkloadObject]) -> None:
         self._reader = reader
         self._known: dict[tuple[str, str], tuple[WorkloadObject, Workload]] = {}
+
+    def age(self) -> timedelta | None:
+        return self._reader.age()
+
+    async def changes(self) -> AsyncIterator[Workload]:
+        async for each in self._reader.changes():
+            yield each.known
+
+    @property
+    def unreadable(self) -> Sequence[Unreadable]:
+        return self._reader.unreadable
 
     def __iter__(self) -> Iterator[Workload]:
         found = [self.find(each.namespace, each.name) for each in self._reader]
@@ -207,6 +219,7 @@ class SimulatedCluster:
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
+    daemon_sets: Store[Workload]
     horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
@@ -233,6 +246,7 @@ class SimulatedCluster:
             kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))
             for kind in WELL_KNOWN
         }
+        self.daemon_sets = self._known[DAEMON_SET]
         self.owners = WatchedOwners(self._known, _Scales(world, line))
         # Nobody waits for it, so neither its age nor its problems count.
         nodes = View(world.nodes, line, NODES, clock=clock, versions=world.versions)

@@ -77,6 +77,7 @@ class Admitting:
             owner=owner,
             phase=PodPhase.PENDING,
             containers=_render_containers(template.containers),
+            placement=template.placement,
         )
         return with_defaults(pod, self._world.limit_ranges_in(namespace))
 

@@ -13,7 +13,17 @@ from typing import Final
 from trimtab.core import horizontal, namespaces, nodes
 from trimtab.core.autoscalers import Held
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.pods import Allocation, ContainerKind, OwnerReference, PodPhase, WorkloadName
+from trimtab.core.node_room import DAEMON_SET
+from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    WorkloadName,
+)
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
@@ -77,6 +87,15 @@ class PodTemplate:
     node_name: str = ""
     """The only node that may run it; any may if there is no name."""
 
+    @property
+    def placement(self) -> Placement | None:
+        """What the pod spec demands of nodes, as the DaemonSet controller writes it."""
+        if not self.node_name:
+            return None
+        only = NodeExpression("metadata.name", "In", (self.node_name,))
+        tolerations = (Toleration(operator="Exists"),)
+        return Placement(terms=(NodeTerm(fields=(only,)),), tolerations=tolerations)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadObject:
@@ -127,8 +146,29 @@ class WorkloadObject:
         """What deciders know of it."""
         replicas = None if self.kind in _UNCOUNTED_KINDS else self.replicas
         return Workload(
-            self.identity, self.owner, self.selector, replicas, self.uid, self.role_lease
+            self.identity,
+            self.owner,
+            self.selector,
+            replicas,
+            self.uid,
+            self.role_lease,
+            _known_template(self) if self.kind == DAEMON_SET else None,
         )
+
+
+def _known_template(daemon_set: WorkloadObject) -> Pod:
+    """What deciders know of the template of a DaemonSet, whose pods go to all nodes."""
+    template = daemon_set.template
+    return Pod(
+        daemon_set.namespace,
+        name="",
+        labels=template.labels,
+        containers=tuple(
+            Container(each.name, kind=each.kind, spec=each.allocation)
+            for each in template.containers
+        ),
+        placement=Placement(tolerations=(Toleration(operator="Exists"),)),
+    )
 
 
 def with_own_selector(job: WorkloadObject) -> WorkloadObject:

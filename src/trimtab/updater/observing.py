@@ -12,6 +12,7 @@ from operator import attrgetter
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import boosted_containers, crowded_out
+from trimtab.core.daemon_sets import list_daemons
 from trimtab.core.degradation import is_ready, restored
 from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -375,10 +376,13 @@ class Observer:
         return {name: items for name, items in found.items() if items}
 
     def _look_at_nodes(self) -> None:
-        nodes = tuple(self._cluster.nodes) if self._settings.caps_to_nodes else ()
-        # The same while nothing changed, so that no pod needs a new look.
-        if self._rooms is None or self._rooms.nodes != nodes:
-            self._rooms = NodeRooms(nodes)
+        cluster, rooms = self._cluster, self._rooms or NodeRooms(())
+        nodes = tuple(cluster.nodes)
+        if self._settings.caps_to_nodes:
+            daemons = list_daemons(cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges)
+            # The same while nothing changed, so that no pod needs a new look.
+            rooms = rooms.renew(nodes, daemons)
+        self._rooms = rooms
 
     def _crowded(self, pods: Iterable[_Seen]) -> frozenset[str]:
         """The boosted pods of which there are too many on the nodes of these pods."""

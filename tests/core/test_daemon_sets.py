@@ -1,0 +1,95 @@
+"""What DaemonSets take of each node."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.daemon_sets import list_daemons
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.node_room import Daemon
+from trimtab.core.placement import Placement
+from trimtab.core.pods import Container, Pod, WorkloadName
+from trimtab.core.resources import Resources
+from trimtab.core.workloads import Workload
+
+AGENT = WorkloadName("default", "DaemonSet", "agent")
+HAS = a_container(requests=amounts(100, 100 * MIB))
+POOL = Placement((("pool", "small"),))
+
+
+def agent(*containers: Container, **fields: object) -> Workload:
+    template = a_pod(*containers, name="", uid="", owner=None, **fields)  # type: ignore[arg-type]
+    return Workload(AGENT, template=template)
+
+
+def requests(
+    workload: Workload,
+    *autoscalers: Autoscaler,
+    items: Sequence[LimitRangeItem] = (),
+) -> Resources:
+    (daemon,) = list_daemons([workload], lambda _: autoscalers, lambda _: items)
+    return daemon.requests
+
+
+def sized(target: Resources, mode: UpdateMode = UpdateMode.RECREATE) -> Autoscaler:
+    return an_autoscaler(a_recommendation(target=target), mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("workload", "autoscalers", "expected"),
+    [
+        pytest.param(agent(HAS), (), amounts(100, 100 * MIB), id="what the template requests"),
+        pytest.param(
+            agent(a_container(limits=amounts(300))), (), amounts(300, 0), id="a limit alone"
+        ),
+        pytest.param(
+            agent(HAS, init_requests=amounts(900, 0)),
+            (),
+            amounts(900, 100 * MIB),
+            id="an init container",
+        ),
+        pytest.param(
+            agent(HAS),
+            (sized(amounts(800, 50 * MIB)),),
+            amounts(800, 100 * MIB),
+            id="the larger of template and recommendation",
+        ),
+        pytest.param(
+            agent(HAS),
+            (sized(amounts(800), mode=UpdateMode.OFF),),
+            amounts(100, 100 * MIB),
+            id="an autoscaler that is off",
+        ),
+        pytest.param(
+            agent(HAS),
+            (sized(amounts(300)), sized(amounts(700))),
+            amounts(700, 100 * MIB),
+            id="the largest of several autoscalers",
+        ),
+    ],
+)
+def test_a_daemon_takes_of_each_node(
+    workload: Workload, autoscalers: tuple[Autoscaler, ...], expected: Resources
+) -> None:
+    assert requests(workload, *autoscalers) == expected
+
+
+def test_limit_ranges_cap_what_daemons_get() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(500))
+    bound = agent(replace(HAS, spec=replace(HAS.spec, limits=amounts(100))))
+
+    assert requests(bound, sized(amounts(800)), items=[item]) == amounts(500, 100 * MIB)
+
+
+def test_workloads_without_a_template_are_no_daemons() -> None:
+    template = Pod("default", "", placement=POOL)
+    found = list_daemons(
+        [Workload(WorkloadName("default", "DaemonSet", "new")), Workload(AGENT, template=template)],
+        lambda _: (),
+        lambda _: (),
+    )
+
+    assert found == (Daemon(AGENT, amounts(0, 0), POOL),)

@@ -24,6 +24,8 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.node_use import NodeUse
+from trimtab.core.pod_requests import reserved_for
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -39,6 +41,7 @@ from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
+NODES = ("one", "two")
 WEB = WorkloadName("default", "Deployment", "web")
 OWNERS = [OwnerReference("ReplicaSet", "a"), OwnerReference("Job", "b"), OwnerReference("X", "c")]
 TARGETS = [Selector(), Selector(), Selector(), None]
@@ -154,6 +157,23 @@ def a_pod(dice: Random, name: str) -> Pod:
         ready_since=dice.choice(MOMENTS),
         resize=dice.choice([*[None] * 8, *ResizeState]),
         is_deleting=dice.random() < 0.1,
+        node_name=dice.choice(["", *NODES]),
+    )
+
+
+def a_use(dice: Random, pods: list[Pod]) -> NodeUse:
+    """Nodes of which some are full."""
+    given = [amounts(4000, 4000 * MIB), amounts(1000, 9000 * MIB), amounts(10), {}]
+    taken = {
+        name: [reserved_for(pod) for pod in pods if pod.node_name == name and dice.random() < 0.9]
+        for name in NODES
+    }
+    return NodeUse(
+        {name: dice.choice(given) for name in NODES},
+        {
+            name: {kind: sum(each[kind] for each in found) for kind in BOTH}
+            for name, found in taken.items()
+        },
     )
 
 
@@ -190,6 +210,7 @@ def a_snapshot(dice: Random) -> Snapshot:
         },
         convergence=dice.choice([{}, {}, {}, {WEB: Retry(1, NOW)}, {WEB: Retry(3)}]),
         usual_share=dice.choice([None, 0.0, 0.9]),
+        node_use=dice.choice([NodeUse(), a_use(dice, found)]),
     )
 
 

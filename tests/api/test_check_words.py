@@ -10,6 +10,7 @@ from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
+from trimtab.core.node_use import NodeUse
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Termination
 from trimtab.core.snapshot import Snapshot
@@ -76,3 +77,40 @@ def test_figures_are_told_where_they_help() -> None:
     )
     assert sentences[CheckKind.REPLICAS] == "its owner has 3 live pods, at least 1"
     assert sentences[CheckKind.BUDGET] == "3 of 3 pods run, and 1 may be down"
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        pytest.param(
+            UpdateMode.IN_PLACE,
+            "it needs 500m of CPU, and its node has 300m of CPU left for it",
+            id="it stays as it is",
+        ),
+        pytest.param(
+            UpdateMode.IN_PLACE_OR_RECREATE,
+            "it needs 500m of CPU, and its node has 300m of CPU left for it: "
+            "its successor goes elsewhere",
+            id="it is evicted",
+        ),
+    ],
+)
+def test_d25_it_is_told_what_a_node_has_left(mode: UpdateMode, sentence: str) -> None:
+    wanted = a_recommendation(target=amounts(500), lower=amounts(400))
+    node = NodeUse({"one": amounts(600)}, {"one": amounts(400)})
+    pods = several(3, node_name="one")
+
+    sentences = told(snapshot_of(pods, an_autoscaler(wanted, mode=mode), node_use=node))
+
+    assert sentences[CheckKind.RESIZE] == sentence
+
+
+def test_d25_it_is_told_that_only_a_part_fits() -> None:
+    wanted = a_recommendation(target=amounts(500, 50 * MIB), lower=amounts(400), upper=amounts(600))
+    node = NodeUse({"one": amounts(600)}, {"one": amounts(400)})
+    pods = several(3, node_name="one")
+    autoscaler = an_autoscaler(wanted, mode=UpdateMode.IN_PLACE)
+
+    assert told(snapshot_of(pods, autoscaler, node_use=node))[CheckKind.RESIZE].endswith(
+        ": only the rest is resized"
+    )

@@ -15,6 +15,7 @@ from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster import store as stores
 from trimtab.cluster.ports import Store
 from trimtab.cluster.store import Reader, Writer, open_store
+from trimtab.core.resources import Resource
 
 BAD = Unreadable("default", "a", DecodeError("value", "bad"))
 
@@ -313,3 +314,42 @@ def test_an_index_holds_under_each_key_what_the_store_holds(
     for key in (0, 1):
         held = sorted(thing for thing in reader if thing % 2 == key)
         assert sorted(early.under(key)) == sorted(late.under(key)) == held
+
+
+def test_totals_are_kept_by_key_and_leave_out_what_does_not_count() -> None:
+    writer, reader, _ = a_store(a_thing("a", 1), a_thing("b", 3))
+    totals = reader.totals(
+        lambda value: "odd" if value % 2 else None, lambda value: {Resource.CPU: value}
+    )
+    before = totals.by_key()
+    writer.put(a_thing("c", 5))
+    writer.put(a_thing("a", 2))
+    after = totals.by_key()
+    writer.drop(ObjectName("default", "b"))
+    writer.drop(ObjectName("default", "c"))
+
+    assert before == {"odd": {Resource.CPU: 4}}
+    assert after == {"odd": {Resource.CPU: 8}}
+    assert totals.by_key() == {}
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9)), max_size=30))
+def test_totals_are_the_sums_of_what_the_store_holds(acts: list[tuple[str, int | None]]) -> None:
+    writer, reader, _ = a_store(a_thing("a", 4), a_thing("z", 7))
+    totals = reader.totals(
+        lambda value: str(value % 3) if value % 3 else None, lambda value: {Resource.CPU: value}
+    )
+    for name, value in acts:
+        if value is None:
+            writer.drop(ObjectName("default", name))
+        else:
+            writer.put(a_thing(name, value))
+    counted = [value for value in reader if value % 3]
+    expected = {
+        str(key): {Resource.CPU: sum(value for value in counted if value % 3 == key)}
+        for key in {value % 3 for value in counted}
+    }
+
+    assert totals.by_key() == expected
+    writer.replace([a_thing("a", 5)])
+    assert totals.by_key() == {"2": {Resource.CPU: 5}}

@@ -90,29 +90,32 @@ def test_c3_what_no_node_can_give_is_an_eviction_or_a_hold_as_the_mode_says(
     assert restarts(after) == 0
 
 
-def test_c4_a_full_node_holds_a_resize_and_only_where_the_mode_says_so_an_eviction_ends_that(
+def test_c4_a_full_node_is_not_asked_for_a_resize_until_it_has_room(
     node_stage: NodeStage, tmp_path: Path
 ) -> None:
     half = node_stage.capacity() // 2
     node_stage.fill(half)
     stays = node_stage.run(worker(requests=SMALL), name="stays", replicas=1)
-    goes = node_stage.run(worker(requests=SMALL), name="goes", replicas=1)
-    for name, mode in (("stays", "InPlace"), ("goes", "InPlaceOrRecreate")):
+    other = node_stage.run(worker(requests=SMALL), name="other", replicas=1)
+    for name, mode in (("stays", "InPlace"), ("other", "InPlaceOrRecreate")):
         node_stage.autoscale({"cpu": f"{half + 100}m"}, name=name, mode=mode)
         node_stage.edit({"minReplicas": 1}, name)
     flags = node_stage.flags(LEASE, EAGER, "--evict-after-deferred-threshold=6s")
     with updater(node_stage.plane.kubeconfig, tmp_path, *flags) as run:
-        wait_for_holds(run, "ResizeDeferred", name="stays")
-        wait_for_holds(run, "ResizeDeferred", name="goes")
-        waited = node_stage.pods("goes")
-        node_stage.wait_for_pods(lambda pods: not uids_of(pods) & uids_of(goes), "goes")
-        (held,) = wait_for_holds(run, "ResizeDeferred", name="stays")
+        (held,) = wait_for_holds(run, "ResizeInfeasible", name="stays")
+        # There is no other node for a successor.
+        wait_for_holds(run, "ResizeInfeasible", name="other")
+        wait_for_ticks(run, 8)
+        waited = [*node_stage.pods("stays"), *node_stage.pods("other")]
+        node_stage.edit({"updateMode": "Off"}, "other")
         node_stage.make_room()
         node_stage.wait_for_shares(stays, (half + 100) * 1024 // 1000)
+        evicted = run.metric(EVICTED)
 
     after = node_stage.pods("stays")
-    assert uids_of(waited) == uids_of(goes)
-    assert resize_reason(waited[0]) == "Deferred"
+    assert uids_of(waited) == uids_of([*stays, *other])
+    assert not any(map(resize_reason, waited))
+    assert evicted == 0
     assert held["wanted"]["c0"]["requests"]["cpu"] == f"{half + 100}m"
     assert containers(after) == containers(stays)
     assert restarts(after) == 0

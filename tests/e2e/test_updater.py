@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from e2e.components import Json, Lacking, an_account, install, rights_of
+from e2e.node_stage import wait_for_ticks
 from e2e.updater_stage import (
     LARGE,
     MERGE,
@@ -23,6 +24,8 @@ from e2e.updater_stage import (
 
 from rig import waiting
 from rig.controlplane import ControlPlane
+from trimtab.core.quantities import format_amount, parse_amount
+from trimtab.core.resources import Resource
 
 pytestmark = pytest.mark.e2e
 
@@ -306,11 +309,55 @@ def test_f21_a_target_above_every_node_becomes_the_size_of_the_largest(
     (node,) = json.loads(body)["items"]
     wanted = {"cpu": node["status"]["allocatable"]["cpu"], "memory": "200Mi"}
     uids = stage.deploy()
-    stage.autoscale({"cpu": "99k", "memory": "200Mi"}, mode="InPlaceOrRecreate")
+    stage.autoscale({"cpu": "99k", "memory": "200Mi"}, mode="Recreate")
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
         entries = wait_for_holds(run, "Paused", "BudgetSpent")
 
     assert all(each["wanted"]["c0"]["requests"] == wanted for each in entries)
+    assert stage.uids() == set(uids)
+
+
+def test_d25_a_target_above_every_node_becomes_what_daemon_sets_leave_of_the_largest(
+    stage: Stage, tmp_path: Path
+) -> None:
+    _, body = stage.plane.request("GET", "/api/v1/nodes")
+    (node,) = json.loads(body)["items"]
+    allocatable = parse_amount(Resource.CPU, node["status"]["allocatable"]["cpu"])
+    left = format_amount(Resource.CPU, allocatable - 1500)
+    container = {"name": "c0", "image": "none", "resources": {"requests": {"cpu": "1500m"}}}
+    labels = {"app": "agent"}
+    stage.plane.create(
+        f"/apis/apps/v1/namespaces/{stage.namespace}/daemonsets",
+        {
+            "apiVersion": "apps/v1",
+            "kind": "DaemonSet",
+            "metadata": {"name": "agent"},
+            "spec": {
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            },
+        },
+    )
+    stage.deploy()
+    stage.autoscale({"cpu": "99k"}, mode="Recreate")
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
+        entries = wait_for_holds(run, "Paused", "BudgetSpent")
+
+    assert {each["wanted"]["c0"]["requests"]["cpu"] for each in entries} == {left}
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate"])
+def test_d25_what_does_not_fit_beside_the_others_on_its_node_is_not_asked_for(
+    stage: Stage, tmp_path: Path, mode: str
+) -> None:
+    uids = stage.deploy()
+    stage.autoscale({"cpu": "99k"}, mode=mode)
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        wait_for_holds(run, "ResizeInfeasible")
+        wait_for_ticks(run)
+
+    # Both pods are on the only node, so that neither an eviction nor a resize would help.
+    assert requests(stage.pods()) == [[SMALL], [SMALL]]
     assert stage.uids() == set(uids)
 
 

@@ -22,7 +22,7 @@ from trimtab.api.metrics import UsageColumns
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.api.workloads import WELL_KNOWN_KINDS
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.ports import IndexedStore, Owners, Store
+from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -90,7 +90,7 @@ class TellingClock(StillClock):
 class SmallWorld:
     """The cluster, its owners, and the source of its usage, in one."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]

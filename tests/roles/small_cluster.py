@@ -15,7 +15,7 @@ from trimtab.api.lists import Unreadable
 from trimtab.api.statuses import Status
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster.errors import ClusterError, ConflictError
-from trimtab.cluster.ports import IndexedStore, Store
+from trimtab.cluster.ports import Store, SummedStore
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.operations import Patch
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
@@ -32,7 +32,7 @@ GONE = Status(code=409, reason="Conflict")
 class SmallCluster:
     """The cluster; tests change its attributes to let things go wrong."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     leases: Store[Lease]
 
     def __init__(self, replicas: int = 3) -> None:

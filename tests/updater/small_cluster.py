@@ -30,7 +30,7 @@ from trimtab.cluster.errors import (
     UnreachableError,
 )
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import IndexedStore, Owners, Store
+from trimtab.cluster.ports import IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.scales import Missing, Remembered, Unknown
 from trimtab.cluster.store import Writer, open_store
 from trimtab.core.autoscalers import (
@@ -100,7 +100,7 @@ class _Scales:
 class SmallCluster:
     """The cluster; tests change its attributes to let things go wrong."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]

@@ -9,7 +9,9 @@ from trimtab.core.checks import Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Hold, Unboost
+from trimtab.core.quantities import format_amount
 from trimtab.core.resizing import Action
+from trimtab.core.resources import Resource
 from trimtab.core.spans import brief
 
 _REASONS: Final = {
@@ -39,7 +41,7 @@ _REASONS: Final = {
     HoldReason.RESIZE_DEFERRED: "the node has no room yet for the resize that was asked for",
     HoldReason.RESIZE_IN_PROGRESS: "a resize is under way",
     HoldReason.RESIZE_FAILING: "the kubelet cannot do the resize and goes on trying",
-    HoldReason.RESIZE_INFEASIBLE: "the node can never do the resize; a lower target may help",
+    HoldReason.RESIZE_INFEASIBLE: "the node cannot do the resize; a lower target may help",
     HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
     HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
@@ -70,6 +72,11 @@ _PASSES: Final = {
     CheckKind.QUOTA: "all leave room for its successor",
     CheckKind.PAUSE: "nobody says to wait",
 }
+_WAYS_OUT: Final[Mapping[Action | None, str]] = {
+    Action.EVICT: "its successor goes elsewhere",
+    Action.RESIZE: "only the rest is resized",
+}
+_RESOURCES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 _UNKNOWN: Final = "only a running updater could tell"
 
 
@@ -165,6 +172,23 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
     return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few run"
 
 
+def _tell_resize(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+    if not explanation.lacking or check.reason not in (None, HoldReason.RESIZE_INFEASIBLE):
+        return ""
+    needed, left = (
+        " and ".join(_amount(kind, each[place]) for kind, each in explanation.lacking.items())
+        for place in (0, 1)
+    )
+    room = f"it needs {needed}, and its node has {left} left for it"
+    if check.reason is not None:
+        return room
+    return f"{room}: {_WAYS_OUT.get(explanation.way, 'it waits')}"
+
+
+def _amount(kind: Resource, amount: int) -> str:
+    return f"{format_amount(kind, max(amount, 0))} of {_RESOURCES[kind]}"
+
+
 def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) -> str:
     if check.reason is None:
         return ""
@@ -192,6 +216,7 @@ _TOLD_WITH_FIGURES: Final[
     CheckKind.MODE: _tell_mode,
     CheckKind.CHANGE: _tell_change,
     CheckKind.LIFETIME: _tell_lifetime,
+    CheckKind.RESIZE: _tell_resize,
     CheckKind.REPLICAS: _tell_replicas,
     CheckKind.BUDGET: _tell_budget,
     CheckKind.COOL_DOWN: _tell_quick_role,

@@ -134,10 +134,10 @@ def unboosted(pod: Pod, containers: Iterable[str], at: datetime) -> Event:
 
 
 def resize_skipped(pod: Pod, at: datetime) -> Event:
-    """What is said on a pod that is not resized because it would not fit again."""
+    """Return the event on a pod that is not resized because its node cannot fit it."""
     message = (
-        "Not resized: its node could not fit an earlier resize, "
-        "and the recommendation has not become smaller since."
+        "Not resized: its node has no room for what is recommended, or refused it before; "
+        "it is tried again when there is room or the recommendation is smaller."
     )
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
 

@@ -28,7 +28,7 @@ from trimtab.cluster.feeding import Feed, Kind
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.permitted import Fed, PermittedFeed
 from trimtab.cluster.polling import Poll
-from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store
+from trimtab.cluster.ports import Clock, IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.scales import Scales
 from trimtab.cluster.sharing import decode_thrifty_pod, decode_thrifty_workload
 from trimtab.cluster.store import Reader, Writer, open_store
@@ -206,7 +206,7 @@ class _Watches:
 class LiveCluster(Acts):
     """A cluster as its API server shows it; it is current only while `run` runs."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: "Store[Checkpoint]"
     nodes: Store[Node]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from trimtab.core.pods import Pod, WorkloadName
     from trimtab.core.quotas import Quota
     from trimtab.core.registration import Registration
-    from trimtab.core.resources import Resource
+    from trimtab.core.resources import Resource, Resources
     from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
 
 RecordT_co = TypeVar("RecordT_co", covariant=True)
@@ -135,6 +135,22 @@ class IndexedStore(Store[RecordT_co], Protocol[RecordT_co]):
         """The objects by a key that follows from each of them; to be asked for once."""
 
 
+class Totals(Protocol):
+    """Sums of what the objects of a store take, by a key of theirs."""
+
+    def by_key(self) -> Mapping[str, Resources]:
+        """Return the sums as they are now; they never change later."""
+
+
+class SummedStore(IndexedStore[RecordT_co], Protocol[RecordT_co]):
+    """A store that keeps sums of what its objects take."""
+
+    def totals(
+        self, key: Callable[[RecordT_co], str | None], amounts: Callable[[RecordT_co], Resources]
+    ) -> Totals:
+        """Sums by a key, which is None for objects that do not count; to be asked for once."""
+
+
 class Owners(Protocol):
     """Who owns whom, as far as it is known."""
 
@@ -187,7 +203,7 @@ class HistorySource(Protocol):
 class Cluster(Protocol):
     """The cluster: what is in it, and what may be done to it."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]
@@ -272,7 +288,7 @@ class Cluster(Protocol):
 class RoleCluster(Protocol):
     """What of the cluster is needed to know whose a role is, and to write it down."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
 
     @property
     def leases(self) -> Store[Lease]:

@@ -5,7 +5,15 @@ Readers never see a list half done: `replace` swaps the whole content and tells 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 from weakref import ReferenceType, ref
@@ -13,6 +21,7 @@ from weakref import ReferenceType, ref
 from trimtab.api.lists import Unreadable
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.cluster.ports import Clock
+from trimtab.core.resources import Resources
 
 RecordT = TypeVar("RecordT")
 
@@ -76,6 +85,50 @@ class Index(Generic[RecordT]):
             del self._groups[key]
 
 
+class Totals(Generic[RecordT]):
+    """Sums of what the objects of a store take, by a key of theirs, always up to date."""
+
+    def __init__(
+        self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
+    ) -> None:
+        """Take a key, which is None for objects that do not count, and what an object takes."""
+        self._key = key
+        self._amounts = amounts
+        self._sums: dict[str, tuple[int, Resources]] = {}
+        """By key how many objects there are, and what they take together."""
+
+    def by_key(self) -> Mapping[str, Resources]:
+        """Return the sums as they are now; they never change later."""
+        return {key: amounts for key, (_, amounts) in self._sums.items()}
+
+    def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:  # noqa: ARG002
+        """Count how an object changed; None where it was or is not there."""
+        lost, gained = self._share(before), self._share(after)
+        # Most changes of an object are none of what it takes.
+        if lost != gained:
+            self._add(*lost, -1)
+            self._add(*gained, 1)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._sums = {}
+
+    def _share(self, record: RecordT | None) -> tuple[str | None, Resources]:
+        key = None if record is None else self._key(record)
+        return (None, {}) if record is None or key is None else (key, self._amounts(record))
+
+    def _add(self, key: str | None, amounts: Resources, sign: int) -> None:
+        if key is None:
+            return
+        count, sums = self._sums.get(key, (0, {}))
+        count += sign
+        if not count:
+            del self._sums[key]
+            return
+        added = {kind: sums.get(kind, 0) + sign * amount for kind, amount in amounts.items()}
+        self._sums[key] = count, {**sums, **added}
+
+
 class _Contents(Generic[RecordT]):
     """What both handles share."""
 
@@ -87,7 +140,7 @@ class _Contents(Generic[RecordT]):
         self.synced = asyncio.Event()
         self.readers: list[ReferenceType[Changes[RecordT]]] = []
         """In the order in which they came; those that nobody holds any more leave it."""
-        self.indexes: list[Index[RecordT]] = []
+        self.indexes: list[Index[RecordT] | Totals[RecordT]] = []
 
     def find(self, name: ObjectName) -> RecordT | None:
         return self.by_namespace.get(name.namespace, {}).get(name.name)
@@ -95,7 +148,7 @@ class _Contents(Generic[RecordT]):
     def confirm(self) -> None:
         self.current_at = self.clock.now()
 
-    def fill(self, index: Index[RecordT]) -> None:
+    def fill(self, index: Index[RecordT] | Totals[RecordT]) -> None:
         index.clear()
         for namespace, siblings in self.by_namespace.items():
             for name, record in siblings.items():
@@ -152,6 +205,15 @@ class Reader(Generic[RecordT]):
         self._contents.fill(index)
         self._contents.indexes.append(index)
         return index
+
+    def totals(
+        self, key: Callable[[RecordT], str | None], amounts: Callable[[RecordT], Resources]
+    ) -> Totals[RecordT]:
+        """Sums of what the objects take, by a key; kept as long as the store."""
+        totals = Totals(key, amounts)
+        self._contents.fill(totals)
+        self._contents.indexes.append(totals)
+        return totals
 
     @property
     def unreadable(self) -> Sequence[Unreadable]:

@@ -5,13 +5,13 @@ of them, so here the same questions are asked to the end. What is decided is sti
 the outcome comes from there, and its reason is among those that are found.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from trimtab.core import disruption, plan, resizing, urgency
+from trimtab.core import disruption, node_use, plan, resizing, urgency
 from trimtab.core.assessment import (
     CHECKS,
     EVICTING_MODES,
@@ -31,11 +31,13 @@ from trimtab.core.disruption import ReplicaGroup
 from trimtab.core.holds import HoldReason
 from trimtab.core.known_pods import KnownPods, spans_of
 from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
+from trimtab.core.node_use import Shortage
 from trimtab.core.notes import Note
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import Action
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.urgency import Change
 
@@ -88,6 +90,8 @@ class PodExplanation:
     """Capped for this very pod."""
     notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
     """By container what was done to targets."""
+    lacking: Mapping[Resource, Shortage] = field(default_factory=dict)
+    """What the pod's node has too little of for a resize."""
     siblings_changed: tuple[str, ...] = ()
     """The pods of its owner about which something is done, but for itself."""
 
@@ -195,8 +199,14 @@ class _Hearing:
 
 def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> PodExplanation:
     judgement = facts.judgement
+    lacking: Mapping[Resource, Shortage] = {}
+    if judgement.distrust is None:
+        claimed = _claimed_by_others(facts.pod, view)
+        candidate = candidate_of(facts, view.context, standing_of(facts, view.context))
+        lacking = plan.shortages(candidate, view.context, claimed)
     return replace(
         explanation,
+        lacking=lacking,
         change=judgement.change,
         quick_oom=facts.quick_oom,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
@@ -245,10 +255,12 @@ def _hear_of_act(
     if act is not None:
         # All that follows was spent on it.
         return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
-    way = plan.decide(candidate, context, disruptable=True)
+    claimed = _claimed_by_others(candidate.pod, view)
+    candidate, way = plan.decide(candidate, context, disruptable=True, claimed=claimed)
     if isinstance(way, HoldReason):
         return None, [way]
     spent = _spent_on_others(case, view)
+    spent.grown[candidate.pod.node_name].update(claimed)
     reasons: list[HoldReason | None] = []
     if _lacks_budget(candidate, context, spent):
         reasons.append(HoldReason.BUDGET_SPENT)
@@ -272,12 +284,25 @@ def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKi
 
 
 def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> bool:
+    claimed = spent.grown[candidate.pod.node_name]
     group = context.group_of(candidate.pod)
     if group is None or group.configured is None:
         # There is no budget at all, which is a reason of its own.
         return False
-    needs_one = plan.decide(candidate, context, disruptable=False) is HoldReason.BUDGET_SPENT
-    return needs_one and not plan.may_disrupt(candidate, context, spent)
+    _, way = plan.decide(candidate, context, disruptable=False, claimed=claimed)
+    return way is HoldReason.BUDGET_SPENT and not plan.may_disrupt(candidate, context, spent)
+
+
+def _claimed_by_others(pod: Pod, view: PlanView) -> Resources:
+    """What resizes of other pods take of the pod's node beyond what these pods take now."""
+    claimed: Counter[Resource] = Counter()
+    if not pod.node_name:
+        return claimed
+    for act in (each for acts in view.acts.values() for each in acts):
+        is_beside = act.pod.node_name == pod.node_name and act.pod.uid != pod.uid
+        if is_beside and isinstance(act, Resize):
+            claimed.update(node_use.growth(act.pod, act.wanted))
+    return claimed
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:

@@ -57,7 +57,7 @@ class HoldReason(StrEnum):
     RESIZE_FAILING = "ResizeFailing"
     """The kubelet cannot do what was asked for, as with a memory limit below usage; it goes on."""
     RESIZE_INFEASIBLE = "ResizeInfeasible"
-    """The node can never fit what was asked for; only a lower target is worth another try."""
+    """The node has too little left for what is wanted, or refused it; less may be asked for."""
     RESIZE_UNSUPPORTED = "ResizeUnsupported"
     """The mode only resizes, and the cluster cannot."""
     QOS_WOULD_CHANGE = "QosWouldChange"

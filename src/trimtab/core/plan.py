@@ -6,12 +6,12 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Final
 
-from trimtab.core import annotations, disruption, quotas, resizing, unboosting, urgency
+from trimtab.core import annotations, disruption, node_use, quotas, resizing, unboosting, urgency
 from trimtab.core.assessment import (
     EVICTING_MODES,
     Candidate,
@@ -25,13 +25,18 @@ from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPods, LivePods
+from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import governor_of, index_by_workload
+from trimtab.core.node_room import NodeRooms
+from trimtab.core.node_use import Shortage
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.pod_requests import requested_after
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Snapshot
 from trimtab.core.unboosting import BoostEnd
 from trimtab.core.wanted import is_within, only_growing, wanted_by_autoscaler
@@ -55,6 +60,8 @@ class Spent:
         default_factory=lambda: defaultdict(Counter)
     )
     """By namespace and quota what successors will ask for beyond what there is."""
+    grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
+    """By node what resizes take beyond what its pods take now."""
 
 
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
@@ -229,12 +236,13 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
     outcome = _choose_whole(candidate, context, spent)
-    if isinstance(outcome, Hold) and (part := _free_part(candidate, context)) is not None:
+    claimed = spent.grown[candidate.pod.node_name]
+    if isinstance(outcome, Hold) and (part := _free_part(candidate, context, claimed)) is not None:
         return _resize(part, part.wanted, spent)
     return outcome
 
 
-def _free_part(candidate: Candidate, context: Context) -> Candidate | None:
+def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:
     """The candidate with only what it can get without a restart; None if that is not worth it.
 
     A container that restarts for more memory need not wait for CPU (D17).
@@ -246,18 +254,21 @@ def _free_part(candidate: Candidate, context: Context) -> Candidate | None:
     wanted = resizing.without_restarts(pod, candidate.wanted)
     change = measure_part(pod, context.judge(pod, autoscaler), wanted)
     part = candidate._replace(change=change, wanted=wanted)
+    part, chosen = decide(part, context, disruptable=False, claimed=claimed)
     is_possible = (
-        _reason_to_wait(part, context, quick_oom=False) is None
+        chosen is Action.RESIZE
+        and _reason_to_wait(part, context, quick_oom=False) is None
         and is_within(pod, wanted, context.limit_ranges_of(pod))
-        and decide(part, context, disruptable=False) is Action.RESIZE
     )
     return part if is_possible else None
 
 
 def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
-    chosen = decide(candidate, context, disruptable=may_disrupt(candidate, context, spent))
+    disruptable = may_disrupt(candidate, context, spent)
+    claimed = spent.grown[candidate.pod.node_name]
+    candidate, chosen = decide(candidate, context, disruptable=disruptable, claimed=claimed)
     if chosen is Action.EVICT:
-        if (rescue := _rescue(candidate, context)) is not None:
+        if (rescue := _rescue(candidate, context, claimed)) is not None:
             return _resize(candidate, rescue, spent)
         chosen = _confirm_eviction(candidate, context, spent)
     match chosen:
@@ -291,6 +302,7 @@ def _resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
         _spend(pod, spent)
+    spent.grown[pod.node_name].update(node_use.growth(pod, wanted))
     name, change = candidate.autoscaler.identity, candidate.change
     return Resize(pod, name, wanted, change, quick_oom=candidate.quick_oom)
 
@@ -304,8 +316,54 @@ def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
     return without_misfits(pod, recommended)
 
 
-def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Action | HoldReason:
-    """What may be done about a candidate, whose budget allows it or not, or why nothing may."""
+def decide(
+    candidate: Candidate,
+    context: Context,
+    *,
+    disruptable: bool,
+    claimed: Resources = NO_AMOUNTS,
+) -> tuple[Candidate, Action | HoldReason]:
+    """What may be done about a candidate, whose budget allows it or not, or why nothing may.
+
+    Where the pod's node has too little left beside what others have claimed, and no eviction
+    helps, the candidate comes back without what would grow.
+    """
+    lacking = shortages(candidate, context, claimed)
+    chosen = _decide(candidate, context, disruptable=disruptable, lacking=lacking)
+    restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
+    if not lacking or chosen is Action.EVICT or restarts:
+        return candidate, chosen
+    part = node_use.without_growth_of(candidate.pod, candidate.wanted, lacking)
+    reduced = candidate._replace(wanted=part)
+    if _decide(reduced, context, disruptable=disruptable, lacking={}) is Action.RESIZE:
+        return reduced, Action.RESIZE
+    return candidate, chosen
+
+
+def shortages(
+    candidate: Candidate, context: Context, claimed: Resources = NO_AMOUNTS
+) -> Mapping[Resource, Shortage]:
+    """What the pod's node has too little of for a resize, beside what others have claimed."""
+    pod, snapshot = candidate.pod, context.snapshot
+    if candidate.autoscaler.mode in EVICTING_MODES or not snapshot.resizes_in_place:
+        return {}
+    return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
+
+
+def _can_move(candidate: Candidate, context: Context) -> bool:
+    """Whether a node other than the pod's own is large enough for its successor."""
+    pod, rooms = candidate.pod, context.snapshot.rooms
+    wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
+    return (rooms or NodeRooms(())).takes_elsewhere(pod, requested_after(pod, wanted))
+
+
+def _decide(
+    candidate: Candidate,
+    context: Context,
+    *,
+    disruptable: bool,
+    lacking: Mapping[Resource, Shortage],
+) -> Action | HoldReason:
     settings, mode = context.settings, candidate.autoscaler.mode
     restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
     situation = resizing.Situation(
@@ -318,6 +376,8 @@ def decide(candidate: Candidate, context: Context, *, disruptable: bool) -> Acti
         restarts=restarts,
         infeasible_retry_after=settings.infeasible_retry_after,
         evict_after_deferred=settings.evict_after_deferred,
+        lacks_room=bool(lacking),
+        can_move=not lacking or _can_move(candidate, context),
     )
     chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
     if chosen is Action.RESIZE:
@@ -418,7 +478,7 @@ def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = Non
     return Hold(candidate.pod, name, reason, change, wanted=candidate.wanted, until=until)
 
 
-def _rescue(candidate: Candidate, context: Context) -> Wanted | None:
+def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:
     """The resize of a pod that is OOM-killed early and that a budget keeps from eviction (F22).
 
     Where all pods die like that, none is ever healthy enough for the budget to let one go.
@@ -429,8 +489,12 @@ def _rescue(candidate: Candidate, context: Context) -> Wanted | None:
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     wanted = without_misfits(pod, only_growing(pod, recommended))
-    is_possible = resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
-    return wanted if is_possible and is_within(pod, wanted, context.limit_ranges_of(pod)) else None
+    is_possible = (
+        resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
+        and is_within(pod, wanted, context.limit_ranges_of(pod))
+        and not context.snapshot.node_use.shortages(pod, wanted, claimed)
+    )
+    return wanted if is_possible else None
 
 
 def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> Action | HoldReason:

@@ -31,6 +31,10 @@ RESTART_GAP: Final = timedelta(seconds=10)
 """So long after a restart was asked for it shows to who counts healthy pods (F24)."""
 
 
+_MAY_ASK_AGAIN: Final = frozenset({None, ResizeState.INFEASIBLE, ResizeState.ERROR})
+"""The states of a pod in which another resize may be asked for."""
+
+
 class Action(StrEnum):
     """What may be done about a pod."""
 
@@ -72,6 +76,10 @@ class Situation(NamedTuple):
     """Whether the resize would restart a container."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
     evict_after_deferred: timedelta = DEFERRED_FOR
+    lacks_room: bool = False
+    """Whether the pod's node has too little left for what would grow."""
+    can_move: bool = True
+    """Whether another node is large enough for the pod's successor."""
 
 
 def decide_eviction(situation: Situation) -> Action | HoldReason:
@@ -96,7 +104,11 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     if pod.resize in (None, ResizeState.INFEASIBLE) and not _is_known_infeasible(situation):
         # A smaller size than the node refused may fit, and restarts nothing.
         return _decide_resize(situation)
-    if pod.resize is ResizeState.ERROR and _differs_from_spec(situation):
+    if situation.lacks_room and not situation.can_move:
+        # A successor would find no more room than the pod has.
+        return HoldReason.RESIZE_INFEASIBLE
+    is_new = _differs_from_spec(situation) and not situation.lacks_room
+    if pod.resize is ResizeState.ERROR and is_new:
         # Another size may succeed where this one failed, and restarts nobody.
         return _decide_resize(situation)
     if pod.resize is ResizeState.ERROR and _takes_memory(pod):
@@ -212,7 +224,9 @@ def _reason_to_wait(situation: Situation) -> HoldReason | None:
 
 
 def _is_known_infeasible(situation: Situation) -> bool:
-    """Whether the targets ask at least as much as what was lately refused."""
+    """Whether the targets ask at least as much as was lately refused, or as the node lacks."""
+    if situation.lacks_room and situation.pod.resize in _MAY_ASK_AGAIN:
+        return True
     refused = situation.memory.infeasible
     if situation.pod.resize is ResizeState.INFEASIBLE:
         # The pod's spec is what the kubelet refused, whoever asked for it.

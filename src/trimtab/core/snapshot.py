@@ -14,6 +14,7 @@ from trimtab.core.degradation import Degradation
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
+from trimtab.core.node_use import NOTHING_KNOWN, NodeUse
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
@@ -90,6 +91,8 @@ class Snapshot:
     """The items of all limit ranges by namespace."""
     rooms: NodeRooms | None = None
     """How large pods may become on the nodes; None if that bounds nothing."""
+    node_use: NodeUse = NOTHING_KNOWN
+    """How full the nodes are."""
     quotas: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
     """By namespace."""
     paused_namespaces: frozenset[str] = frozenset()

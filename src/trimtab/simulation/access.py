@@ -24,7 +24,7 @@ from trimtab.api.leases import Lease
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.owners import WatchedOwners
-from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store
+from trimtab.cluster.ports import Clock, Index, IndexedStore, Owners, Store, SummedStore
 from trimtab.cluster.rights import MissingRights
 from trimtab.cluster.scales import (
     ABSENT_LIFE,
@@ -215,7 +215,7 @@ class _Scales:
 class SimulatedCluster:
     """The cluster, with all that its line does to requests and watches."""
 
-    pods: IndexedStore[Pod]
+    pods: SummedStore[Pod]
     autoscalers: IndexedStore[Autoscaler]
     checkpoints: Store[Checkpoint]
     nodes: Store[Node]

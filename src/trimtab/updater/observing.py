@@ -18,6 +18,8 @@ from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
+from trimtab.core.node_use import NOTHING_KNOWN, NodeUse
+from trimtab.core.pod_requests import reserved_for
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.snapshot import ObservedPod, Snapshot
@@ -93,6 +95,8 @@ class Observer:
         self._memory = memory
         self._can_resize = settings.resizes_in_place
         self._rooms: NodeRooms | None = None
+        self._node_use = NOTHING_KNOWN
+        self._reserved = cluster.pods.totals(_node_of, reserved_for)
         self._pods_of = cluster.pods.index(owner_key)
         self._autoscalers_of = cluster.autoscalers.index(_target_name)
         self._marking = _marking(cluster, settings)
@@ -297,6 +301,7 @@ class Observer:
             autoscalers=list(autoscalers),
             limit_ranges=self._limit_ranges(namespaces),
             rooms=self._rooms,
+            node_use=replace(self._node_use, reserved=self._reserved.by_key()),
             quotas={name: found for name in namespaces if (found := self._cluster.quotas(name))},
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=self._configured(sight.by_owner),
@@ -378,6 +383,7 @@ class Observer:
     def _look_at_nodes(self) -> None:
         cluster, rooms = self._cluster, self._rooms or NodeRooms(())
         nodes = tuple(cluster.nodes)
+        self._node_use = NodeUse({node.name: node.allocatable for node in nodes})
         if self._settings.caps_to_nodes:
             daemons = list_daemons(cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges)
             # The same while nothing changed, so that no pod needs a new look.
@@ -431,6 +437,12 @@ def _node_of_boosted(pod: Pod) -> str | None:
     """The node of a pod that is boosted on it."""
     is_over = pod.is_deleting or pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     return None if is_over or not boosted_containers(pod) else pod.node_name
+
+
+def _node_of(pod: Pod) -> str | None:
+    """The node on which a pod takes room; None if it takes none."""
+    is_over = pod.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return None if is_over else pod.node_name or None
 
 
 def _target_name(autoscaler: Autoscaler) -> WorkloadName | None:

@@ -1,0 +1,89 @@
+"""Use of nodes: what a pod's own node has left for it beside all other pods.
+
+A resize that needs more is put off by the kubelet, and while it waits the scheduler keeps the room
+for it: the node is closed to other pods. So such a resize is not asked for.
+"""
+
+from collections.abc import Container, Mapping
+from dataclasses import field, replace
+from typing import Final, NamedTuple
+
+from trimtab.core import pods
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pod_requests import requested_after, reserved_for
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.records import dataclass
+from trimtab.core.resources import BOTH, Resource, Resources
+
+
+class Shortage(NamedTuple):
+    """What the whole pod would take of its node, and what the node has left for it."""
+
+    needed: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What nodes have to give, and what all pods on them take."""
+
+    allocatable: Mapping[str, Resources] = field(default_factory=dict)
+    """By the name of the node."""
+    reserved: Mapping[str, Resources] = field(default_factory=dict)
+    """By the name of the node what all its pods take together that have not ended."""
+
+    def shortages(
+        self, pod: Pod, wanted: Wanted, claimed: Resources = NO_AMOUNTS
+    ) -> Mapping[Resource, Shortage]:
+        """Return the resources of which a resize needs more than the pod's node has left for it.
+
+        The node has left what other pods neither take nor have `claimed`. What does not grow always
+        fits, however full the node is, and so does everything on a node that is not known.
+        """
+        given = self.allocatable.get(pod.node_name)
+        if not given:
+            return {}
+        now, then = reserved_for(pod), requested_after(pod, wanted)
+        taken = self.reserved.get(pod.node_name, NO_AMOUNTS)
+        found = {}
+        for kind, amount in given.items():
+            others = max(taken.get(kind, 0) - now[kind], 0) + claimed.get(kind, 0)
+            if then[kind] > now[kind] and then[kind] > amount - others:
+                found[kind] = Shortage(then[kind], amount - others)
+        return found
+
+
+NOTHING_KNOWN: Final = NodeUse()
+
+
+def growth(pod: Pod, wanted: Wanted) -> Resources:
+    """Return what a resize takes of the pod's node beyond what the pod takes now."""
+    now, then = reserved_for(pod), requested_after(pod, wanted)
+    return {kind: then[kind] - now[kind] for kind in BOTH if then[kind] > now[kind]}
+
+
+def without_growth_of(pod: Pod, wanted: Wanted, kinds: Container[Resource]) -> Wanted:
+    """Return what is wanted, but for containers that would take more of some resources.
+
+    Of these resources such a container keeps its request and its limit.
+    """
+    own = {each.name: each for each in pod.containers}
+    return {
+        name: _without(own[name], asked, kinds) if name in own else asked
+        for name, asked in wanted.items()
+    }
+
+
+def _without(one: pods.Container, asked: Allocation, kinds: Container[Resource]) -> Allocation:
+    requests = asked.requests or NO_AMOUNTS
+    has = one.current.requests or NO_AMOUNTS
+    grown = {kind for kind in requests if kind in kinds and requests[kind] > has.get(kind, 0)}
+    if not grown:
+        return asked
+    limits = asked.limits or NO_AMOUNTS
+    return replace(
+        asked,
+        requests={kind: amount for kind, amount in requests.items() if kind not in grown},
+        limits={kind: amount for kind, amount in limits.items() if kind not in grown},
+    )

@@ -1,0 +1,171 @@
+"""Plans ask for nothing that a pod's own node has no room for."""
+
+from dataclasses import replace
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from plan_makers import by_pod, planned, several, snapshot_of, told
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.node_room import Daemon, NodeRooms
+from trimtab.core.node_use import NodeUse
+from trimtab.core.nodes import Node
+from trimtab.core.outcomes import Resize
+from trimtab.core.placement import NodeExpression, NodeTerm, Placement
+from trimtab.core.pods import Allocation, Pod, ResizeState, Termination, WorkloadName
+from trimtab.core.resources import Resources
+from trimtab.core.snapshot import PodMemory, Retry, Snapshot
+
+UP = a_recommendation(target=amounts(500), lower=amounts(400))
+SETTINGS = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+EITHER = UpdateMode.IN_PLACE_OR_RECREATE
+RESIZING = (UpdateMode.IN_PLACE, EITHER, UpdateMode.UPSCALE_ONLY)
+
+
+def use(cpu: int, memory: int = 10_000 * MIB) -> NodeUse:
+    """A node with so much left beside two pods of the usual size."""
+    given = amounts(200 + cpu, 200 * MIB + memory)
+    return NodeUse({"one": given}, {"one": amounts(200, 200 * MIB)})
+
+
+def resizable(*, target: Resources, mode: UpdateMode) -> Autoscaler:
+    wanted = a_recommendation(target=target, lower=target, upper=target)
+    return an_autoscaler(wanted, mode=mode, min_replicas=1)
+
+
+def crowd(mode: UpdateMode, node_use: NodeUse, **fields: object) -> Snapshot:
+    pods = several(2, node_name="one")
+    return snapshot_of(pods, an_autoscaler(UP, mode=mode), node_use=node_use, **fields)
+
+
+@pytest.mark.parametrize("mode", RESIZING)
+def test_growth_that_fits_is_asked_for(mode: UpdateMode) -> None:
+    assert told(planned(crowd(mode, use(800)), SETTINGS)) == ["Resize", "Resize"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(UpdateMode.IN_PLACE, "ResizeInfeasible", id="InPlace waits for room"),
+        pytest.param(EITHER, "Evict", id="InPlaceOrRecreate goes elsewhere"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, "Evict", id="UpscaleOnly goes elsewhere"),
+    ],
+)
+def test_d25_growth_that_does_not_fit_is_not_asked_for(mode: UpdateMode, expected: str) -> None:
+    assert told(planned(crowd(mode, use(100)), SETTINGS)) == [expected, expected]
+
+
+@pytest.mark.parametrize(("room", "resized"), [(399, 0), (400, 1), (799, 1), (800, 2)])
+def test_d25_pods_that_grow_on_one_node_share_what_it_has_left(room: int, resized: int) -> None:
+    found = told(planned(crowd(UpdateMode.IN_PLACE, use(room)), SETTINGS))
+
+    assert found.count("Resize") == resized
+    assert found.count("ResizeInfeasible") == 2 - resized
+
+
+def test_d25_it_goes_through_as_soon_as_there_is_room() -> None:
+    before = planned(crowd(UpdateMode.IN_PLACE, use(0)), SETTINGS)
+    after = planned(crowd(UpdateMode.IN_PLACE, use(800)), SETTINGS)
+
+    assert (told(before), told(after)) == (["ResizeInfeasible"] * 2, ["Resize"] * 2)
+
+
+def test_pods_of_nodes_that_nobody_has_seen_are_resized() -> None:
+    assert told(planned(crowd(UpdateMode.IN_PLACE, NodeUse()), SETTINGS)) == ["Resize"] * 2
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, EITHER])
+def test_d25_shrinking_is_never_held_by_a_full_node(mode: UpdateMode) -> None:
+    pods = several(2, node_name="one")
+    autoscaler = resizable(target=amounts(50, 50 * MIB), mode=mode)
+    full = NodeUse({"one": amounts(10, 10)}, {"one": amounts(200, 200 * MIB)})
+
+    assert told(planned(snapshot_of(pods, autoscaler, node_use=full), SETTINGS)) == ["Resize"] * 2
+
+
+def test_d25_where_only_a_part_fits_that_part_is_asked_for() -> None:
+    pods = several(2, node_name="one")
+    autoscaler = resizable(target=amounts(50, 500 * MIB), mode=UpdateMode.IN_PLACE)
+    outcomes = planned(snapshot_of(pods, autoscaler, node_use=use(0, 100 * MIB)), SETTINGS)
+
+    assert [each.wanted["app"].requests for each in outcomes if isinstance(each, Resize)] == [
+        amounts(50),
+        amounts(50),
+    ]
+
+
+def test_d25_nothing_is_restarted_for_a_part() -> None:
+    container = a_container(requests=amounts(100, 100 * MIB), restarts_on_resize=True)
+    pods = several(2, node_name="one", containers=(container,))
+    autoscaler = resizable(target=amounts(50, 500 * MIB), mode=UpdateMode.IN_PLACE)
+    outcomes = planned(snapshot_of(pods, autoscaler, node_use=use(0, 100 * MIB)), SETTINGS)
+
+    assert told(outcomes) == ["ResizeInfeasible"] * 2
+
+
+def pinned(pod: Pod) -> Pod:
+    only = NodeTerm(fields=(NodeExpression("metadata.name", "In", ("one",)),))
+    return replace(pod, placement=Placement(terms=(only,)))
+
+
+def test_d25_a_pod_that_may_go_nowhere_else_is_not_evicted_for_room() -> None:
+    pods = [pinned(pod) for pod in several(2, node_name="one")]
+    snapshot = snapshot_of(pods, an_autoscaler(UP, mode=EITHER), node_use=use(100))
+
+    assert told(planned(snapshot, SETTINGS)) == ["ResizeInfeasible"] * 2
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        pytest.param(600, "Evict", id="another node is large enough"),
+        pytest.param(550, "ResizeInfeasible", id="a DaemonSet leaves too little of it"),
+        pytest.param(400, "ResizeInfeasible", id="the other node is too small"),
+    ],
+)
+def test_d25_a_pod_is_evicted_for_room_if_another_node_could_take_it(
+    other: int, expected: str
+) -> None:
+    nodes = [Node("one", amounts(1000, 9000 * MIB)), Node("two", amounts(other, 9000 * MIB))]
+    agent = Daemon(WorkloadName("default", "DaemonSet", "agent"), amounts(100))
+    rooms = NodeRooms(nodes, [agent])
+    snapshot = crowd(EITHER, use(100), rooms=rooms)
+
+    assert told(planned(snapshot, SETTINGS)) == [expected] * 2
+
+
+def test_a_resize_that_waits_for_room_already_goes_on_as_before() -> None:
+    waiting = a_pod(
+        a_container(requests=amounts(500, 100 * MIB), status=Allocation(amounts(100, 100 * MIB))),
+        node_name="one",
+        resize=ResizeState.DEFERRED,
+    )
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.IN_PLACE, min_replicas=1)
+    full = NodeUse({"one": amounts(300, 9000 * MIB)}, {"one": amounts(700, 300 * MIB)})
+
+    assert told(planned(snapshot_of([waiting], autoscaler, node_use=full))) == ["ResizeDeferred"]
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        pytest.param(500, "Resize", id="with room"),
+        pytest.param(300, "PodDisruptionBudget", id="without"),
+    ],
+)
+def test_d25_a_rescue_in_place_needs_room_as_well(left: int, expected: str) -> None:
+    last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    dying = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
+    pods = [replace(pod, containers=(dying,)) for pod in several(2, node_name="one")]
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.RECREATE)
+    refused = PodMemory(eviction=Retry(1, NOW + minutes(1)))
+    snapshot = snapshot_of(
+        pods,
+        autoscaler,
+        node_use=use(left),
+        pod_memory={("uid-web-0", autoscaler.identity): refused},
+    )
+
+    assert by_pod(planned(snapshot, SETTINGS))["web-0"] == expected

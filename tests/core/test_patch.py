@@ -263,6 +263,24 @@ def test_a_boost_that_raises_nothing_leaves_no_mark(
     assert annotation_name("app") not in annotations_of(admitted(pod, autoscaler, gates=gates))
 
 
+@pytest.mark.parametrize(
+    "none",
+    [
+        pytest.param(CpuBoost(factor=1), id="a factor of one"),
+        pytest.param(CpuBoost("Quantity", quantity_millicores=0), id="a quantity of zero"),
+    ],
+)
+def test_d7_a_container_whose_boost_is_switched_off_gets_its_plain_recommendation(
+    none: CpuBoost,
+) -> None:
+    large = a_container(requests=amounts(1000, MIB), limits=amounts(1000, MIB))
+    policies = (ContainerPolicy("app", boost=none),)
+    document = admitted(a_pod(large), an_autoscaler(ADVICE, boost=DOUBLE, policies=policies))
+
+    assert resources_of(document)["requests"]["cpu"] == "500m"
+    assert annotation_name("app") not in annotations_of(document)
+
+
 def test_a_boost_lifts_a_default_limit_that_it_would_exceed() -> None:
     item = LimitRangeItem(LimitRangeType.CONTAINER, default=amounts(300))
     pod = a_pod(a_container(requests=amounts(100, MIB)))

@@ -60,7 +60,11 @@ def boost_cpu(
 ) -> Boosted | None:
     """The boost over what the pod spec asks for; None if it is no more than without it (D7)."""
     own_request = (own.requests or NO_AMOUNTS).get(Resource.CPU, 0)
-    request = boosted_millicores(boost, recommended_millicores or own_request)
+    base = recommended_millicores or own_request
+    request = boosted_millicores(boost, base)
+    if request <= base:
+        # A factor of 1 switches the boost off; the own request must not come back by it.
+        return None
     if max_millicores:
         request = min(request, max_millicores)
     if not controls_limits:

@@ -11,7 +11,8 @@ from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.boost import annotation_name
 from trimtab.core.operations import Add, Remove
 from trimtab.core.pods import Allocation, ContainerKind, Pod
-from trimtab.core.resize_patch import QosClass, ResizePatch, qos_class, resize_patch
+from trimtab.core.qos import QosClass, qos_class
+from trimtab.core.resize_patch import ResizePatch, resize_patch
 from trimtab.core.resources import Resources
 
 USUAL = a_container(requests=amounts(100, 128 * MIB), limits=amounts(200, 256 * MIB))

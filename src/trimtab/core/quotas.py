@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
+from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.records import dataclass
-from trimtab.core.resize_patch import QosClass, qos_class
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Operator
 

@@ -5,7 +5,7 @@ what changes is in them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
@@ -14,19 +14,12 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.patch import resource_operations, zero_limits
 from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.qos import qos_class
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.resources import Resources
 
 _TRUE: Final = "true"
 _NOTHING: Final = Allocation()
-
-
-class QosClass(StrEnum):
-    """How Kubernetes ranks a pod when memory gets short; a resize may not change it."""
-
-    GUARANTEED = "Guaranteed"
-    BURSTABLE = "Burstable"
-    BEST_EFFORT = "BestEffort"
 
 
 class ResizeEffect(Enum):
@@ -81,22 +74,6 @@ def resize_effect(pod: Pod, wanted: Mapping[str, Allocation]) -> ResizeEffect:
     if not any(change.requests or change.limits for _, change in changes):
         return ResizeEffect.NONE
     return ResizeEffect.SAME_QOS if _keeps_qos(changes) else ResizeEffect.OTHER_QOS
-
-
-def qos_class(allocations: Iterable[Allocation]) -> QosClass:
-    """The class of a pod whose containers ask for this."""
-    amounts = [_request_and_limit(one, kind) for one in allocations for kind in BOTH]
-    if not any(request or limit for request, limit in amounts):
-        return QosClass.BEST_EFFORT
-    if all(limit and request == limit for request, limit in amounts):
-        return QosClass.GUARANTEED
-    return QosClass.BURSTABLE
-
-
-def _request_and_limit(allocation: Allocation, kind: Resource) -> tuple[int, int]:
-    limit = (allocation.limits or NO_AMOUNTS).get(kind, 0)
-    # A limit without a request stands for both.
-    return (allocation.requests or NO_AMOUNTS).get(kind, limit), limit
 
 
 def _changes(pod: Pod, wanted: Mapping[str, Allocation]) -> list[tuple[Container, Allocation]]:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from trimtab.api.statuses import Cause
 from trimtab.core.pods import Container, ContainerKind, Pod
+from trimtab.core.qos import qos_class
 from trimtab.core.records import dataclass
-from trimtab.core.resize_patch import qos_class
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.objects import Node
 from trimtab.simulation.totals import resource_total

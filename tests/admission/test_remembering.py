@@ -10,26 +10,28 @@ from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autosc
 
 from trimtab.admission.remembering import Bounds, Sizings, WholePod
 from trimtab.core.autoscalers import Autoscaler, CpuBoost
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.patch import Sizing, size_pod
 from trimtab.core.pods import Envelope, OwnerReference, Pod, without_status
+from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.resources import Resource
 
 GATES = FeatureGates()
 FREE = Bounds((), None)
 POD = a_pod(a_container(requests=amounts(100, 100 * MIB), limits=amounts(100, 100 * MIB)))
 DOUBLED = an_autoscaler(a_recommendation(target=amounts(500, 500 * MIB)), boost=CpuBoost(factor=2))
+CPU = Claim(Side.REQUESTS, Resource.CPU)
+TIGHT, WIDE = Quota("default", "team", {CPU: 700}), Quota("default", "team", {CPU: 4000})
 SMALL = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(None, 200 * MIB))
 
 
 def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
-    return size_pod(
-        without_status(pod),
-        autoscaler,
-        gates=GATES,
-        limit_ranges=bounds.limit_ranges,
-        max_boost_millicores=bounds.max_boost_millicores,
+    room = BoostRoom(
+        bounds.limit_ranges, bounds.max_boost_millicores, bounds.quotas, bounds.awaited_pods
     )
+    return size_pod(without_status(pod), autoscaler, gates=GATES, room=room)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,8 @@ def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         ),
         pytest.param(POD, DOUBLED, Bounds((SMALL,), None), id="a limit range"),
         pytest.param(POD, DOUBLED, Bounds((), 600), id="a bound for boosts"),
+        pytest.param(POD, DOUBLED, Bounds((), None, None, (TIGHT,)), id="what a quota leaves"),
+        pytest.param(POD, DOUBLED, Bounds((), None, None, (WIDE,), 8), id="pods that are awaited"),
     ],
 )
 def test_a_change_of_anything_that_counts_is_seen_at_once(

@@ -17,6 +17,7 @@ from trimtab.api.explained_pods import (
 )
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import ContainerPolicy, CpuBoost
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.newcomers import size_newcomer
 from trimtab.core.snapshot import Snapshot
@@ -27,7 +28,7 @@ SETTINGS = PlanSettings()
 def page(snapshot: Snapshot) -> PodsPage:
     view = view_plan(snapshot, SETTINGS, NOW)
     explained = [
-        (found, size_newcomer(each, view.index, (), SETTINGS.gates))
+        (found, size_newcomer(each, view.index, BoostRoom(), SETTINGS.gates))
         for each in snapshot.pods
         if (found := explain_pod(each, view)) is not None
     ]

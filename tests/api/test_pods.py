@@ -76,7 +76,23 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
             (Toleration("dedicated", "Exists", effect="NoSchedule"),),
         ),
         init_requests=amounts(5000, 0),
+        init_peak=Allocation(amounts(5000), {}),
     )
+
+
+def test_init_containers_and_the_sandbox_are_known_by_what_they_take() -> None:
+    def asking(cpu: str, **fields: Json) -> Json:
+        amount = {"cpu": cpu}
+        return {"name": f"i-{cpu}", "resources": {"requests": amount, "limits": amount}, **fields}
+
+    spec = {
+        "initContainers": [asking("200m"), asking("300m"), asking("9", restartPolicy="Always")],
+        "overhead": {"cpu": "50m", "memory": "16Mi"},
+    }
+    pod = decode_pod(encoded({"spec": spec}))
+
+    assert pod.init_peak == Allocation(amounts(300), amounts(300))
+    assert pod.overhead == amounts(50, 16 * MIB)
 
 
 def test_an_empty_object_is_a_pod_of_which_nothing_is_known() -> None:

@@ -10,11 +10,10 @@ from makers import MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
 
 from trimtab.core.autoscalers import Autoscaler, BoostType, ContainerPolicy, CpuBoost
 from trimtab.core.boost import (
-    Boosted,
     BoostError,
+    BoostSpan,
     annotation_name,
     before_boost,
-    boost_cpu,
     boost_duration,
     boost_ends,
     boosted_containers,
@@ -25,8 +24,10 @@ from trimtab.core.boost import (
     is_overdue,
     next_boost_end,
     parse_original,
+    span_boost,
 )
 from trimtab.core.gates import FeatureGates
+from trimtab.core.limits import proportional_limits
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resources import MAX_AMOUNT, Resource, Resources
 
@@ -85,6 +86,16 @@ def test_a_boost_that_says_no_amount_is_an_error_that_names_the_field(
     assert caught.value.field == field
 
 
+def whole_boost(
+    own: Allocation, advice: int | None, given_boost: CpuBoost, *, controls_limits: bool = True
+) -> tuple[int, int | None] | None:
+    """The request and the limit of a boost that nothing caps."""
+    advised = {} if advice is None else {Resource.CPU: advice}
+    scaled = proportional_limits(own, advised).limits if controls_limits else {}
+    found = span_boost(own, given_boost, has(advised, scaled), controls_limits=controls_limits)
+    return None if found is None else (found.request, found.limit)
+
+
 @pytest.mark.parametrize(
     ("own", "advice", "given_boost", "expected"),
     [
@@ -92,113 +103,128 @@ def test_a_boost_that_says_no_amount_is_an_error_that_names_the_field(
             has(amounts(100), amounts(100)),
             100,
             factor(2),
-            Boosted(200, 200),
+            (200, 200),
             id="over the recommendation",
         ),
         pytest.param(
             has(amounts(100), amounts(200)),
             None,
             factor(3),
-            Boosted(300, 600),
+            (300, 600),
             id="over the own request where nothing is recommended",
         ),
         pytest.param(
             has(amounts(100), amounts(200)),
             0,
             factor(3),
-            Boosted(300, 600),
+            (300, 600),
             id="over the own request where zero is recommended",
         ),
-        pytest.param(has(amounts(100)), 500, factor(2), Boosted(1000, None), id="without a limit"),
+        pytest.param(has(amounts(100)), 500, factor(2), (1000, None), id="without a limit"),
         pytest.param(
-            has(None, amounts(200)), None, quantity(500), Boosted(500, 500), id="without a request"
+            has(None, amounts(200)),
+            None,
+            quantity(500),
+            (700, 700),
+            id="a limit alone stands for both",
         ),
-        pytest.param(has(), None, quantity(500), Boosted(500, None), id="without anything"),
+        pytest.param(has(), None, quantity(500), (500, None), id="without anything"),
         pytest.param(has(), None, factor(2), None, id="a factor over nothing"),
         pytest.param(has(amounts(100)), 500, factor(1), None, id="a factor of one"),
+        pytest.param(
+            has(amounts(1000), amounts(2000)), 200, factor(1), None, id="one never raises (D7)"
+        ),
+        pytest.param(
+            has(amounts(1000), amounts(2000)), 200, quantity(0), None, id="nor does nothing more"
+        ),
         pytest.param(
             has(amounts(1000), amounts(2000)),
             200,
             factor(2),
-            Boosted(1000, 2000),
+            (1000, 2000),
             id="never below the own request",
         ),
+        pytest.param(
+            has(amounts(1000), amounts(2000)),
+            200,
+            quantity(100),
+            (1000, 2000),
+            id="never below the own limit",
+        ),
         pytest.param(has(amounts(500)), 500, quantity(-100), None, id="never lower than without"),
+        pytest.param(
+            has(amounts(500), amounts(1000)),
+            None,
+            quantity(750),
+            (1250, 1750),
+            id="a quantity is added to both (D21)",
+        ),
+        pytest.param(
+            has(amounts(100), amounts(400)),
+            200,
+            quantity(50),
+            (250, 850),
+            id="to the limit that follows from the recommendation",
+        ),
     ],
 )
 def test_how_much_a_container_is_boosted(
-    own: Allocation, advice: int | None, given_boost: CpuBoost, expected: Boosted | None
+    own: Allocation,
+    advice: int | None,
+    given_boost: CpuBoost,
+    expected: tuple[int, int | None] | None,
 ) -> None:
-    boosted = boost_cpu(
-        own,
-        given_boost,
-        recommended_millicores=advice,
-        controls_limits=True,
-        max_millicores=None,
-    )
-
-    assert boosted == expected
+    assert whole_boost(own, advice, given_boost) == expected
 
 
 @pytest.mark.parametrize(
     ("limit", "advice", "expected"),
     [
-        pytest.param(200, 150, Boosted(199, None), id="one below the limit"),
-        pytest.param(1000, 150, Boosted(300, None), id="a limit that is not reached"),
-        pytest.param(300, 150, Boosted(300, None), id="just the limit"),
-        pytest.param(None, 150, Boosted(300, None), id="no limit"),
+        pytest.param(200, 150, (199, 200), id="one below the limit"),
+        pytest.param(1000, 150, (300, 1000), id="a limit that is not reached"),
+        pytest.param(300, 150, (300, 300), id="just the limit"),
+        pytest.param(None, 150, (300, None), id="no limit"),
         pytest.param(200, 200, None, id="the recommendation is the limit already"),
     ],
 )
 def test_where_only_requests_are_controlled_a_boost_stays_below_the_limit(
-    limit: int | None, advice: int, expected: Boosted | None
+    limit: int | None, advice: int, expected: tuple[int, int | None] | None
 ) -> None:
-    boosted = boost_cpu(
-        has(amounts(100), amounts(limit)),
-        factor(2),
-        recommended_millicores=advice,
-        controls_limits=False,
-        max_millicores=None,
-    )
+    own = has(amounts(100), amounts(limit))
 
-    assert boosted == expected
+    assert whole_boost(own, advice, factor(2), controls_limits=False) == expected
 
 
 @pytest.mark.parametrize("limit", [0, 1])
 def test_a_limit_of_a_millicore_or_none_leaves_no_room_for_a_boost(limit: int) -> None:
-    boosted = boost_cpu(
-        has(amounts(limit), amounts(limit)),
-        quantity(500),
-        recommended_millicores=None,
-        controls_limits=False,
-        max_millicores=None,
-    )
+    own = has(amounts(limit), amounts(limit))
 
-    assert boosted is None
+    assert whole_boost(own, None, quantity(500), controls_limits=False) is None
+
+
+def test_a_limit_that_only_the_namespace_sets_bounds_a_boost() -> None:
+    own, usual = has(amounts(100)), has({}, {})
+    found = span_boost(own, factor(9), usual, controls_limits=True, default_limit=300)
+
+    assert found == BoostSpan(100, 300, 299, 300, moves_limit=False)
 
 
 @pytest.mark.parametrize(
-    ("maximum", "expected"),
+    ("asked", "limit"),
     [
-        pytest.param(1500, Boosted(1500, 3000), id="capped"),
-        pytest.param(9000, Boosted(5000, 10000), id="not reached"),
-        pytest.param(0, Boosted(5000, 10000), id="zero is no maximum"),
-        pytest.param(None, Boosted(5000, 10000), id="no maximum"),
-        pytest.param(400, None, id="below what it would get anyway"),
+        pytest.param(1500, 3000, id="whole"),
+        pytest.param(1000, 2000, id="half of the boost"),
+        pytest.param(501, 1002, id="next to nothing"),
+        pytest.param(500, 1000, id="nothing"),
     ],
 )
-def test_the_maximum_of_the_operator_caps_a_boost(
-    maximum: int | None, expected: Boosted | None
-) -> None:
-    boosted = boost_cpu(
-        has(amounts(100), amounts(200)),
-        factor(10),
-        recommended_millicores=500,
-        controls_limits=True,
-        max_millicores=maximum,
+def test_a_boost_that_is_cut_keeps_the_same_part_of_its_limit(asked: int, limit: int) -> None:
+    span = span_boost(
+        has(amounts(500), amounts(1000)), factor(3), has({}, {}), controls_limits=True
     )
 
-    assert boosted == expected
+    assert span is not None
+    assert span.limit_at(asked) == limit
 
 
 @given(
@@ -206,31 +232,18 @@ def test_the_maximum_of_the_operator_caps_a_boost(
     given_boost=boost,
     advice=st.none() | st.integers(0, 10**6),
     controls_limits=st.booleans(),
-    maximum=st.none() | st.integers(0, 10**6),
 )
 def test_a_boost_never_lowers_a_container(
-    *,
-    own: Allocation,
-    given_boost: CpuBoost,
-    advice: int | None,
-    controls_limits: bool,
-    maximum: int | None,
+    *, own: Allocation, given_boost: CpuBoost, advice: int | None, controls_limits: bool
 ) -> None:
-    boosted = boost_cpu(
-        own,
-        given_boost,
-        recommended_millicores=advice,
-        controls_limits=controls_limits,
-        max_millicores=maximum,
-    )
+    found = whole_boost(own, advice, given_boost, controls_limits=controls_limits)
     own_request = (own.requests or {}).get(Resource.CPU, 0)
 
-    if boosted is not None:
-        assert boosted.request_millicores >= own_request
-        assert boosted.request_millicores > (own_request if advice is None else advice)
-        assert boosted.limit_millicores is None or (
-            boosted.limit_millicores >= boosted.request_millicores
-        )
+    if found is not None:
+        request, limit = found
+        assert request >= min(own_request, request if limit is None else limit)
+        assert request > (own_request if advice is None else advice)
+        assert limit is None or limit >= request
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from plan_makers import UP, WEB, boosting
 
 from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, UpdateMode
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler, index_by_workload
@@ -22,7 +23,7 @@ POD = a_pod(
 
 def sized(autoscaler: Autoscaler, *limit_ranges: LimitRangeItem) -> Newcomer:
     index = index_by_workload([ObservedAutoscaler(autoscaler, Selector())])
-    return size_newcomer(ObservedPod(POD, WEB), index, limit_ranges, FeatureGates())
+    return size_newcomer(ObservedPod(POD, WEB), index, BoostRoom(limit_ranges), FeatureGates())
 
 
 def test_a_new_pod_gets_targets_and_limits_in_proportion() -> None:

@@ -281,14 +281,14 @@ def test_d7_a_container_whose_boost_is_switched_off_gets_its_plain_recommendatio
     assert annotation_name("app") not in annotations_of(document)
 
 
-def test_a_boost_lifts_a_default_limit_that_it_would_exceed() -> None:
+def test_d21_a_factor_multiplies_a_limit_that_comes_from_the_namespace_too() -> None:
     item = LimitRangeItem(LimitRangeType.CONTAINER, default=amounts(300))
     pod = a_pod(a_container(requests=amounts(100, MIB)))
 
     document = admitted(pod, an_autoscaler(ADVICE, boost=CpuBoost(factor=5)), limit_ranges=[item])
 
     assert resources_of(document)["requests"]["cpu"] == "2500m"
-    assert resources_of(document)["limits"]["cpu"] == "2500m"
+    assert resources_of(document)["limits"]["cpu"] == "7500m"
 
 
 def test_the_operators_maximum_caps_the_boost() -> None:

@@ -9,7 +9,7 @@ from trimtab.api.limit_ranges import decode_limit_range
 from trimtab.api.pods import decode_pod
 from trimtab.core import quantities
 from trimtab.core.allocations import controls_limits, is_off, recommended_for_pod
-from trimtab.core.autoscalers import Autoscaler, CpuBoost, effective_boost
+from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
 from trimtab.core.boost import BoostError, annotation_name, boosted_millicores
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import Resource
@@ -55,6 +55,24 @@ def brings_a_boost_along(case: dict[str, Any]) -> bool:
     pod, autoscaler = read(case)
     return any(
         annotation_name(container.name) in pod.annotations
+        for container, _ in boosted(case, pod, autoscaler)
+    )
+
+
+def adds_to_a_limit(case: dict[str, Any]) -> bool:
+    """Whether a container with a limit gets a quantity more."""
+    pod, autoscaler = read(case)
+    return any(
+        boost.type == BoostType.QUANTITY and Resource.CPU in (container.spec.limits or {})
+        for container, boost in boosted(case, pod, autoscaler)
+    )
+
+
+def limits_a_boost_under_a_maximum(case: dict[str, Any]) -> bool:
+    """Whether a container with a limit is boosted, and the operator says how far at most."""
+    pod, autoscaler = read(case)
+    return bool(case["input"].get("maxAllowedCPUBoost")) and any(
+        Resource.CPU in (container.spec.limits or {})
         for container, _ in boosted(case, pod, autoscaler)
     )
 

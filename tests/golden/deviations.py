@@ -10,9 +10,11 @@ from typing import Any, Final
 from golden import amount_cases, patch_cases
 from golden.boost_cases import (
     BOOST_LINES,
+    adds_to_a_limit,
     boosts_a_container_in_mode_off,
     boosts_in_vain,
     brings_a_boost_along,
+    limits_a_boost_under_a_maximum,
 )
 from golden.disruption_cases import (
     boosts_in_a_small_group,
@@ -139,6 +141,20 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="a pod that brings a boost along is not boosted again",
         applies=brings_a_boost_along,
         where=BOOST_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0046",
+        reason="a quantity is added to the limit, which the original scales in proportion",
+        applies=adds_to_a_limit,
+        where=patch_cases.LIMIT_LINES,
+    ),
+    Deviation(
+        set="admission",
+        decision="0046",
+        reason="the maximum for boosts holds for limits as well as for requests",
+        applies=limits_a_boost_under_a_maximum,
+        where=patch_cases.LIMIT_LINES,
     ),
     Deviation(
         set="priority",

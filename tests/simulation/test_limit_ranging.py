@@ -11,7 +11,7 @@ from trimtab.simulation.objects import LimitRange
 def a_range(
     of: LimitRangeType = LimitRangeType.CONTAINER, name: str = "bounds", **bounds: Resources
 ) -> LimitRange:
-    return completed(LimitRange("default", name, (LimitRangeItem(of, **bounds),)))
+    return completed(LimitRange("default", name, (LimitRangeItem(of, **bounds),)))  # type: ignore[arg-type]
 
 
 def asking(requests: Resources | None = None, limits: Resources | None = None) -> Container:

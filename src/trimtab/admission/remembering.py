@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod, without_status
+from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
 
 _KEPT: Final = 512
@@ -67,6 +69,10 @@ class Bounds:
     max_boost_millicores: int | None
     rooms: NodeRooms | None = None
     """What nodes have room for, which depends on where the pod may go."""
+    quotas: Sequence[Quota] = ()
+    """What is left for boosts: another amount is another answer."""
+    awaited_pods: int = 0
+    """How many more pods its owner is about to create."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +113,10 @@ class Sizings:
 
     def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         on_nodes = () if bounds.rooms is None else bounds.rooms.for_pod(pod)
-        return size_pod(
-            pod,
-            autoscaler,
-            gates=self._gates,
-            limit_ranges=(*bounds.limit_ranges, *on_nodes),
-            max_boost_millicores=bounds.max_boost_millicores,
+        room = BoostRoom(
+            (*bounds.limit_ranges, *on_nodes),
+            bounds.max_boost_millicores,
+            bounds.quotas,
+            bounds.awaited_pods,
         )
+        return size_pod(pod, autoscaler, gates=self._gates, room=room)

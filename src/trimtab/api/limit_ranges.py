@@ -7,6 +7,7 @@ import msgspec
 from trimtab.api.amounts import Amounts, decode_amounts
 from trimtab.api.decoding import Wire, decode
 from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
+from trimtab.core.resources import Resource
 
 
 class _Item(Wire, frozen=True, kw_only=True):
@@ -14,6 +15,7 @@ class _Item(Wire, frozen=True, kw_only=True):
     min: Amounts | None = None
     max: Amounts | None = None
     default: Amounts | None = None
+    max_limit_request_ratio: Amounts | None = None
 
 
 class _Spec(Wire, frozen=True, kw_only=True):
@@ -44,4 +46,10 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
         min=decode_amounts(item.min, f"{path}.min"),
         max=decode_amounts(item.max, f"{path}.max"),
         default=decode_amounts(item.default, f"{path}.default"),
+        max_cpu_ratio=_decode_ratio(item.max_limit_request_ratio, f"{path}.maxLimitRequestRatio"),
     )
+
+
+def _decode_ratio(source: Amounts | None, path: str) -> int | None:
+    # In thousandths a ratio is written as millicores are.
+    return (decode_amounts(source, path) or {}).get(Resource.CPU)

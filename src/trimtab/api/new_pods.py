@@ -51,10 +51,12 @@ class _Spec(Wire, frozen=True, kw_only=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
     resources: msgspec.Raw = _NULL
+    overhead: msgspec.Raw = _NULL
+    priority_class_name: msgspec.Raw = _NULL
+    active_deadline_seconds: msgspec.Raw = _NULL
     node_selector: msgspec.Raw = _NULL
     affinity: msgspec.Raw = _NULL
     tolerations: msgspec.Raw = _NULL
-    overhead: msgspec.Raw = _NULL
 
 
 _NO_METADATA: Final = _Metadata()

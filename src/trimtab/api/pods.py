@@ -1,6 +1,6 @@
 """Pods: the few fields that deciders read, decoded straight from the API server's bytes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from sys import intern
 from typing import Final
@@ -130,6 +130,7 @@ _NO_RESOURCES: Final[frozenset[Resource]] = frozenset()
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
+_NOTHING: Final = Allocation()
 
 
 def decode_pod(data: bytes) -> Pod:
@@ -155,6 +156,7 @@ def _convert_pod(
     spec = given_spec or _NO_SPEC
     status = given_status or _NO_STATUS
     conditions = status.conditions or ()
+    init_peak = _init_peak(spec)
     return Pod(
         namespace=intern(metadata.namespace or ""),
         name=metadata.name or f"{metadata.generate_name or ''}%",
@@ -174,10 +176,11 @@ def _convert_pod(
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
         unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
-        envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
+        envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         priority_class=intern(spec.priority_class_name or ""),
         has_deadline=spec.active_deadline_seconds is not None,
+        init_peak=init_peak,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
     )
@@ -186,28 +189,43 @@ def _convert_pod(
 def convert_template(source: PodTemplate, namespace: str) -> Pod:
     """The pod that a template describes, without a name; paths begin at the template."""
     spec, metadata = source.spec or _NO_SPEC, source.metadata or NO_METADATA
+    init_peak = _init_peak(spec)
     return Pod(
         namespace=intern(namespace),
         name="",
         labels=text_map(metadata.labels),
         containers=(*_regular_containers(spec, _NO_STATUS), *_sidecars(spec, _NO_STATUS)),
-        envelope=None if spec.resources is None else _convert_envelope(spec, spec.resources),
+        envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
+        init_peak=init_peak,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
     )
 
 
-def _convert_envelope(spec: _Spec, source: _Resources) -> Envelope:
+def _convert_envelope(source: _Resources, init_peak: Allocation) -> Envelope:
     own = _convert_allocation(source, "spec.resources") or Allocation()
+    return Envelope(own.requests or {}, own.limits or {}, init_peak.requests or {})
+
+
+def _init_peak(spec: _Spec) -> Allocation:
+    """The most of each resource that any ordinary init container asks for."""
+    if not spec.init_containers:
+        return _NOTHING
     asked = [
         _convert_allocation(each.resources, f"spec.initContainers[{index}].resources")
-        for index, each in enumerate(spec.init_containers or ())
+        for index, each in enumerate(spec.init_containers)
         if each.restart_policy != _SIDECAR
     ]
-    requests = [each.requests for each in asked if each is not None and each.requests]
-    most = {kind: max(one.get(kind, 0) for one in requests) for kind in BOTH if requests}
-    return Envelope(own.requests or {}, own.limits or {}, most)
+    given = [each for each in asked if each is not None]
+    requests = [each.requests for each in given if each.requests]
+    limits = [each.limits for each in given if each.limits]
+    return Allocation(_peak(requests), _peak(limits)) if requests or limits else _NOTHING
+
+
+def _peak(amounts: Sequence[Resources]) -> Resources:
+    given = {kind: [one[kind] for one in amounts if kind in one] for kind in BOTH}
+    return {kind: max(found) for kind, found in given.items() if found}
 
 
 def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:

@@ -42,38 +42,81 @@ class BoostError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Boosted:
-    """The CPU that a container gets while it starts."""
+class BoostSpan:
+    """The CPU of one container, from what it gets without a boost up to its whole boost."""
 
-    request_millicores: int
-    limit_millicores: int | None
-    """None where the limit is what it would be without the boost."""
+    usual_request: int
+    usual_limit: int | None
+    """None for a container without a limit."""
+    request: int
+    limit: int | None
+    moves_limit: bool = True
+    """Whether the limit grows with the request."""
+
+    def limit_at(self, request: int) -> int | None:
+        """The limit of a boost that is cut to this request: of both the same part is kept."""
+        if self.limit is None or self.usual_limit is None:
+            return None
+        more, whole = request - self.usual_request, self.request - self.usual_request
+        return self.usual_limit + (self.limit - self.usual_limit) * more // whole
 
 
-def boost_cpu(
+def span_boost(
     own: Allocation,
     boost: CpuBoost,
+    usual: Allocation,
     *,
-    recommended_millicores: int | None,
     controls_limits: bool,
-    max_millicores: int | None,
-) -> Boosted | None:
-    """The boost over what the pod spec asks for; None if it is no more than without it (D7)."""
-    own_request = (own.requests or NO_AMOUNTS).get(Resource.CPU, 0)
-    base = recommended_millicores or own_request
-    request = boosted_millicores(boost, base)
-    if request <= base:
+    default_limit: int = 0,
+) -> BoostSpan | None:
+    """The boost of a container, before anything caps it; None if it raises nothing (D7).
+
+    `own` is what the pod spec asks for, `usual` what the container gets without a boost, as far as
+    that differs. A Factor multiplies request and limit, a Quantity is added to each (D21).
+    """
+    limit = (own.limits or NO_AMOUNTS).get(Resource.CPU, default_limit)
+    # A limit without a request stands for both.
+    own_request = (own.requests or NO_AMOUNTS).get(Resource.CPU, limit)
+    advised = (usual.requests or NO_AMOUNTS).get(Resource.CPU)
+    usual_request = own_request if advised is None else advised
+    base = advised or own_request
+    whole = boosted_millicores(boost, base)
+    if whole <= base:
         # A factor of 1 switches the boost off; the own request must not come back by it.
         return None
-    if max_millicores:
-        request = min(request, max_millicores)
-    if not controls_limits:
-        request = _below_limit(request, (own.limits or NO_AMOUNTS).get(Resource.CPU))
-    request = max(request, own_request)
-    if request <= (own_request if recommended_millicores is None else recommended_millicores):
+    usual_limit = (usual.limits or NO_AMOUNTS).get(Resource.CPU, limit) or None
+    request = max(whole, own_request)
+    # A limit that the namespace sets later on could not be taken back when the boost ends.
+    moves_limit = controls_limits and Resource.CPU in {**(own.limits or {}), **(usual.limits or {})}
+    if moves_limit:
+        whole_limit = usual_limit and _whole_limit(own, boost, request, usual_limit, limit)
+        if usual_limit == usual_request:
+            whole_limit = request
+    else:
+        # Even a limit of zero is one that no request may exceed.
+        usual_limit = whole_limit = limit if Resource.CPU in (own.limits or ()) else usual_limit
+        request = _below_limit(request, whole_limit)
+    if request <= usual_request:
         return None
-    limit = proportional_limit(Resource.CPU, own, request) if controls_limits else None
-    return Boosted(request, limit)
+    return BoostSpan(usual_request, usual_limit, request, whole_limit, moves_limit)
+
+
+def _below_limit(request: int, limit: int | None) -> int:
+    if limit is None or request <= limit:
+        return request
+    # Equal to the limit, the request might give the pod another QoS class while it starts.
+    return limit - 1 if limit > 1 else limit
+
+
+def _whole_limit(
+    own: Allocation, boost: CpuBoost, request: int, usual_limit: int, own_limit: int
+) -> int:
+    if boost.type == BoostType.QUANTITY:
+        limit = max(usual_limit + (boost.quantity_millicores or 0), own_limit)
+    else:
+        default = {Resource.CPU: own_limit}
+        limit = proportional_limit(Resource.CPU, own, request, default) or usual_limit
+    return min(max(limit, usual_limit, request), MAX_AMOUNT)
 
 
 def boosted_millicores(boost: CpuBoost, base_millicores: int) -> int:
@@ -89,13 +132,6 @@ def boosted_millicores(boost: CpuBoost, base_millicores: int) -> int:
             return min(base_millicores + boost.quantity_millicores, MAX_AMOUNT)
         case unknown:
             raise BoostError("type", unknown, "must be Factor or Quantity")
-
-
-def _below_limit(request: int, limit: int | None) -> int:
-    if limit is None or request <= limit:
-        return request
-    # Equal to the limit, the request might give the pod another QoS class while it starts.
-    return limit - 1 if limit > 1 else limit
 
 
 def annotation_name(container_name: str) -> str:
@@ -229,8 +265,8 @@ def before_boost(pod: Pod, container_name: str) -> Allocation | None:
     if original is None:
         return None
     requests, limits = original.requests or NO_AMOUNTS, original.limits or NO_AMOUNTS
-    # A limit without a request stands for both.
-    cpu = requests.get(Resource.CPU) or limits.get(Resource.CPU) or _LEAST_MILLICORES
+    # A limit without a request stands for both; a request of zero beside it does not.
+    cpu = requests.get(Resource.CPU, limits.get(Resource.CPU)) or _LEAST_MILLICORES
     return Allocation({Resource.CPU: cpu}, _only_cpu(limits))
 
 

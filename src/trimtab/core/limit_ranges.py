@@ -30,6 +30,8 @@ class LimitRangeItem:
     max: Resources | None = None
     default: Resources | None = None
     """The limit of a container that names none."""
+    max_cpu_ratio: int | None = None
+    """The most thousandths of the CPU request that its limit may be (`maxLimitRequestRatio`)."""
 
 
 def effective_item(
@@ -40,11 +42,13 @@ def effective_item(
     if not of_type:
         return None
     defaults = [item.default for item in of_type if item.default is not None]
+    ratios = [item.max_cpu_ratio for item in of_type if item.max_cpu_ratio is not None]
     effective = LimitRangeItem(
         limit_type,
         min=_tightest((item.min for item in of_type), max),
         max=_tightest((item.max for item in of_type), min),
         default=defaults[-1] if defaults else None,
+        max_cpu_ratio=min(ratios, default=None),
     )
     return None if effective == LimitRangeItem(limit_type) else effective
 

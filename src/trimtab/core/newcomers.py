@@ -7,11 +7,10 @@ template, with what its spec says.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.boost import BoostError
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import (
     AutoscalerIndex,
     acts_on_new_pods,
@@ -45,7 +44,7 @@ class Newcomer:
 def size_newcomer(
     observed: ObservedPod,
     index: AutoscalerIndex,
-    limit_ranges: Sequence[LimitRangeItem],
+    room: BoostRoom,
     gates: FeatureGates,
 ) -> Newcomer:
     """What a new pod of the same workload would be given now."""
@@ -59,14 +58,13 @@ def size_newcomer(
         return unchanged
     autoscaler = found.autoscaler
     try:
-        sizing = size_pod(pod, autoscaler, gates=gates, limit_ranges=limit_ranges)
+        sizing = size_pod(pod, autoscaler, gates=gates, room=room)
     except BoostError:
         return replace(unchanged, is_boost_invalid=True)
-    told = recommended_for_pod(pod, autoscaler, limit_ranges)
     return Newcomer(
         autoscaler.identity,
         {each.name: _sized(each, sizing.patch) for each in pod.containers},
-        {name: allotment.notes for name, allotment in told.items() if allotment.notes},
+        sizing.notes,
         sizing.misfits,
     )
 

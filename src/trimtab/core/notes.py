@@ -24,6 +24,11 @@ class NoteKind(StrEnum):
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
+    BOOST_LIMIT_RANGE = "BoostLimitRange"
+    BOOST_POD_RESOURCES = "BoostPodResources"
+    BOOST_NODE_SIZE = "BoostNodeSize"
+    BOOST_QUOTA = "BoostQuota"
+    NOT_BOOSTED = "NotBoosted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ _NOTE_TEXTS: Final = {
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",
+    NoteKind.BOOST_LIMIT_RANGE: " startup boost capped to fit the LimitRange",
+    NoteKind.BOOST_POD_RESOURCES: " startup boost capped to fit the resources of the pod",
+    NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
+    NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
+    NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
 }
 
 _CONTAINER_TEXTS: Final = {

@@ -1,23 +1,36 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Final
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
 from trimtab.core.autoscalers import Autoscaler, effective_boost, holds
-from trimtab.core.boost import annotation_name, boost_cpu, format_original, parse_original
+from trimtab.core.boost import (
+    BoostError,
+    BoostSpan,
+    annotation_name,
+    format_original,
+    parse_original,
+    span_boost,
+)
+from trimtab.core.boost_room import BoostRoom, Share, claims_of, fit_boosts, give_up, share_of
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
-from trimtab.core.node_room import cpu_room
-from trimtab.core.notes import ContainerUpdate, format_updates
+from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
+from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount
+from trimtab.core.quotas import Claims
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
+
+_NO_ALLOTMENT: Final = Allotment()
+_ENDLESS: Final = BoostRoom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,10 @@ class Sizing:
     patch: Patch = ()
     misfits: tuple[str, ...] = ()
     """Containers that get nothing, because the resources of the pod itself leave no room for it."""
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    """By container what was done to what is recommended, and to its boost."""
+    claims: Mapping[str, Claims] = field(default_factory=dict)
+    """By the name of each quota that counts the pod, the CPU that the pod takes from it."""
 
 
 def admission_patch(
@@ -38,13 +55,8 @@ def admission_patch(
     max_boost_millicores: int | None = None,
 ) -> Patch:
     """What to change in a pod that is being created; nothing if no autoscaler governs it."""
-    return size_pod(
-        pod,
-        autoscaler,
-        gates=gates,
-        limit_ranges=limit_ranges,
-        max_boost_millicores=max_boost_millicores,
-    ).patch
+    room = BoostRoom(limit_ranges, max_boost_millicores)
+    return size_pod(pod, autoscaler, gates=gates, room=room).patch
 
 
 def size_pod(
@@ -52,8 +64,7 @@ def size_pod(
     autoscaler: Autoscaler | None,
     *,
     gates: FeatureGates,
-    limit_ranges: Sequence[LimitRangeItem] = (),
-    max_boost_millicores: int | None = None,
+    room: BoostRoom = _ENDLESS,
 ) -> Sizing:
     """What a pod that is being created gets, and which of its containers get nothing.
 
@@ -62,22 +73,41 @@ def size_pod(
     """
     if autoscaler is None:
         return Sizing()
-    door = _Door(autoscaler, gates.cpu_startup_boost, limit_ranges, max_boost_millicores)
-    originals = _originals(pod) if gates.cpu_startup_boost else {}
-    wishes = door.wishes(pod, originals)
-    if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
-        known = {name: found for name, found in originals.items() if name not in stale}
-        wishes = door.wishes(pod, known)
-    misfits = find_misfits(pod, {wish.container.name: wish.recommended for wish in wishes})
-    if misfits:
-        wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
-    return Sizing(tuple(_operations(pod, autoscaler.name, wishes)), misfits)
+    door = _Door(autoscaler, gates.cpu_startup_boost, room)
+    wishes, misfits = door.grant(pod)
+    notes = {wish.container.name: wish.notes for wish in wishes if wish.notes}
+    patch = tuple(_operations(pod, autoscaler.name, wishes))
+    claims = claims_of(pod, [wish.share for wish in wishes], room) if room.quotas else {}
+    return Sizing(patch, misfits, notes, claims)
+
+
+def size_successor(
+    pod: Pod, autoscaler: Autoscaler, *, gates: FeatureGates, room: BoostRoom
+) -> Wanted:
+    """What admission would give the successor of a pod, its startup boost included.
+
+    The pod that runs stands in for its template. A boost that does not say how much is none.
+    """
+    new = replace(pod, containers=tuple(replace(each, status=None) for each in pod.containers))
+    try:
+        wishes, _ = _Door(autoscaler, gates.cpu_startup_boost, room).grant(new)
+    except BoostError:
+        wishes, _ = _Door(autoscaler, boosts=False, room=room).grant(new)
+    return {
+        wish.container.name: Allocation(requests, limits)
+        for wish in wishes
+        for requests, limits in (wish.amounts(),)
+        if requests or limits
+    }
 
 
 def likeness(pod: Pod) -> tuple[object, ...]:
     """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
     annotations = pod.annotations, pod.has_empty_annotations
-    return pod.containers, *annotations, pod.envelope, pod.placement, pod.overhead
+    beside = pod.envelope, pod.init_peak, pod.overhead
+    # Which quotas are for the pod, and which nodes.
+    place = pod.placement, pod.priority_class, pod.has_deadline
+    return pod.containers, *annotations, *beside, *place
 
 
 def resource_operations(
@@ -118,15 +148,44 @@ class _Wish:
     own: Allocation
     """What it asks for, without a boost that it brings along."""
     recommended: Allotment
-    is_boosted: bool = False
+    share: Share
+    """Its CPU, with as much of a boost as there is room for."""
     is_marked: bool = False
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
 
-    def amount(self, kind: Resource) -> int:
-        """What the container will request of the resource."""
-        wanted = self.recommended.requests
-        return amount_of(wanted if kind in wanted else self.own.requests, kind)
+    @property
+    def is_boosted(self) -> bool:
+        """Whether the container gets more CPU while it starts."""
+        return self.share.is_boosted
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """What was done to what is recommended, and to the boost."""
+        return (*self.recommended.notes, *self.boost_notes)
+
+    @property
+    def boost_notes(self) -> tuple[Note, ...]:
+        """What has cut the boost."""
+        kinds = self.share.notes
+        if kinds and not self.is_boosted:
+            kinds = (*kinds, NoteKind.NOT_BOOSTED)
+        return tuple(Note(Resource.CPU, kind) for kind in kinds)
+
+    def amounts(self) -> tuple[Resources, Resources]:
+        """The requests and limits to set."""
+        requests, limits = self.recommended.requests, self.recommended.limits
+        if not self.share.is_boosted and not self.loses_mark:
+            return requests, limits
+        given = self.share.allocation
+        cpu = _only_cpu(given.requests), _only_cpu(given.limits)
+        moves_limit = self.share.span is not None and self.share.span.moves_limit
+        return {**requests, **cpu[0]}, {**limits, **cpu[1]} if moves_limit else limits
+
+    @property
+    def loses_mark(self) -> bool:
+        """Whether a boost that it brings along ends before the pod is created."""
+        return self.is_marked and self.share.span is not None and not self.is_boosted
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,72 +194,95 @@ class _Door:
 
     autoscaler: Autoscaler
     boosts: bool
-    limit_ranges: Sequence[LimitRangeItem]
-    max_boost_millicores: int | None
+    room: BoostRoom
 
-    def wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
+    def grant(self, pod: Pod) -> tuple[list[_Wish], tuple[str, ...]]:
+        """What each container gets, and the names of those that get nothing for want of room."""
+        originals = _originals(pod) if self.boosts else {}
+        wishes = self._wishes(pod, originals)
+        if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
+            known = {name: found for name, found in originals.items() if name not in stale}
+            wishes = self._wishes(pod, known)
+        wishes = _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
+        misfits = _misfits(pod, wishes)
+        if any(wish.is_boosted for wish in wishes if wish.container.name in misfits):
+            # What a container gets without its boost may fit all the same.
+            given_up = give_up([wish.share for wish in wishes], NoteKind.BOOST_POD_RESOURCES)
+            wishes = _with_shares(wishes, given_up)
+            misfits = _misfits(pod, wishes)
+        kept = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
+        return kept, misfits
+
+    def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
         is_same = all(one is own for one, own in zip(pod.containers, asked, strict=True))
         recommended = recommended_for_pod(
             pod if is_same else replace(pod, containers=tuple(asked)),
             self.autoscaler,
-            self.limit_ranges,
+            self.room.limit_ranges,
         )
         wishes = []
         for container, own in zip(pod.containers, asked, strict=True):
+            found = recommended.get(container.name, _NO_ALLOTMENT)
+            usual = _usual(own.spec, found)
+            span = self._span(container, own.spec, found) if self.boosts else None
             wish = _Wish(
                 container,
                 own.spec,
-                recommended.get(container.name, Allotment()),
+                found,
+                share_of(container, usual, span),
                 is_marked=container.name in originals,
                 is_left_alone=is_off(self.autoscaler, container),
             )
             wishes.append(wish)
-        return self._boost_all(wishes) if self.boosts else wishes
+        return wishes
 
-    def _boost_all(self, wishes: Sequence[_Wish]) -> list[_Wish]:
-        """The wishes with their boosts, as far as some node has room for all of them (F26)."""
-        most = self.max_boost_millicores
-        boosted = [self._boost(wish, most) for wish in wishes]
-        room = cpu_room(self.limit_ranges, sum(wish.amount(Resource.MEMORY) for wish in wishes))
-        usual, asked = _total_cpu(wishes), _total_cpu(boosted)
-        if room is None or asked <= max(room, usual):
-            return boosted
-        left = max(room - usual, 0)
-        return [
-            # Of each boost the same share; to allow nothing would be to allow anything.
-            self._boost(wish, max(least + extra * left // (asked - usual), 1))
-            for wish, more in zip(wishes, boosted, strict=True)
-            for least in (wish.amount(Resource.CPU),)
-            for extra in (more.amount(Resource.CPU) - least,)
-        ]
-
-    def _boost(self, wish: _Wish, most: int | None) -> _Wish:
-        """The wish with the boost that the container gets, if any, also in mode Off (D5)."""
-        container = wish.container
+    def _span(
+        self, container: Container, own: Allocation, recommended: Allotment
+    ) -> BoostSpan | None:
+        """The boost that the container is to get, if any, also in mode Off (D5)."""
         if holds(self.autoscaler, container.name, Resource.CPU):
-            return wish
+            return None
         boost = effective_boost(self.autoscaler, container.name)
-        boosted = boost and boost_cpu(
-            wish.own,
+        if boost is None:
+            return None
+        item = effective_item(self.room.limit_ranges, LimitRangeType.CONTAINER)
+        return span_boost(
+            own,
             boost,
-            recommended_millicores=wish.recommended.requests.get(Resource.CPU),
+            Allocation(recommended.requests, recommended.limits),
             controls_limits=controls_limits(self.autoscaler, container),
-            max_millicores=most,
+            default_limit=0 if item is None else amount_of(item.default, Resource.CPU),
         )
-        if not boosted:
-            return wish
-        raised = _raise_cpu(wish.recommended, boosted.request_millicores, boosted.limit_millicores)
-        return replace(wish, recommended=raised, is_boosted=True)
 
 
-def _total_cpu(wishes: Iterable[_Wish]) -> int:
-    return sum(wish.amount(Resource.CPU) for wish in wishes)
+def _usual(own: Allocation, recommended: Allotment) -> Allocation:
+    """What a container gets without a boost."""
+    if not recommended.requests and not recommended.limits:
+        return own
+    return Allocation(
+        {**(own.requests or NO_AMOUNTS), **recommended.requests},
+        {**(own.limits or NO_AMOUNTS), **recommended.limits},
+    )
+
+
+def _with_shares(wishes: Sequence[_Wish], shares: Sequence[Share]) -> list[_Wish]:
+    return [
+        wish if wish.share is share else replace(wish, share=share)
+        for wish, share in zip(wishes, shares, strict=True)
+    ]
+
+
+def _misfits(pod: Pod, wishes: Sequence[_Wish]) -> tuple[str, ...]:
+    if pod.envelope is None:
+        return ()
+    return find_misfits(pod, {wish.container.name: Allocation(*wish.amounts()) for wish in wishes})
 
 
 def _give_up(wish: _Wish) -> _Wish:
-    return replace(wish, recommended=Allotment(), is_boosted=False, is_left_alone=True)
+    share = share_of(wish.container, wish.own, None)
+    return replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
 def _originals(pod: Pod) -> Mapping[str, Allocation]:
@@ -211,9 +293,9 @@ def _originals(pod: Pod) -> Mapping[str, Allocation]:
 
 
 def _asks_for_more(wish: _Wish) -> bool:
-    """Whether the container's mark is not its own: no boost ever lowers a container (D7)."""
-    granted = wish.recommended.requests.get(Resource.CPU, 0) if wish.is_boosted else 0
-    return wish.is_marked and amount_of(wish.container.spec.requests, Resource.CPU) > granted
+    """Whether the container's mark is not its own: its whole boost would be less (D7)."""
+    whole = 0 if wish.share.span is None else wish.share.span.request
+    return wish.is_marked and amount_of(wish.container.spec.requests, Resource.CPU) > whole
 
 
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:
@@ -239,15 +321,8 @@ def _with_cpu(amounts: Resources, original: Resources) -> Resources:
     }
 
 
-def _raise_cpu(recommended: Allotment, request: int, limit: int | None) -> Allotment:
-    limits = dict(recommended.limits)
-    if limit is not None:
-        limits[Resource.CPU] = limit
-    elif Resource.CPU in limits:
-        # It comes from the namespace's default and knows nothing of the boost.
-        limits[Resource.CPU] = max(limits[Resource.CPU], request)
-    requests = {**recommended.requests, Resource.CPU: request}
-    return replace(recommended, requests=requests, limits=limits)
+def _only_cpu(amounts: Resources | None) -> Resources:
+    return {kind: amount for kind, amount in (amounts or {}).items() if kind is Resource.CPU}
 
 
 def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iterator[Operation]:
@@ -260,7 +335,9 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
             yield _annotate(name, format_original(wish.own))
         operations = _container_operations(wish)
         yield from operations
-        if operations:
+        if wish.loses_mark:
+            yield Remove(pointer("metadata", "annotations", annotation_name(wish.container.name)))
+        if operations or wish.boost_notes:
             updates.append(_update(wish))
     if updates:
         yield _annotate(UPDATES, format_updates(autoscaler_name, updates))
@@ -268,8 +345,7 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
 
 
 def _container_operations(wish: _Wish) -> Patch:
-    container, recommended = wish.container, wish.recommended
-    requests, limits = recommended.requests, recommended.limits
+    container, (requests, limits) = wish.container, wish.amounts()
     path = ("spec", container.kind, container.index, "resources", "limits")
     operations = (
         *resource_operations(container, requests=requests, limits=limits),
@@ -291,12 +367,12 @@ def _is_bare(container: Container) -> bool:
 
 
 def _update(wish: _Wish) -> ContainerUpdate:
-    recommended = wish.recommended
+    requests, limits = wish.amounts()
     return ContainerUpdate(
         wish.container,
-        requests=tuple(kind for kind in BOTH if kind in recommended.requests),
-        limits=tuple(kind for kind in BOTH if kind in recommended.limits),
-        notes=recommended.notes,
+        requests=tuple(kind for kind in BOTH if kind in requests),
+        limits=tuple(kind for kind in BOTH if kind in limits),
+        notes=wish.notes,
     )
 
 

@@ -89,6 +89,9 @@ class Allocation:
     limits: Resources | None = None
 
 
+_NOTHING: Final = Allocation()
+
+
 @dataclass(frozen=True, slots=True)
 class Envelope:
     """The `resources` of the pod itself, which all of its containers share.
@@ -180,6 +183,8 @@ class Pod:
     priority_class: str = ""
     has_deadline: bool = False
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
+    init_peak: Allocation = _NOTHING
+    """The most that any ordinary init container asks for; sidecars run beside it."""
     init_requests: Resources | None = None
     """The most that the pod requests while an ordinary init container runs; None for most pods."""
     overhead: Resources | None = None

@@ -7,6 +7,7 @@ from typing import Final
 from trimtab.api.encoding import encode
 from trimtab.api.explained_pods import PlanOrigin, PlansFrom, PodsPage, show_pods
 from trimtab.core.assessment import PlanSettings
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.hearing import PlanView, explain_pod, view_plan
 from trimtab.core.newcomers import Newcomer, size_newcomer
 from trimtab.core.snapshot import ObservedPod
@@ -69,5 +70,7 @@ def _choose(view: PlanView, query: Mapping[str, str]) -> Iterator[ObservedPod]:
 
 def _next(observed: ObservedPod, view: PlanView) -> Newcomer:
     context = view.context
-    limit_ranges = context.limit_ranges_of(observed.pod)
-    return size_newcomer(observed, view.index, limit_ranges, context.settings.gates)
+    pod = observed.pod
+    found = context.snapshot.quotas.get(pod.namespace, ())
+    room = BoostRoom(context.limit_ranges_of(pod), quotas=found)
+    return size_newcomer(observed, view.index, room, context.settings.gates)

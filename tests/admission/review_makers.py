@@ -76,7 +76,7 @@ class Webhook:
     ) -> None:
         settings = settings or AdmissionSettings()
         teller = Teller(timer)
-        self.admission = Admission(cluster, settings, teller)
+        self.admission = Admission(cluster, settings, teller, timer)
         claims = Claims(self.admission.index, cluster.clock)
         reviewer = Reviewer(self.admission, claims, settings, teller, probe)
         self.tally = Tally(pods=self.admission.counts)

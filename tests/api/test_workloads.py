@@ -64,6 +64,28 @@ def test_a_replication_controller_selects_by_plain_labels() -> None:
     assert workload.replicas == 2
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "existing"),
+    [
+        pytest.param("ReplicaSet", {"replicas": 2, "readyReplicas": 1}, 2, id="a replica set"),
+        pytest.param("ReplicationController", {"replicas": 2}, 2, id="its elder"),
+        pytest.param("StatefulSet", {"replicas": 0}, 0, id="a stateful set"),
+        pytest.param(
+            "DaemonSet",
+            {"currentNumberScheduled": 4, "desiredNumberScheduled": 5},
+            4,
+            id="a daemon set counts nodes",
+        ),
+        pytest.param("ReplicaSet", {}, None, id="nothing is said"),
+        pytest.param("Job", {"active": 3}, None, id="a job does not say"),
+    ],
+)
+def test_a_workload_tells_how_many_pods_it_has(
+    kind: str, status: Json, existing: int | None
+) -> None:
+    assert decode_workload(kind, encoded({"status": status})).existing == existing
+
+
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:
     workload = decode_workload("CronJob", encoded(CRON_JOB))
 

@@ -222,6 +222,47 @@ async def test_nobody_acts_before_horizontal_autoscalers_are_listed() -> None:
         assert place in paths_of(server)
 
 
+async def test_quotas_that_may_not_be_seen_keep_nobody_waiting() -> None:
+    def hide(asked: Asked) -> Response:
+        is_hidden = asked.path.endswith(("/selfsubjectaccessreviews", "/resourcequotas"))
+        return refused(403) if is_hidden else show_everything(asked)
+
+    scope = Scope(optional_quotas=True)
+    async with serving(hide) as server, watched(server, scope) as (cluster, _):
+        await wait_for(cluster.shortcomings)
+        await wait_for(lambda: cluster.age() is not None)
+        await cluster.synced()
+
+        assert list(cluster.quotas("default")) == []
+        assert cluster.problems() == {}
+        assert cluster.shortcomings().keys() == {"/api/v1/resourcequotas"}
+
+
+async def test_nobody_acts_before_quotas_that_may_be_seen_are_listed() -> None:
+    def all_but_these(asked: Asked) -> Response:
+        is_late = asked.path.endswith("/resourcequotas")
+        return refused(503) if is_late else show_everything(asked)
+
+    scope = Scope(optional_quotas=True)
+    async with serving(all_but_these) as server, watched(server, scope) as (cluster, _):
+        await wait_for(cluster.shortcomings)
+        await wait_for(lambda: cluster.pods.age() is not None)
+
+        assert cluster.age() is None
+
+
+async def test_quotas_that_one_component_needs_are_no_choice_for_another() -> None:
+    def hide(asked: Asked) -> Response:
+        is_hidden = asked.path.endswith("/resourcequotas")
+        return refused(403) if is_hidden else show_everything(asked)
+
+    scope = Scope(quotas=True, optional_quotas=True)
+    async with serving(hide) as server, watched(server, scope) as (cluster, _):
+        await wait_for(cluster.problems)
+
+        assert cluster.problems().keys() == {"/api/v1/resourcequotas"}
+
+
 async def test_pods_that_do_not_run_yet_can_be_left_out() -> None:
     scope = Scope(pending_pods=False)
     async with serving(show_everything) as server, watched(server, scope) as (cluster, _):

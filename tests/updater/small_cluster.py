@@ -195,6 +195,12 @@ class SmallCluster:
         for _ in range(replicas):
             self.put(self._new_pod(name, labels or {}))
 
+    def count_pods(self, existing: int, replicas: int, name: str = "web") -> None:
+        """Let the ReplicaSet say how many pods it has, and how many it wants."""
+        place = self._workloads["ReplicaSet"].by_name
+        found = place["default", f"{name}-1"]
+        place["default", f"{name}-1"] = replace(found, existing=existing, replicas=replicas)
+
     def roll_out(self, name: str = "web") -> Pod:
         """The first pod of another ReplicaSet of the Deployment."""
         place = self._workloads["ReplicaSet"].by_name

@@ -14,12 +14,13 @@ from functools import partial
 from operator import attrgetter
 from typing import Final
 
+from trimtab.admission.granting import QuotaGrants
 from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.narrating import log_unsized, tell_of_size
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.telling import Teller
+from trimtab.admission.telling import Teller, Timer, stand_still
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
@@ -63,7 +64,11 @@ class Admission:
     """Gives new pods the size that is recommended for them."""
 
     def __init__(
-        self, cluster: Cluster, settings: AdmissionSettings, teller: Teller | None = None
+        self,
+        cluster: Cluster,
+        settings: AdmissionSettings,
+        teller: Teller | None = None,
+        timer: Timer = stand_still,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -71,6 +76,7 @@ class Admission:
         self.index = TargetIndex(cluster.autoscalers)
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
+        self._grants = QuotaGrants(timer)
         self._marking: Marking | None = None
         if settings.hpa_conflict is HpaConflict.HOLD:
             by_target = cluster.horizontals.index(attrgetter("target"))
@@ -103,15 +109,16 @@ class Admission:
         """What to change in a pod that is being created; nothing if anything goes wrong."""
         return self.size(WholePod(pod), may_wait=may_wait).patch
 
-    def size(self, new: Arrival, *, may_wait: bool = False) -> Sizing:
+    def size(self, new: Arrival, *, may_wait: bool = False, is_dry_run: bool = False) -> Sizing:
         """The same, and which containers get nothing because the pod leaves no room for it.
 
         Most pods have no autoscaler, so the head of one is enough to begin with: more is read
         only if it is needed. A DecodeError is left to the caller, and so is a NotYetError, where
-        the request may wait until more is known of the pod's owner.
+        the request may wait until more is known of the pod's owner. A pod that is only tried takes
+        nothing from quotas.
         """
         try:
-            how, sizing = self._size(new, may_wait=may_wait)
+            how, sizing = self._size(new, may_wait=may_wait, is_dry_run=is_dry_run)
         except (DecodeError, NotYetError):
             raise
         except BoostError:
@@ -124,7 +131,7 @@ class Admission:
         self.counts[how] += 1
         return sizing
 
-    def _size(self, new: Arrival, *, may_wait: bool) -> tuple[Admitted, Sizing]:
+    def _size(self, new: Arrival, *, may_wait: bool, is_dry_run: bool) -> tuple[Admitted, Sizing]:
         head = new.head
         if head.namespace in self._settings.ignored_namespaces:
             return Admitted.IGNORED, UNCHANGED
@@ -141,15 +148,40 @@ class Admission:
             return Admitted.UNGOVERNED, UNCHANGED
         if self._nodes_changed:
             self._look_at_nodes()
-        limit_ranges = self._cluster.limit_ranges(head.namespace)
-        bounds = Bounds(limit_ranges, self._settings.max_boost_millicores, self._rooms)
+        # Quotas bound nothing but boosts, and most pods have none.
+        boosts = autoscaler.boosts and self._settings.gates.cpu_startup_boost
+        quotas = self._cluster.quotas(head.namespace) if boosts else ()
+        bounds = Bounds(
+            self._cluster.limit_ranges(head.namespace),
+            self._settings.max_boost_millicores,
+            self._rooms,
+            self._grants.room_in(quotas),
+            self._count_awaited(head) if quotas else 0,
+        )
         if self._marking is not None:
             autoscaler = self._marking.mark(autoscaler)
         sizing = self._sizings.size(new, autoscaler, bounds)
+        if not is_dry_run:
+            self._grants.note(quotas, sizing.claims)
         if not sizing.patch:
             return Admitted.COMPLETE, sizing
         tell_of_size(self._teller, head, autoscaler, sizing.patch)
         return Admitted.PATCHED, sizing
+
+    def _count_awaited(self, head: Pod) -> int:
+        """How many pods the pod's owner may be about to create beside it.
+
+        An owner creates pods before it says in its status how many are gone. Where the status
+        shows no gap, any number of them may be.
+        """
+        owner = head.owner
+        if owner is None:
+            return 0
+        found = self._cluster.owners.known(WorkloadName(head.namespace, owner.kind, owner.name))
+        if found is None or found.replicas is None or found.existing is None:
+            return 0
+        missing = found.replicas - found.existing
+        return max((missing if missing > 0 else found.replicas) - 1, 0)
 
     def _look_at_nodes(self) -> None:
         cluster, rooms = self._cluster, self._rooms or NodeRooms(())

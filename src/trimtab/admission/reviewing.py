@@ -147,7 +147,8 @@ class Reviewer:
             return conclude(Allowed(patch), Status.APPLIED, Reviewed.POD)
         try:
             new = NewPod(request.object, request.namespace)
-            sizing = self._admission.size(new, may_wait=may_wait)
+            is_dry_run = request.is_dry_run
+            sizing = self._admission.size(new, may_wait=may_wait, is_dry_run=is_dry_run)
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
         return self._size_reviews.of(sizing)

@@ -49,11 +49,14 @@ class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
 
 class _Status(Wire, frozen=True, kw_only=True):
     desired_number_scheduled: Int32 | None = None
+    current_number_scheduled: Int32 | None = None
+    replicas: Int32 | None = None
 
 
 class _Controller(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _Selecting | None = None
+    status: _Status | None = None
 
 
 class _DaemonSet(Wire, frozen=True, kw_only=True):
@@ -65,6 +68,7 @@ class _DaemonSet(Wire, frozen=True, kw_only=True):
 class _ReplicationController(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _SelectingLabels | None = None
+    status: _Status | None = None
 
 
 class _CronJob(Wire, frozen=True, kw_only=True):
@@ -129,8 +133,9 @@ def decode_scale(kind: str, data: bytes) -> Workload:
 def _decode_controller(kind: str, data: bytes) -> Workload:
     source = decode(_CONTROLLER, data)
     spec = source.spec or _Selecting()
+    status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
-    return _name_workload(kind, source.metadata, selector, spec.replicas)
+    return _name_workload(kind, source.metadata, selector, spec.replicas, status.replicas)
 
 
 def _decode_daemon_set(kind: str, data: bytes) -> Workload:
@@ -138,8 +143,8 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     spec = source.spec or _DaemonSetSpec()
     status = source.status or _Status()
     selector = convert_selector(spec.selector, "spec.selector")
-    replicas = status.desired_number_scheduled
-    workload = _name_workload(kind, source.metadata, selector, replicas)
+    replicas, existing = status.desired_number_scheduled, status.current_number_scheduled
+    workload = _name_workload(kind, source.metadata, selector, replicas, existing)
     if spec.template is None:
         return workload
     template = convert_template(spec.template, workload.name.namespace)
@@ -150,7 +155,8 @@ def _decode_replication_controller(kind: str, data: bytes) -> Workload:
     source = decode(_REPLICATION_CONTROLLER, data)
     spec = source.spec or _SelectingLabels()
     selector = select_labels(spec.selector, "spec.selector")
-    return _name_workload(kind, source.metadata, selector, spec.replicas)
+    existing = (source.status or _Status()).replicas
+    return _name_workload(kind, source.metadata, selector, spec.replicas, existing)
 
 
 def _decode_cron_job(kind: str, data: bytes) -> Workload:
@@ -164,7 +170,11 @@ def _decode_cron_job(kind: str, data: bytes) -> Workload:
 
 
 def _name_workload(
-    kind: str, metadata: Metadata | None, selector: Selector | None, replicas: int | None = None
+    kind: str,
+    metadata: Metadata | None,
+    selector: Selector | None,
+    replicas: int | None = None,
+    existing: int | None = None,
 ) -> Workload:
     metadata = metadata or NO_METADATA
     return Workload(
@@ -172,6 +182,7 @@ def _name_workload(
         owner=controlling_owner(metadata),
         selector=selector,
         replicas=replicas,
+        existing=existing,
         uid=metadata.uid or "",
         role_lease=(metadata.annotations or {}).get(ROLE_LEASE) or "",
     )

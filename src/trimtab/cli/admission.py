@@ -157,7 +157,7 @@ class _Process:
         self._clock = clock
         self._around = around
         teller = Teller(time.perf_counter)
-        self._admission = Admission(cluster, settings, teller)
+        self._admission = Admission(cluster, settings, teller, time.perf_counter)
         self._is_prepared = asyncio.Event()
         claims = Claims(self._admission.index, clock)
         self.tally = Tally(pods=self._admission.counts)
@@ -229,6 +229,7 @@ def _scope(settings: AdmissionSettings) -> Scope:
         pods=False,
         checkpoints=False,
         nodes=settings.caps_to_nodes,
+        optional_quotas=settings.gates.cpu_startup_boost,
         horizontals=settings.hpa_conflict is HpaConflict.HOLD,
     )
 

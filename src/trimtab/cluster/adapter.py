@@ -59,6 +59,8 @@ _WORKLOADS: Final = {
     "StatefulSet": ("apps/v1", "statefulsets"),
 }
 """Where the well-known kinds are."""
+_QUOTAS: Final = ("v1", "resourcequotas")
+_HORIZONTALS: Final = ("autoscaling/v2", "horizontalpodautoscalers")
 _MOMENT: Final = timedelta(milliseconds=50)
 _BUT_FOR_NODES: Final = {"fieldSelector": "metadata.namespace!=kube-node-lease"}
 """Every node renews a lease of its own all the time, and nobody here asks for those."""
@@ -82,6 +84,8 @@ class Scope:
     nodes: bool = False
     """Whether nodes are seen, if that is allowed."""
     quotas: bool = False
+    optional_quotas: bool = False
+    """Whether quotas are seen, if that is allowed and nothing depends on it."""
     namespaces: bool = False
     """Whether namespaces themselves are seen: theirs alone, if only one is looked at."""
     horizontals: bool = False
@@ -110,8 +114,8 @@ class _Watches:
         self.side_feeds: list[Fed] = []
         """Those of stores that nobody waits for."""
         self.views: list[_View] = []
-        self.awaited: tuple[Fed, _View] | None = None
-        """The one of them for whose first answer it is waited, whatever that is."""
+        self.awaited: list[tuple[Fed, _View]] = []
+        """Those of them for whose first answer it is waited, whatever that is."""
 
     def watch(
         self,
@@ -168,29 +172,25 @@ class _Watches:
             )
         return reader
 
-    def watch_horizontals(self, *, is_wanted: bool) -> Reader[Horizontal]:
-        """Horizontal autoscalers, for which it is waited unless there is no way to see them.
+    def watch_if_allowed(
+        self, place: tuple[str, str], decode: Callable[[bytes], RecordT], *, is_wanted: bool
+    ) -> Reader[RecordT]:
+        """The same of objects for which it is waited, unless there is no way to see them.
 
-        Whoever acted before they are listed would change what they hold.
+        A component that acted before they are listed would do what they are there to prevent.
         """
-        reader = self.watch_aside(
-            ("autoscaling/v2", "horizontalpodautoscalers"),
-            decode_horizontal,
-            is_wanted=is_wanted,
-            namespace=self._namespace,
-        )
+        reader = self.watch_aside(place, decode, is_wanted=is_wanted, namespace=self._namespace)
         if is_wanted:
-            self.awaited = (self.side_feeds[-1], reader)
+            self.awaited.append((self.side_feeds[-1], reader))
         return reader
 
     @property
     def is_waiting(self) -> bool:
-        """Whether horizontal autoscalers are about to be listed."""
-        if self.awaited is None:
-            return False
-        feed, view = self.awaited
-        is_refused = isinstance(feed.problem, ForbiddenError | NotFoundError)
-        return view.age() is None and not is_refused
+        """Whether something of that kind is about to be listed."""
+        return any(
+            view.age() is None and not isinstance(feed.problem, ForbiddenError | NotFoundError)
+            for feed, view in self.awaited
+        )
 
     def _feed_namespaces(self, writer: Writer[Namespace]) -> Fed:
         path = paths.collection("v1", "namespaces")
@@ -244,10 +244,17 @@ class LiveCluster(Acts):
             parameters={"fieldSelector": "reason=Evicted"},
             has_bookmarks=False,
         )
-        self._quotas = watch(("v1", "resourcequotas"), decode_quota, is_wanted=scope.quotas)
+        watch_if_allowed = self._watches.watch_if_allowed
+        self._quotas = (
+            watch(_QUOTAS, decode_quota)
+            if scope.quotas
+            else watch_if_allowed(_QUOTAS, decode_quota, is_wanted=scope.optional_quotas)
+        )
         self.namespaces = self._watches.watch_namespaces(is_wanted=scope.namespaces)
         self.nodes = self._watches.watch_aside(("v1", "nodes"), decode_node, is_wanted=scope.nodes)
-        self.horizontals = self._watches.watch_horizontals(is_wanted=scope.horizontals)
+        self.horizontals = watch_if_allowed(
+            _HORIZONTALS, decode_horizontal, is_wanted=scope.horizontals
+        )
         self.leases = watch(
             (LEASES, "leases"), decode_lease, is_wanted=scope.leases, parameters=_BUT_FOR_NODES
         )

@@ -27,6 +27,8 @@ class Workload:
     """The lease whose holder has the role among its pods; empty if it names none."""
     template: Pod | None = None
     """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
+    existing: int | None = None
+    """How many pods it has, ready or not, as its own status says; None if that does not say."""
 
 
 @dataclass(frozen=True, slots=True)

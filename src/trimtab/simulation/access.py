@@ -11,6 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import chain
@@ -51,7 +52,7 @@ from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.workloads import Workload
 from trimtab.simulation.lines import Line
-from trimtab.simulation.objects import HorizontalScaler, WorkloadObject
+from trimtab.simulation.objects import ENDED, HorizontalScaler, WorkloadObject
 from trimtab.simulation.quotas import count_quota
 from trimtab.simulation.requests import (
     AUTOSCALERS,
@@ -86,8 +87,9 @@ KnownT_co = TypeVar("KnownT_co", covariant=True)
 class _KnownWorkloads:
     """A store of workloads of one kind, as far as deciders know them."""
 
-    def __init__(self, reader: Reader[WorkloadObject]) -> None:
+    def __init__(self, reader: Reader[WorkloadObject], count: Callable[[str], int]) -> None:
         self._reader = reader
+        self._count = count
         self._known: dict[tuple[str, str], tuple[WorkloadObject, Workload]] = {}
 
     def age(self) -> timedelta | None:
@@ -111,9 +113,9 @@ class _KnownWorkloads:
         if found is None:
             self._known.pop(place, None)
             return None
-        known = self._known.get(place)
-        if known is None or known[0] is not found:
-            known = self._known[place] = found, found.known
+        known, existing = self._known.get(place), self._count(found.uid)
+        if known is None or known[0] is not found or known[1].existing != existing:
+            known = self._known[place] = found, replace(found.known, existing=existing)
         return known[1]
 
 
@@ -243,7 +245,7 @@ class SimulatedCluster:
         self.horizontals = _KnownHorizontals(watch(world.scalers, HORIZONTALS))
         self._evictions = watch(world.evictions, EVENTS)
         self._known = {
-            kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)))
+            kind: _KnownWorkloads(watch(world.workloads[kind], workloads(kind)), self._count_pods)
             for kind in WELL_KNOWN
         }
         self.daemon_sets = self._known[DAEMON_SET]
@@ -258,6 +260,11 @@ class SimulatedCluster:
         self._ages.append(view.reader.age)
         self._synced.append(view.reader.synced)
         return view.reader
+
+    def _count_pods(self, owner_uid: str) -> int:
+        """The pods of an owner that have neither ended nor are about to, as its status says."""
+        found = self._world.pods_by_owner.under(owner_uid)
+        return sum(not pod.is_deleting and pod.phase not in ENDED for pod in found)
 
     # Seeing
 

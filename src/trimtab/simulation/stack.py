@@ -127,7 +127,10 @@ async def run_roles(surroundings: Surroundings) -> None:
 async def run_admission(admitting: Admitting, surroundings: Surroundings) -> None:
     """The admission controller, which any pod that is created passes by."""
     settings, line = AdmissionSettings(), surroundings.line
-    admission = Admission(surroundings.cluster, settings)
+    clock = surroundings.clock
+    admission = Admission(
+        surroundings.cluster, settings, timer=lambda: clock.elapsed().total_seconds()
+    )
 
     async def webhook(pod: Pod) -> Patch | None:
         await surroundings.clock.sleep(line.latency)

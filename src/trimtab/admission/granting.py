@@ -1,0 +1,70 @@
+"""The room in ResourceQuotas for the boosts of new pods, with what was granted a moment ago.
+
+Each process remembers what it granted itself. Copies of the admission controller, and workers of
+one copy, do not share it: two pods that come at once through different processes may be granted
+the same room, and the API server then refuses one of them until its owner tries again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trimtab.admission.telling import Timer
+from trimtab.core.quota_grants import (
+    NOTHING_GRANTED,
+    Granted,
+    add_grant,
+    settle,
+    without_granted,
+)
+from trimtab.core.quotas import Claims, Quota
+
+_KEPT: Final = 1024
+"""Beyond so many quotas, those are forgotten of which nothing was granted lately."""
+
+
+class QuotaGrants:
+    """Remembers what new pods were granted of quotas."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._granted: dict[tuple[str, str], Granted] = {}
+
+    def room_in(self, quotas: Sequence[Quota]) -> tuple[Quota, ...]:
+        """The quotas with what is left of them for the next pod."""
+        if not quotas:
+            return ()
+        now = self._timer()
+        found = []
+        for quota in quotas:
+            name = quota.namespace, quota.name
+            granted = self._granted.get(name)
+            if granted is None:
+                found.append(quota)
+                continue
+            granted = settle(granted, quota.left, now)
+            if granted.grants:
+                self._granted[name] = granted
+            else:
+                del self._granted[name]
+            found.append(without_granted(quota, granted))
+        return tuple(found)
+
+    def note(self, quotas: Sequence[Quota], claims: Mapping[str, Claims]) -> None:
+        """Remember what a pod takes of each quota, by the quota's name."""
+        if not claims:
+            return
+        now = self._timer()
+        for quota in quotas:
+            amounts = claims.get(quota.name)
+            if amounts:
+                name = quota.namespace, quota.name
+                granted = settle(self._granted.get(name, NOTHING_GRANTED), quota.left, now)
+                self._granted[name] = add_grant(granted, amounts, now)
+        if len(self._granted) > _KEPT:
+            self._forget(now)
+
+    def _forget(self, now: float) -> None:
+        settled = {
+            name: settle(granted, granted.left, now) for name, granted in self._granted.items()
+        }
+        self._granted = {name: granted for name, granted in settled.items() if granted.grants}

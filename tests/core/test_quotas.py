@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 from makers import MIB, a_container, a_pod, amounts, an_autoscaler
-from plan_makers import DOWN, SMALL, UP, by_pod, planned, several, snapshot_of, told
+from plan_makers import DOWN, SMALL, UP, boosting, by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.placement import Placement
@@ -73,6 +73,40 @@ def test_f20_evictions_of_one_plan_share_what_a_quota_leaves() -> None:
     outcomes = planned(snapshot_of(pods, autoscaler, quotas=quotas))
 
     assert sorted(told(outcomes)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
+
+
+def test_d19_successors_are_counted_with_the_boosts_that_admission_will_give_them() -> None:
+    pods, quotas = several(6), {"default": [quota(cpu=2300)]}
+    plain = planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas))
+    boosted = planned(snapshot_of(pods, boosting(UP, mode=UpdateMode.RECREATE), quotas=quotas))
+
+    assert sorted(told(plain)) == [*["BudgetSpent"] * 3, *["Evict"] * 3]
+    # The first successor takes 1900m more, the second gets the rest, unboosted.
+    assert sorted(told(boosted)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
+
+
+def test_d19_a_pod_is_evicted_where_its_successor_fits_without_its_boost() -> None:
+    pods = several(2)
+    fitting = planned(
+        snapshot_of(
+            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=400)]}
+        )
+    )
+    tight = planned(
+        snapshot_of(
+            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=399)]}
+        )
+    )
+
+    assert sorted(told(fitting)) == ["BudgetSpent", "Evict"]
+    assert set(told(tight)) == {"QuotaExceeded"}
+
+
+def test_a_boost_that_does_not_say_how_much_keeps_no_pod_from_eviction() -> None:
+    unclear = replace(an_autoscaler(UP), boost=CpuBoost("Quantity"))
+    quotas = {"default": [quota(cpu=400)]}
+
+    assert "Evict" in told(planned(snapshot_of(several(2), unclear, quotas=quotas)))
 
 
 def test_f20_limits_count_as_the_admission_controller_will_set_them() -> None:

@@ -21,6 +21,7 @@ from trimtab.core.assessment import (
 )
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
@@ -30,6 +31,7 @@ from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Shortage
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
@@ -528,7 +530,11 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
 
 
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
-    """Set aside what its successor needs beyond what there is, if quotas leave room (F20)."""
+    """Set aside what its successor needs beyond what there is, if quotas leave room (F20).
+
+    The successor is as large as admission will make it, its startup boost included. Admission cuts
+    a boost that a quota has no room for, so only the size without it can keep a pod from eviction.
+    """
     pod = candidate.pod
     found = context.snapshot.quotas.get(pod.namespace)
     if not found:
@@ -542,6 +548,15 @@ def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason |
         for quota, its_claims in zip(covering, claimed, strict=True)
     ):
         return HoldReason.QUOTA_EXCEEDED
+    if candidate.autoscaler.boosts:
+        left = [
+            quotas.after_eviction(quota, pod, its_claims)
+            for quota, its_claims in zip(covering, claimed, strict=True)
+        ]
+        room = BoostRoom(context.limit_ranges_of(pod), quotas=left)
+        gates = context.settings.gates
+        boosted = size_successor(pod, candidate.autoscaler, gates=gates, room=room)
+        asked = quotas.growth(pod, boosted)
     for its_claims in claimed:
         # What others give back comes late, so it is not counted.
         its_claims.update(+asked)

@@ -6,7 +6,7 @@ growth counts. A quota may be for some pods only (its scopes).
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -70,6 +70,23 @@ def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
             for side in Side:
                 grown.update(_growth(side, container.spec, wanted[container.name]))
     return grown
+
+
+def after_eviction(quota: Quota, pod: Pod, claimed: Claims) -> Quota:
+    """The quota with what the pod's successor finds: the pod's own share, and less what is claimed.
+
+    A pod that is evicted gives back all that it has.
+    """
+    given_back: Counter[Claim] = Counter()
+    for container in pod.containers:
+        for side in Side:
+            for kind, amount in _amounts(side, container.spec).items():
+                given_back[Claim(side, kind)] += amount
+    left = {
+        claim: amount + given_back[claim] - claimed.get(claim, 0)
+        for claim, amount in quota.left.items()
+    }
+    return replace(quota, left=left)
 
 
 def leave_room(quotas: Iterable[Quota], asked: Claims, claimed: Claims) -> bool:

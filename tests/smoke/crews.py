@@ -32,6 +32,7 @@ _IMPATIENT = (
     "--infeasible-retry-after=5s",
     "--evict-after-deferred-threshold=5s",
     "--in-recommendation-bounds-eviction-lifetime-threshold=0s",
+    "--stop-degraded-after=10s",
 )
 
 

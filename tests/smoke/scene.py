@@ -174,8 +174,17 @@ class Scene(Stage):
             }
             for each in pod["status"]["containerStatuses"]
         ]
+        self._report(pod, statuses, readiness="False")
+
+    def play_recovery(self, pod: Json) -> None:
+        """Report what a kubelet does of a pod that has become ready."""
+        statuses = [{**each, "ready": True} for each in pod["status"]["containerStatuses"]]
+        self._report(pod, statuses, readiness="True")
+
+    def _report(self, pod: Json, statuses: list[Json], *, readiness: str) -> None:
+        since = {"status": readiness, "lastTransitionTime": _format_time(time.time())}
         told = [
-            {**each, "status": "False"} if each["type"] in ("Ready", "ContainersReady") else each
+            each | since if each["type"] in ("Ready", "ContainersReady") else each
             for each in pod["status"]["conditions"]
         ]
         status = {"containerStatuses": statuses, "conditions": told}

@@ -22,7 +22,12 @@ def test_upscale_only_restarts_nothing_for_a_trifle_and_takes_no_cpu_away(
     scene = hasty_scene
     before = {"cpu": "1", "memory": "100Mi"}
     scene.deploy("web", before, replicas=3, annotations=INFEASIBLE)
-    scene.autoscale({"cpu": "100m", "memory": "101Mi"}, mode="UpscaleOnly")
+    target = {"cpu": "100m", "memory": "101Mi"}
+    bounds = ({"cpu": "50m", "memory": "50Mi"}, {"cpu": "200m", "memory": "200Mi"})
+    scene.autoscale(target, mode="Off")
+    # The CPU lies outside its bounds, and would shrink; the memory lies inside.
+    scene.recommend(target, lower=bounds[0], upper=bounds[1])
+    scene.edit({"updateMode": "UpscaleOnly"})
 
     pods = scene.watch_uids(40)
     assert requests(pods) == [[before]] * 3
@@ -101,13 +106,23 @@ def test_pods_that_are_all_killed_for_memory_are_evicted_at_once(scene: Scene) -
 def test_updates_stop_where_successors_never_become_ready(hasty_scene: Scene) -> None:
     scene = hasty_scene
     uids = set(scene.deploy("web", SMALL, kind="ReplicaSet", replicas=4))
-    annotations = {stages.READINESS: stages.NEVER}
-    template = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-    scene.patch(f"{scene.path('replicasets')}/web", template)
+    set_readiness_of_successors(scene, stages.NEVER)
     scene.autoscale(LARGER, kind="ReplicaSet")
     # Something is tried, and half of the pods may be down by the default tolerance.
     scene.wait_for_pods(lambda pods: uids - uids_of(pods))
 
-    pods = scene.watch(60, lambda pods: len(uids & uids_of(pods)) >= 2)
-    assert len([pod for pod in pods if is_ready(pod)]) >= 2
-    scene.wait_for_words(lambda: [*scene.condition_messages(), *scene.event_messages()], "ready")
+    pods = scene.watch(45, lambda pods: len(uids & uids_of(pods)) >= 2)
+    assert sum(map(is_ready, pods)) >= 2
+    scene.wait_for_words(scene.condition_messages, "Stopped", "ready")
+
+    # They recover, and the updater goes on.
+    set_readiness_of_successors(scene, None)
+    for pod in pods:
+        scene.play_recovery(pod)
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 4 and all(map(is_ready, pods)))
+
+
+def set_readiness_of_successors(scene: Scene, readiness: str | None) -> None:
+    """Let pods that the ReplicaSet creates from now on become ready, or not."""
+    template = {"metadata": {"annotations": {stages.READINESS: readiness}}}
+    scene.patch(f"{scene.path('replicasets')}/web", {"spec": {"template": template}})

@@ -173,3 +173,21 @@ def test_what_a_limit_range_allows_has_no_flaw(limit_range: LimitRange, second: 
     pod = a_pod(asking(amounts(40), amounts(50)), second)
 
     assert find_limit_range_flaw(pod, [limit_range]) == ""
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "is_refused"),
+    [
+        pytest.param(amounts(100), amounts(200), False, id="as large as it may be"),
+        pytest.param(amounts(100), amounts(201), True, id="larger"),
+        pytest.param(amounts(100), None, True, id="no limit at all"),
+    ],
+)
+def test_a_limit_may_be_no_more_than_so_many_times_its_request(
+    requests: Resources, limits: Resources | None, *, is_refused: bool
+) -> None:
+    limit_range = LimitRange("default", "bounds", (), max_ratios=amounts(2))
+
+    flaw = find_limit_range_flaw(a_pod(asking(requests, limits)), [limit_range])
+
+    assert bool(flaw) is is_refused

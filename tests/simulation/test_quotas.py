@@ -7,7 +7,7 @@ from simulation.small_cluster import a_node, a_placed_pod, a_world
 from trimtab.core.pods import Allocation, Pod, PodPhase
 from trimtab.core.resources import Resources
 from trimtab.simulation.objects import Quota
-from trimtab.simulation.quotas import find_quota_flaw
+from trimtab.simulation.quotas import count_quota, find_quota_flaw
 from trimtab.simulation.world import World
 
 
@@ -94,3 +94,25 @@ def test_a_pod_that_is_being_shrunk_costs_what_it_still_has() -> None:
 
     assert find_quota_flaw(world, requesting(100))
     assert not find_quota_flaw(world, requesting(50))
+
+
+@pytest.mark.parametrize(
+    ("limit", "flaw"),
+    [
+        pytest.param(300, "", id="limits that fit together"),
+        pytest.param(
+            301, "exceeded quota: room, requested: limits.cpu=301", id="too large a limit"
+        ),
+        pytest.param(None, "failed quota: room: must specify limits.cpu for: app", id="no limit"),
+    ],
+)
+def test_a_quota_may_bound_limits_as_well(limit: int | None, flaw: str) -> None:
+    limits = None if limit is None else amounts(cpu=limit)
+    pod = a_placed_pod(a_container(requests=amounts(100), limits=limits), name="new")
+    other = a_placed_pod(a_container(requests=amounts(100), limits=amounts(cpu=100)), name="old")
+    world = a_world_with(other, quota={})
+    world.quotas.put(Quota("default", "room", {}, limits=amounts(cpu=400)))
+
+    assert find_quota_flaw(world, pod) == flaw
+    (left,) = count_quota(world, next(iter(world.quotas))).left.values()
+    assert left == 300

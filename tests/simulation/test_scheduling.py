@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from makers import MIB, a_container, amounts
 from simulation.small_cluster import (
+    a_cluster,
     a_node,
     a_placed_pod,
     a_template,
+    a_workload,
     a_world,
     passing,
     virtually,
@@ -275,3 +277,17 @@ def _check(world: World) -> None:
         ]
         # Nobody waits in vain.
         assert pod.node_name or not fits
+
+
+@virtually
+async def test_a_pod_tells_since_when_there_is_no_room_for_it() -> None:
+    async with a_cluster(nodes=0) as cluster:
+        cluster.world.add_workload(a_workload(replicas=1))
+        await passing(minutes=1)
+        (pod,) = cluster.pods("web")
+        assert pod.unschedulable_since is not None
+        assert pod.unschedulable_since.microsecond == 0
+        cluster.world.nodes.put(a_node())
+        await passing(minutes=1)
+        (pod,) = cluster.pods("web")
+        assert (pod.node_name, pod.unschedulable_since) == ("node-0", None)

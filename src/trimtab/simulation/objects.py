@@ -72,6 +72,8 @@ class ContainerTemplate:
     role_loads: Mapping[str, Load] = field(default_factory=dict)
     """What it does instead while its pod's role label has one of these values."""
     startup: Startup = field(default_factory=Startup)
+    needs: Resources = field(default_factory=dict)
+    """A container that starts with smaller requests than these never gets ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class WorkloadObject:
     """When a Job may next replace a pod that failed."""
     role_lease: str = ""
     """The lease by which its pods elect one of them, if they do."""
+    has_scale: bool = True
+    """False for a custom resource without a scale subresource."""
 
     @property
     def identity(self) -> WorkloadName:
@@ -229,6 +233,8 @@ class Quota:
     name: str
     requests: Resources
     resource_version: str = ""
+    limits: Resources = field(default_factory=dict)
+    """The most that all limits together may come to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,8 @@ class LimitRange:
     name: str
     items: tuple[LimitRangeItem, ...]
     resource_version: str = ""
+    max_ratios: Resources = field(default_factory=dict)
+    """`maxLimitRequestRatio` of containers: how many times its request a limit may be."""
 
 
 @dataclass(frozen=True, slots=True)

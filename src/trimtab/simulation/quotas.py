@@ -1,13 +1,13 @@
-"""Quotas: what the pods of a namespace may request together.
+"""Quotas: the requests and limits that all pods of a namespace may have together.
 
 A pod that has ended costs nothing; one that is about to end costs until it is gone, unless nobody
 is there to end it.
 """
 
 from trimtab.core import quotas as core_quotas
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Allocation, Pod
 from trimtab.core.quotas import Claim, Side
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
 from trimtab.simulation.objects import ENDED, Quota
 from trimtab.simulation.totals import reserved_total
 from trimtab.simulation.world import World
@@ -26,28 +26,46 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
 def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
     """The quota as its status shows it: with what is left."""
     left = {
-        Claim(Side.REQUESTS, resource): most - _used(world, quota.namespace, resource)
-        for resource, most in quota.requests.items()
+        Claim(side, resource): most - _used(world, quota.namespace, side, resource)
+        for side, bounds in _sides(quota)
+        for resource, most in bounds.items()
     }
     return core_quotas.Quota(quota.namespace, quota.name, left)
 
 
+def _sides(quota: Quota) -> tuple[tuple[Side, Resources], ...]:
+    return (Side.REQUESTS, quota.requests), (Side.LIMITS, quota.limits)
+
+
 def _find_flaw(world: World, quota: Quota, pod: Pod, before: Pod | None) -> str:
-    for resource, most in quota.requests.items():
-        silent = [c.name for c in pod.containers if resource not in (c.spec.requests or {})]
-        if silent:
-            return f"failed quota: {quota.name}: must specify {resource} for: {','.join(silent)}"
-        known = 0 if before is None else reserved_total(before, resource)
-        more = reserved_total(pod, resource) - known
-        # What does not grow is never refused, however little is left.
-        if more > 0 and _used(world, pod.namespace, resource) + more > most:
-            return f"exceeded quota: {quota.name}, requested: {resource}={more}"
+    for side, bounds in _sides(quota):
+        for resource, most in bounds.items():
+            silent = [c.name for c in pod.containers if resource not in _amounts(c.spec, side)]
+            what = resource if side is Side.REQUESTS else f"{side}.{resource}"
+            if silent:
+                return f"failed quota: {quota.name}: must specify {what} for: {','.join(silent)}"
+            known = 0 if before is None else _counted(before, side, resource)
+            more = _counted(pod, side, resource) - known
+            # What does not grow is never refused, however little is left.
+            if more > 0 and _used(world, pod.namespace, side, resource) + more > most:
+                return f"exceeded quota: {quota.name}, requested: {what}={more}"
     return ""
 
 
-def _used(world: World, namespace: str, resource: Resource) -> int:
+def _amounts(allocation: Allocation, side: Side) -> Resources:
+    return (allocation.requests if side is Side.REQUESTS else allocation.limits) or {}
+
+
+def _counted(pod: Pod, side: Side, resource: Resource) -> int:
+    if side is Side.REQUESTS:
+        return reserved_total(pod, resource)
+    # The quota controller counts limits by the spec alone.
+    return sum((each.spec.limits or {}).get(resource, 0) for each in pod.containers)
+
+
+def _used(world: World, namespace: str, side: Side, resource: Resource) -> int:
     pods = world.pods_by_namespace.under(namespace)
-    return sum(reserved_total(pod, resource) for pod in pods if _costs(world, pod))
+    return sum(_counted(pod, side, resource) for pod in pods if _costs(world, pod))
 
 
 def _costs(world: World, pod: Pod) -> bool:

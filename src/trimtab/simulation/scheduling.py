@@ -120,10 +120,21 @@ class Scheduler:
             pod = self._world.pods.find(name.namespace, name.name)
             assert pod is not None
             node = self._choose(pod)
-            if node is None:
-                self._stuck[name] = None
-            else:
-                self._world.pods.put(replace(pod, node_name=node.name))
+            if node is not None:
+                placed = replace(pod, node_name=node.name, unschedulable_since=None)
+                self._world.pods.put(placed)
+                continue
+            self._stuck[name] = None
+            if pod.unschedulable_since is None and self._is_responsible(pod):
+                # The wire has whole seconds.
+                since = self._world.now().replace(microsecond=0)
+                self._world.pods.put(replace(pod, unschedulable_since=since))
+
+    def _is_responsible(self, pod: Pod) -> bool:
+        """Tell whether the pod waits for room, and not for a node that does not exist."""
+        template = self._world.templates.get(pod.uid)
+        only = "" if template is None else template.node_name
+        return not only or self._world.nodes.find("", only) is not None
 
     def _choose(self, pod: Pod) -> Node | None:
         """The node on which most is left, of those that have room."""

@@ -9,7 +9,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.operations import Add, Patch
 from trimtab.core.pods import Allocation, ContainerKind, Pod, PodPhase
 from trimtab.simulation.admitting import Admitting
-from trimtab.simulation.facts import Fact, PodCreated
+from trimtab.simulation.facts import Fact, PodCreated, PodRefused
 from trimtab.simulation.objects import ContainerTemplate, LimitRange, PodTemplate, Quota
 from trimtab.simulation.virtual_time import START
 from trimtab.simulation.world import World
@@ -201,3 +201,27 @@ async def test_of_several_copies_each_answers_in_its_turn() -> None:
         await admitting.create_pod("default", f"web-{number}", a_template(), SET)
 
     assert [len(copy.seen) for copy in copies] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("quota", "own"),
+    [
+        pytest.param(200, "", id="the patch alone"),
+        pytest.param(50, "exceeded", id="the pod itself"),
+    ],
+)
+@virtually
+async def test_a_refusal_tells_whether_the_patch_is_to_blame(quota: int, own: str) -> None:
+    world = a_world()
+    facts: list[Fact] = []
+    world.subscribe(facts.append)
+    world.quotas.put(Quota("default", "room", amounts(cpu=quota)))
+
+    with pytest.raises(ForbiddenError):
+        await create(world, webhook=Patching(MORE))
+
+    (refused,) = facts
+    assert isinstance(refused, PodRefused)
+    assert "exceeded quota" in refused.flaw
+    assert own in refused.own_flaw
+    assert bool(refused.own_flaw) is bool(own)

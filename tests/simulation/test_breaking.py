@@ -9,10 +9,18 @@ from simulation.small_cluster import a_node, a_workload
 
 from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError
-from trimtab.core.pods import PodPhase
+from trimtab.core.gates import FeatureGates
+from trimtab.core.operations import Add, Patch
+from trimtab.core.pods import Pod, PodPhase
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.breaking import break_now
-from trimtab.simulation.facts import Fact, FaultBegan, FaultEnded, ProcessCrashed
+from trimtab.simulation.facts import (
+    Fact,
+    FaultBegan,
+    FaultEnded,
+    PodCreated,
+    ProcessCrashed,
+)
 from trimtab.simulation.faults import OF_COMPONENTS, Fault, FaultKind
 from trimtab.simulation.kubelet import KubeletSettings
 from trimtab.simulation.processes import Surroundings
@@ -90,13 +98,23 @@ def test_when_a_fault_has_ended_nothing_is_left_of_it(kind: FaultKind) -> None:
     assert simulation.admitting.later_webhooks == []
     assert simulation.metrics.faults == []
     assert simulation.kubelet.memory_factor == 1.0
+    assert simulation.kubelet.node_resize_faults == {}
+    assert simulation.gates_of("updater") == FeatureGates()
     assert len(world.quotas) == 0
     assert all(node.is_ready for node in world.nodes)
     assert {node.name: node.capacity for node in world.nodes} == simulation.capacities
 
 
 @pytest.mark.parametrize(
-    "kind", [FaultKind.NODE_LOST, FaultKind.ROLLOUT, FaultKind.POD_DELETED, FaultKind.QUOTA_FULL]
+    "kind",
+    [
+        FaultKind.NODE_LOST,
+        FaultKind.ROLLOUT,
+        FaultKind.POD_DELETED,
+        FaultKind.QUOTA_FULL,
+        FaultKind.POD_COPIED,
+        FaultKind.SCALED,
+    ],
 )
 def test_the_cluster_brings_its_pods_back_when_a_fault_has_ended(kind: FaultKind) -> None:
     simulation, _ = run_virtually(break_and_mend(kind))
@@ -160,3 +178,70 @@ def test_a_lease_of_the_component_is_in_other_hands() -> None:
             return [lease.holder for lease in leases]
 
     assert run_virtually(run()) == ["thief", "another"]
+
+
+def test_a_component_restarts_with_its_gate_off_and_with_its_gate_on() -> None:
+    async def run() -> list[bool]:
+        seen: list[bool] = []
+        async with Simulation(random=Random(1)) as simulation:
+
+            async def look_at_gates(surroundings: Surroundings) -> None:
+                seen.append(simulation.gates_of("updater").cpu_startup_boost)
+                await look_around(surroundings)
+
+            simulation.add("updater", look_at_gates)
+            await wait(MINUTE)
+            mend = break_now(simulation, a_fault(FaultKind.GATE_OFF))
+            await wait(MINUTE)
+            mend()
+            await wait(MINUTE)
+        return seen
+
+    assert run_virtually(run()) == [True, False, True]
+
+
+def test_no_kubelet_resizes_a_pod_while_resizes_are_refused() -> None:
+    async def run() -> list[bool]:
+        async with Simulation(random=Random(1)) as simulation:
+            simulation.furnish(SCENARIO)
+            await wait(10 * MINUTE)
+            fault = Fault(FaultKind.RESIZES_REFUSED, timedelta(), MINUTE, strength=1.0)
+            mend = break_now(simulation, fault)
+            pod = next(iter(simulation.world.pods))
+            patch = (Add("/spec/containers/0/resources/requests/cpu", "200m"),)
+            simulation.serving.resize("updater", pod, patch)
+            await wait(5 * MINUTE)
+            seen = [_has_what_it_asks_for(simulation, pod)]
+            mend()
+            await wait(5 * MINUTE)
+            return [*seen, _has_what_it_asks_for(simulation, pod)]
+
+    assert run_virtually(run()) == [False, True]
+
+
+def _has_what_it_asks_for(simulation: Simulation, pod: Pod) -> bool:
+    current = simulation.world.pods.find(pod.namespace, pod.name)
+    assert current is not None
+    return all(each.status == each.spec for each in current.containers)
+
+
+def test_a_copied_pod_shows_the_status_of_another_one_to_the_webhook_only() -> None:
+    async def run() -> tuple[list[bool], list[object]]:
+        seen: list[bool] = []
+        facts: list[Fact] = []
+
+        async def webhook(pod: Pod) -> Patch:
+            seen.append(pod.containers[0].status is not None)
+            return ()
+
+        async with Simulation(random=Random(1)) as simulation:
+            simulation.furnish(SCENARIO)
+            await wait(10 * MINUTE)
+            simulation.admitting.webhooks.append(webhook)
+            simulation.world.subscribe(facts.append)
+            break_now(simulation, a_fault(FaultKind.POD_COPIED))
+            await wait(SECOND)
+        created = [fact.pod for fact in facts if isinstance(fact, PodCreated)]
+        return seen, [pod.containers[0].status for pod in created]
+
+    assert run_virtually(run()) == ([True], [None])

@@ -1,10 +1,18 @@
 from datetime import timedelta
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.simulation.faults import OF_COMPONENTS, Fault, FaultKind, draw_faults
+from trimtab.simulation.faults import (
+    HAZARDS,
+    OF_COMPONENTS,
+    USUAL,
+    Fault,
+    FaultKind,
+    draw_faults,
+)
 
 COMPONENTS = ("recommender", "updater")
 DAY = timedelta(days=1)
@@ -26,10 +34,15 @@ def test_a_fault_hits_a_component_or_the_cluster_by_its_kind(seed: int) -> None:
         assert (fault.target in COMPONENTS) is (fault.kind in OF_COMPONENTS)
 
 
-def test_every_kind_of_fault_is_drawn_now_and_then() -> None:
-    drawn = [draw_faults(Random(seed), COMPONENTS, until=DAY) for seed in range(40)]
+@pytest.mark.parametrize("kinds", [USUAL, HAZARDS])
+def test_every_kind_of_fault_is_drawn_now_and_then(kinds: tuple[FaultKind, ...]) -> None:
+    drawn = [draw_faults(Random(seed), COMPONENTS, until=DAY, kinds=kinds) for seed in range(40)]
 
-    assert {fault.kind for faults in drawn for fault in faults} == set(FaultKind)
+    assert {fault.kind for faults in drawn for fault in faults} == set(kinds)
+
+
+def test_every_kind_of_fault_is_either_usual_or_a_hazard() -> None:
+    assert sorted((*USUAL, *HAZARDS)) == sorted(FaultKind)
 
 
 def test_one_seed_is_one_row_of_faults() -> None:

@@ -30,6 +30,7 @@ from trimtab.simulation.facts import (
     PodGone,
     PodPatched,
     PodPressedOut,
+    PodRefused,
     PodResized,
     ProcessCrashed,
     ProcessStarted,
@@ -46,6 +47,7 @@ PATCH = (Add("/metadata/annotations", {"b": "1", "a": "2"}), Remove("/spec/x"))
 
 FACTS: tuple[Fact, ...] = (
     PodCreated(START, POD, POD, PATCH, webhook_answered=True),
+    PodRefused(START, POD, POD, "exceeded quota", ""),
     PodEvicted(START, "updater", POD),
     PodResized(START, "updater", POD, POD),
     PodPatched(START, "updater", POD, POD),

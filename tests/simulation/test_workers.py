@@ -411,3 +411,15 @@ def test_a_new_pod_of_the_same_name_is_another_pod() -> None:
     assert pod.containers[0].restart_count == 0
     assert pod.containers[0].status == Allocation(amounts(100, 100 * MIB))
     assert used == {("web-0", "app"): (70, 30 * MIB)}
+
+
+def test_a_container_with_less_than_it_needs_gets_ready_once_a_resize_gives_it_more() -> None:
+    async def play(stage: Stage) -> list[bool]:
+        stage.place(a_program(needs=amounts(150)))
+        await passing(minutes(10))
+        seen = [stage.pod().ready_since is not None]
+        stage.ask(amounts(150, 100 * MIB))
+        await passing(minutes(1))
+        return [*seen, stage.pod().ready_since is not None]
+
+    assert on_a_stage(play) == [False, True]

@@ -1,5 +1,6 @@
 """The simulated cluster as one copy of a component sees it: the `Cluster` port, over a line."""
 
+import asyncio
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -15,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import chain
-from typing import Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
 from trimtab.api.checkpoints import Checkpoint
@@ -81,6 +82,8 @@ from trimtab.simulation.world import WELL_KNOWN, World
 P = ParamSpec("P")
 _T = TypeVar("_T")
 RecordT = TypeVar("RecordT", bound=Named)
+_TIMEOUT: Final = timedelta(minutes=5)
+"""Longest time that a request for a scale may take."""
 KnownT_co = TypeVar("KnownT_co", covariant=True)
 
 
@@ -208,10 +211,12 @@ class _Scales:
     async def _ask(self, name: WorkloadName, group: str) -> Workload | Unknown | None:
         kind = Kind(f"{name.kind.lower()}s/scale", group)
         request = Request(Act.FETCH_SCALE, kind.right("get", name.namespace), name.name)
-        await self._line.send(request)
-        found = self._world.find_workload(name)
-        await self._line.receive(request)
-        return None if found is None else found.known
+        # As the real client does, which therefore has to run in a task.
+        async with asyncio.timeout(_TIMEOUT.total_seconds()):
+            await self._line.send(request)
+            found = self._world.find_workload(name)
+            await self._line.receive(request)
+        return None if found is None or not found.has_scale else found.known
 
 
 class SimulatedCluster:

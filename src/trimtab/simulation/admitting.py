@@ -7,10 +7,11 @@ the pod comes in as it is, which is what the failure policy Ignore means.
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from trimtab.cluster.errors import ApiError
 from trimtab.core.operations import Patch
-from trimtab.core.pods import Container, ContainerKind, OwnerReference, Pod, PodPhase
+from trimtab.core.pods import Allocation, Container, ContainerKind, OwnerReference, Pod, PodPhase
 from trimtab.core.resources import BOTH
-from trimtab.simulation.facts import PodCreated
+from trimtab.simulation.facts import PodCreated, PodRefused
 from trimtab.simulation.limit_ranging import find_limit_range_flaw, with_defaults
 from trimtab.simulation.objects import ContainerTemplate, PodTemplate
 from trimtab.simulation.patching import PatchError, apply_patch
@@ -39,13 +40,37 @@ class Admitting:
         self, namespace: str, name: str, template: PodTemplate, owner: OwnerReference | None
     ) -> Pod:
         """Create a pod; ForbiddenError if limit ranges or quotas do not allow it."""
-        world = self._world
         request = f"create pods {namespace}/{name}"
         wanted = self._render(namespace, name, template, owner)
+        return await self._create(request, wanted, template)
+
+    async def create_copy(self, original: Pod, name: str) -> Pod:
+        """Create a pod from the manifest of another one, as `kubectl get -o yaml` prints it.
+
+        Its author has put back the requests of the template, and limits like them. The manifest
+        holds the status of the other pod: the server ignores it, but a webhook sees it.
+        """
+        template = self._world.templates[original.uid]
+        request = f"create pods {original.namespace}/{name}"
+        copied = replace(
+            original,
+            name=name,
+            uid=self._world.new_uid(),
+            resource_version="",
+            annotations=dict(template.annotations),
+            created_at=None,
+            node_name="",
+            is_deleting=False,
+            containers=_edited(original, template),
+        )
+        return await self._create(request, copied, template)
+
+    async def _create(self, request: str, wanted: Pod, template: PodTemplate) -> Pod:
+        world = self._world
         patch = await self._ask(wanted)
-        pod = self._changed(wanted, patch)
-        self._check(request, pod)
-        if world.pods.find(namespace, name) is not None:
+        pod = _without_status(self._changed(wanted, patch))
+        self._check(request, _without_status(wanted), pod)
+        if world.pods.find(pod.namespace, pod.name) is not None:
             raise conflict(request, "it exists already")
         world.templates[pod.uid] = template
         # The wire has whole seconds.
@@ -91,14 +116,50 @@ class Admitting:
         # Whatever a webhook changed is defaulted once more.
         return with_defaults(pod, self._world.limit_ranges_in(pod.namespace))
 
-    def _check(self, request: str, pod: Pod) -> None:
+    def _check(self, request: str, wanted: Pod, pod: Pod) -> None:
+        error = self._find_refusal(request, pod)
+        if error is not None:
+            own = None if pod is wanted else self._find_refusal(request, wanted)
+            own_flaw = "" if own is None else str(own)
+            world = self._world
+            world.tell(PodRefused(world.now(), wanted, pod, str(error), own_flaw))
+            raise error
+
+    def _find_refusal(self, request: str, pod: Pod) -> ApiError | None:
         for container in pod.containers:
-            check_limits(request, container)
+            try:
+                check_limits(request, container)
+            except ApiError as error:
+                return error
         flaw = find_limit_range_flaw(pod, self._world.limit_ranges_in(pod.namespace))
         if not flaw:
             flaw = find_quota_flaw(self._world, pod)
-        if flaw:
-            raise forbidden(request, flaw)
+        return forbidden(request, flaw) if flaw else None
+
+
+def _without_status(pod: Pod) -> Pod:
+    """The pod as the server stores it: whatever its manifest says of a status is dropped."""
+    if pod.phase is PodPhase.PENDING and pod.started_at is None:
+        # Rendered from a template, so that it has none.
+        return pod
+    return replace(
+        pod,
+        phase=PodPhase.PENDING,
+        started_at=None,
+        ready_since=None,
+        resize=None,
+        unschedulable_since=None,
+        containers=tuple(
+            Container(
+                name=each.name,
+                index=each.index,
+                kind=each.kind,
+                spec=each.spec,
+                restarts_on_resize=each.restarts_on_resize,
+            )
+            for each in pod.containers
+        ),
+    )
 
 
 def check_limits(request: str, container: Container) -> None:
@@ -119,6 +180,14 @@ def _as_asked(pod: Pod) -> Pod:
     """The pod as a webhook sees it: most names and all identities are given out after that."""
     is_named = pod.owner is None or pod.owner.kind == "StatefulSet"
     return replace(pod, uid="", name=pod.name if is_named else "")
+
+
+def _edited(pod: Pod, template: PodTemplate) -> tuple[Container, ...]:
+    asked = {each.name: each.allocation.requests for each in template.containers}
+    return tuple(
+        replace(each, spec=Allocation(asked.get(each.name), asked.get(each.name)))
+        for each in pod.containers
+    )
 
 
 def _render_containers(templates: tuple[ContainerTemplate, ...]) -> tuple[Container, ...]:

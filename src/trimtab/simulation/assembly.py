@@ -1,12 +1,14 @@
 """A simulation: the world, the machinery that keeps it going, and the components that act on it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from random import Random
 from types import TracebackType
 from typing import Self
 
+from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import Resources
 from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.controllers import Controllers
@@ -37,6 +39,8 @@ class Simulation:
         self.processes: dict[str, Process] = {}
         self.capacities = dict[str, Resources]()
         """What each node has to give when nothing is wrong with it."""
+        self.gates_off: Counter[str] = Counter()
+        """By component for how many reasons it starts with the gate of startup boosts off."""
         self._controllers = Controllers(self.world, self.serving, self.admitting)
         self._running: asyncio.Task[None] | None = None
         self._broken: list[BaseException] = []
@@ -69,6 +73,10 @@ class Simulation:
         self.processes[name] = process
         process.start()
         return process
+
+    def gates_of(self, name: str) -> FeatureGates:
+        """The feature gates with which a component starts now."""
+        return FeatureGates(cpu_startup_boost=not self.gates_off[name])
 
     def furnish(self, scenario: Scenario) -> None:
         """Put everything into the world that a scenario begins with."""

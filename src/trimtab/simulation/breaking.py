@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from trimtab.cluster.errors import UnreachableError
-from trimtab.core.pods import Pod, PodPhase
+from trimtab.cluster.errors import ClusterError, UnreachableError
+from trimtab.core.pods import Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation import refusals
 from trimtab.simulation.assembly import Simulation
@@ -22,6 +23,7 @@ from trimtab.simulation.processes import Process
 from trimtab.simulation.requests import VIEWS, Request
 from trimtab.simulation.totals import resource_total
 from trimtab.simulation.usage import MetricsFault
+from trimtab.simulation.world import World
 
 Undo: TypeAlias = Callable[[], None]
 
@@ -30,6 +32,7 @@ _NO_WATCHES: Final = Disturbance(
 )
 _TICK: Final = timedelta(seconds=30)
 """How often what flaps does so."""
+_REFUSALS: Final = (ResizeState.INFEASIBLE, ResizeState.DEFERRED, ResizeState.ERROR)
 
 
 def break_now(simulation: Simulation, fault: Fault) -> Undo:
@@ -197,6 +200,27 @@ def _skew_clock(simulation: Simulation, fault: Fault) -> Undo:
     return undo
 
 
+def _switch_gate_off(simulation: Simulation, fault: Fault) -> Undo:
+    """Restart one component with the gate of startup boosts off, and later with the defaults."""
+    name = fault.target
+    simulation.gates_off[name] += 1
+    _restart(simulation, name)
+
+    def undo() -> None:
+        simulation.gates_off[name] -= 1
+        # Once it is known that the fault has ended, and not before.
+        asyncio.get_running_loop().call_soon(_restart, simulation, name)
+
+    return undo
+
+
+def _restart(simulation: Simulation, name: str) -> None:
+    process = simulation.processes[name]
+    if process.is_running:
+        process.crash("a new flag")
+        process.start()
+
+
 # Admission
 
 
@@ -325,6 +349,61 @@ def _roll_out(simulation: Simulation, fault: Fault) -> Undo:
     return _nothing
 
 
+def _refuse_resizes(simulation: Simulation, fault: Fault) -> Undo:
+    """Let the kubelets of some nodes carry out no resize, each with an answer of its own."""
+    faults, chance = simulation.kubelet.node_resize_faults, simulation.random
+    nodes = [node.name for node in simulation.world.nodes if chance.random() < fault.strength]
+    refused = {name: chance.choice(_REFUSALS) for name in nodes}
+    faults.update(refused)
+
+    def undo() -> None:
+        for name, state in refused.items():
+            if faults.get(name) is state:
+                del faults[name]
+
+    return undo
+
+
+def _copy_pod(simulation: Simulation, fault: Fault) -> Undo:
+    """Create a pod from the manifest of another one that its ReplicaSet made."""
+    running = [pod for pod in simulation.world.pods if pod.phase is PodPhase.RUNNING]
+    made = [pod for pod in running if pod.owner is not None and pod.owner.kind == "ReplicaSet"]
+    if not made:
+        return _nothing
+    original = simulation.random.choice(made)
+
+    async def copy() -> None:
+        with suppress(ClusterError):
+            name = f"{original.name}-copy-{int(fault.begins.total_seconds())}"
+            await simulation.admitting.create_copy(original, name)
+
+    task = asyncio.create_task(copy())
+
+    def undo() -> None:
+        task.cancel()
+
+    return undo
+
+
+def _scale(simulation: Simulation, fault: Fault) -> Undo:
+    """Let the owner of a workload want fewer pods for a while, or one more."""
+    world = simulation.world
+    kinds = ("Deployment", "StatefulSet", "Rollout", "Database")
+    found = [each for kind in kinds for each in world.workloads_of(kind) if each.owner is None]
+    if not found:
+        return _nothing
+    workload = simulation.random.choice(found)
+    wanted = max(1, round((workload.replicas or 1) * 2 * fault.strength))
+    _set_replicas(world, workload.identity, wanted)
+    return partial(_set_replicas, world, workload.identity, workload.replicas)
+
+
+def _set_replicas(world: World, name: WorkloadName, replicas: int | None) -> None:
+    current = world.find_workload(name)
+    if current is not None:
+        world.workloads_of(name.kind).put(replace(current, replicas=replicas))
+
+
 def _delete_pods(simulation: Simulation, fault: Fault) -> Undo:
     for pod in _some_pods(simulation, 0.3 * fault.strength):
         simulation.serving.delete_pod(pod)
@@ -383,4 +462,8 @@ _BREAKERS: Final[Mapping[FaultKind, Callable[[Simulation, Fault], Undo]]] = {
     FaultKind.FLAPPING_LABELS: _flap_labels,
     FaultKind.ROLLOUT: _roll_out,
     FaultKind.POD_DELETED: _delete_pods,
+    FaultKind.GATE_OFF: _switch_gate_off,
+    FaultKind.RESIZES_REFUSED: _refuse_resizes,
+    FaultKind.POD_COPIED: _copy_pod,
+    FaultKind.SCALED: _scale,
 }

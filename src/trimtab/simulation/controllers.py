@@ -19,6 +19,7 @@ from trimtab.simulation.daemon_sets import reconcile_daemon_set
 from trimtab.simulation.deployments import reconcile_deployment
 from trimtab.simulation.jobs import reconcile_job
 from trimtab.simulation.objects import ENDED, Node, WorkloadObject
+from trimtab.simulation.operators import reconcile_database
 from trimtab.simulation.replicas import reconcile_replicas
 from trimtab.simulation.serving import Serving
 from trimtab.simulation.stateful_sets import reconcile_stateful_set
@@ -192,6 +193,7 @@ def _matters(before: Pod, after: Pod) -> bool:
 _KINDS: Final[Mapping[str, _Reconcile]] = {
     "CronJob": reconcile_cron_job,
     "DaemonSet": reconcile_daemon_set,
+    "Database": reconcile_database,
     "Deployment": reconcile_deployment,
     "Job": reconcile_job,
     # Nobody here knows it, but in the field it has ReplicaSets, too.

@@ -27,6 +27,21 @@ class PodCreated:
 
 
 @dataclass(frozen=True, slots=True)
+class PodRefused:
+    """The API server refused to create a pod."""
+
+    at: datetime
+    wanted: Pod
+    """The pod as its creator sent it, with the defaults of the server."""
+    pod: Pod
+    """The pod as admission changed it."""
+    flaw: str
+    """Message of the server."""
+    own_flaw: str
+    """Message that the pod without the changes of admission would have got; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
 class PodEvicted:
     """A component evicted a pod."""
 
@@ -177,6 +192,7 @@ class ProcessCrashed:
 
 Fact: TypeAlias = (
     PodCreated
+    | PodRefused
     | PodEvicted
     | PodResized
     | PodPatched

@@ -49,6 +49,11 @@ class FaultKind(StrEnum):
     FLAPPING_LABELS = "flapping labels"
     ROLLOUT = "rollout"
     POD_DELETED = "pod deleted"
+    # Hazards: drawn apart from the others, so that seeds mean what they meant before these came.
+    GATE_OFF = "gate off"
+    RESIZES_REFUSED = "resizes refused"
+    POD_COPIED = "pod copied"
+    SCALED = "scaled"
 
 
 OF_COMPONENTS: Final = frozenset(
@@ -66,9 +71,19 @@ OF_COMPONENTS: Final = frozenset(
         FaultKind.LOST_LEASE,
         FaultKind.SECOND_COPY,
         FaultKind.CLOCK_SKEW,
+        FaultKind.GATE_OFF,
     }
 )
 """The kinds that hit one component; all others hit the cluster."""
+
+HAZARDS: Final = (
+    FaultKind.GATE_OFF,
+    FaultKind.RESIZES_REFUSED,
+    FaultKind.POD_COPIED,
+    FaultKind.SCALED,
+)
+"""The kinds that are drawn by themselves."""
+USUAL: Final = tuple(kind for kind in FaultKind if kind not in HAZARDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +114,7 @@ def draw_faults(
     *,
     until: timedelta,
     per_hour: float = 2.0,
-    kinds: Sequence[FaultKind] = tuple(FaultKind),
+    kinds: Sequence[FaultKind] = USUAL,
 ) -> tuple[Fault, ...]:
     """Faults in the order in which they begin; all of them have ended at the given moment."""
     hours = until / timedelta(hours=1)

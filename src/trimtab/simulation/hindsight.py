@@ -21,7 +21,7 @@ from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.simulation.calm import Calm
 from trimtab.simulation.tables import Change
-from trimtab.simulation.world import World
+from trimtab.simulation.world import WELL_KNOWN, World
 
 _Value = TypeVar("_Value")
 
@@ -201,7 +201,7 @@ def find_topmost(world: World, pod: Pod) -> WorkloadName | None:
     found = world.find_owner(pod.namespace, pod.owner)
     while found is not None:
         above = world.find_owner(pod.namespace, found.owner)
-        if above is None:
+        if above is None or not (above.has_scale or above.kind in WELL_KNOWN):
             return found.identity
         found = above
     return None

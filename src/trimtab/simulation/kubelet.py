@@ -66,6 +66,8 @@ class Kubelet:
         self._means = Means(world, self.running, Random(world.random.getrandbits(64)))
         self.resize_faults: dict[str, ResizeState] = {}
         """What becomes of the resizes of some pods, by their uid, whatever room there is."""
+        self.node_resize_faults: dict[str, ResizeState] = {}
+        """Outcome of all resizes on some nodes, by the name of the node."""
         self._machines: dict[str, _Machine] = {}
         self._workers: dict[str, PodWorker] = {}
         self._unsettled: dict[str, PodWorker] = {}
@@ -199,6 +201,7 @@ class Kubelet:
         neighbours = (each for each in machine.workers.values() if each is not worker)
         state = resizes.judge(worker, machine.node, neighbours)
         if state is not None:
+            state = self.node_resize_faults.get(machine.node.name, state)
             state = self.resize_faults.get(worker.pod.uid, state)
         resizes.resize(self._means, worker, state)
         if state not in (None, ResizeState.IN_PROGRESS):

@@ -13,6 +13,7 @@ from trimtab.admission.owning import NotYetError
 from trimtab.admission.serving import USUAL_LIMITS
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
+from trimtab.api.new_pods import NewPod
 from trimtab.cluster.election import ElectionSettings, Elector
 from trimtab.core.aggregates import UsageSettings
 from trimtab.core.horizontal import HpaConflict
@@ -29,6 +30,7 @@ from trimtab.roles.loop import RoleKeeper
 from trimtab.roles.settings import RolesSettings
 from trimtab.simulation.admitting import Admitting
 from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.manifests import encode_manifest
 from trimtab.simulation.processes import Component, Surroundings
 from trimtab.updater.loop import Updater
 from trimtab.updater.settings import UpdaterSettings
@@ -74,6 +76,7 @@ _UNGUARDED: Final = UpdaterSettings(
     max_view_age=timedelta(days=1),
 )
 """What the original's updater does not have is off; what it has is on."""
+_ADMISSION: Final = AdmissionSettings()
 _FORGETFUL: Final = replace(_RECOMMENDER, usage=replace(USAGE, keeps_oom_ledger=False))
 _ROLES: Final = RolesSettings(interval=timedelta(seconds=5))
 _PROBE: Final = Pod(
@@ -124,10 +127,13 @@ async def run_roles(surroundings: Surroundings) -> None:
     await elector.run(keeper.run)
 
 
-async def run_admission(admitting: Admitting, surroundings: Surroundings) -> None:
+async def run_admission(
+    admitting: Admitting,
+    surroundings: Surroundings,
+    settings: AdmissionSettings = _ADMISSION,
+) -> None:
     """The admission controller, which any pod that is created passes by."""
-    settings, line = AdmissionSettings(), surroundings.line
-    clock = surroundings.clock
+    line, clock = surroundings.line, surroundings.clock
     admission = Admission(
         surroundings.cluster, settings, timer=lambda: clock.elapsed().total_seconds()
     )
@@ -139,9 +145,9 @@ async def run_admission(admitting: Admitting, surroundings: Surroundings) -> Non
         if pod.name == _PROBE.name:
             return _PROBE_PATCH
         with suppress(NotYetError):
-            return admission.admit(pod, may_wait=True)
+            return await _outside_of_tasks(partial(_admit, admission, pod, may_wait=True))
         await surroundings.clock.sleep(USUAL_LIMITS.patience)
-        return admission.admit(pod)
+        return await _outside_of_tasks(partial(_admit, admission, pod))
 
     async def passes_test() -> bool:
         is_prepared = admission.prepare()
@@ -165,6 +171,31 @@ async def run_admission(admitting: Admitting, surroundings: Surroundings) -> Non
         admitting.webhooks.remove(webhook)
 
 
+def _admit(admission: Admission, pod: Pod, *, may_wait: bool = False) -> Patch:
+    if any(container.status is not None for container in pod.containers):
+        # What is read of a manifest with a status is a matter of its decoding.
+        new = NewPod(encode_manifest(pod), pod.namespace)
+        return admission.size(new, may_wait=may_wait).patch
+    return admission.admit(pod, may_wait=may_wait)
+
+
+def _outside_of_tasks(act: Callable[[], Patch]) -> asyncio.Future[Patch]:
+    """Answer as the real server does, in a callback of the loop and in no task."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Patch] = loop.create_future()
+
+    def run() -> None:
+        if answer.cancelled():
+            return
+        try:
+            answer.set_result(act())
+        except Exception as error:  # noqa: BLE001 - the caller gets it, whatever it is.
+            answer.set_exception(error)
+
+    loop.call_soon(run)
+    return answer
+
+
 def _elector(surroundings: Surroundings, lease: str) -> Elector:
     settings = ElectionSettings(
         "kube-system",
@@ -185,10 +216,18 @@ def _elector(surroundings: Surroundings, lease: str) -> Elector:
 
 def _stack_of(recommender: RecommenderSettings, updater: UpdaterSettings) -> Stack:
     def build(simulation: Simulation) -> Mapping[str, Component]:
+        async def update(surroundings: Surroundings) -> None:
+            plan = replace(updater.plan, gates=simulation.gates_of("updater"))
+            await run_updater(surroundings, replace(updater, plan=plan))
+
+        async def admit(surroundings: Surroundings) -> None:
+            settings = replace(_ADMISSION, gates=simulation.gates_of("admission"))
+            await run_admission(simulation.admitting, surroundings, settings)
+
         return {
             "recommender": partial(run_recommender, settings=recommender),
-            "updater": partial(run_updater, settings=updater),
-            "admission": partial(run_admission, simulation.admitting),
+            "updater": update,
+            "admission": admit,
         }
 
     return Stack(("recommender", "updater", "admission"), build)

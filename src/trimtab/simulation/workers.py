@@ -72,6 +72,8 @@ class _Slot:
     started_at: datetime | None = None
     start: Start | None = None
     is_ready: bool = False
+    is_starved: bool = False
+    """True for a container that started with less than it needs, and never gets ready."""
     kills: int = 0
     """How often it was killed in a row."""
 
@@ -230,6 +232,7 @@ class PodWorker:
             change = partial(statuses.run, allocation=slot.allocated)
             running = statuses.change_containers(running, {name}, change)
             slot.started_at = now
+            slot.is_starved = _lacks(slot.template, slot.allocated)
             self._means.running.start(slot.row, now)
             self._means.running.allow(slot.row, slot.allocated)
             slot.start = Start.begin(slot.template.startup, now, slot.allocated)
@@ -252,6 +255,8 @@ class PodWorker:
     def _await_readiness(self, name: str) -> None:
         slot = self._slots[name]
         assert slot.start is not None
+        if slot.is_starved:
+            return
         span = slot.start.ready_at - self._means.world.now()
         slot.timer.set(max(span, timedelta()), partial(self._be_ready, name))
 
@@ -269,6 +274,8 @@ class PodWorker:
         slot = self._slots[name]
         self._means.running.allow(slot.row, slot.allocated)
         if slot.start is not None:
+            # What fails at its start is started again and again, so that a resize may help it.
+            slot.is_starved = _lacks(slot.template, slot.allocated)
             slot.start = slot.start.resized(self._means.world.now(), slot.allocated)
             self._await_readiness(name)
 
@@ -318,3 +325,8 @@ def _stages(pod: Pod) -> list[tuple[str, ...]]:
 
 def _regular(pod: Pod) -> list[Container]:
     return [each for each in pod.containers if each.kind is ContainerKind.REGULAR]
+
+
+def _lacks(template: ContainerTemplate, allocated: Allocation) -> bool:
+    requests = allocated.requests or {}
+    return any(requests.get(kind, 0) < least for kind, least in template.needs.items())

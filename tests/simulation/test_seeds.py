@@ -12,13 +12,13 @@ from trimtab.simulation.runs import Report, run_seed
 from trimtab.simulation.scenarios import Size
 
 BRIEF = Size(workloads=(2, 4), disturbed_hours=(2, 3))
-AS_THEN = replace(BRIEF, horizontal_share=0)
+AS_THEN = replace(BRIEF, horizontal_share=0, hazard_share=0)
 """The same as when the seeds below failed: nothing was scaled horizontally."""
-TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0, horizontal_share=0)
+TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0, horizontal_share=0, hazard_share=0)
 """The usual runs of then up to the moment at which all faults have ended."""
-UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0)
-"""The usual runs of now up to that moment."""
-THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0)
+UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0, hazard_share=0)
+"""The same with horizontal autoscalers, and without hazards."""
+THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0, hazard_share=0)
 
 Run: TypeAlias = tuple[int, Size]
 Reports: TypeAlias = Mapping[Run, Future[Report]]
@@ -89,11 +89,11 @@ def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(reports: Reports, run:
         ),
         # A quota was full for a quarter of an hour: nobody waited for the successors any more.
         pytest.param(
-            (564, Size(settling_hours=1, quiet_hours=0)),
+            (564, Size(settling_hours=1, quiet_hours=0, hazard_share=0)),
             id="seed 564: a successor that comes late is not up before it is ready",
         ),
         pytest.param(
-            (592, Size(quiet_hours=1)),
+            (592, Size(quiet_hours=1, hazard_share=0)),
             id="seed 592: kills of a pod that never runs move no target to and fro",
         ),
         pytest.param(

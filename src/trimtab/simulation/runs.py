@@ -14,7 +14,8 @@ from trimtab.core.records import dataclass
 from trimtab.simulation.assembly import Simulation
 from trimtab.simulation.breaking import break_now
 from trimtab.simulation.checking import Inspector, Violation
-from trimtab.simulation.faults import Fault, draw_faults
+from trimtab.simulation.faults import HAZARDS, Fault, draw_faults
+from trimtab.simulation.hazards import endanger
 from trimtab.simulation.kubelet import KubeletSettings
 from trimtab.simulation.rules import Rules
 from trimtab.simulation.scenarios import Scenario, Size, draw_scenario
@@ -95,7 +96,18 @@ async def run_scenario(scenario: Scenario, faults: Sequence[Fault], stack: Stack
 
 def _draw(seed: int, size: Size, stack: Stack) -> tuple[Scenario, tuple[Fault, ...]]:
     scenario = draw_scenario(seed, size)
-    return scenario, draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
+    usual = draw_faults(Random(~seed), stack.names, until=scenario.disturbed)
+    if not size.hazard_share:
+        return scenario, usual
+    scenario = endanger(scenario, Random(f"hazards of {seed}"), size.hazard_share)
+    hazards = draw_faults(
+        Random(f"hazards during {seed}"),
+        stack.names,
+        until=scenario.disturbed,
+        per_hour=size.hazard_share,
+        kinds=HAZARDS,
+    )
+    return scenario, (*usual, *hazards)
 
 
 async def _pass(simulation: Simulation, inspector: Inspector, span: timedelta) -> None:

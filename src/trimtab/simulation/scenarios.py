@@ -80,6 +80,8 @@ class Size:
     """For how long nothing may happen any more."""
     horizontal_share: float = 0.15
     """How many of the workloads that can be scaled are scaled horizontally."""
+    hazard_share: float = 0.5
+    """Danger of the cluster between 0 and 1 (`hazards.py`); 0 draws the scenarios of before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +117,10 @@ def draw_scenario(seed: int, size: Size) -> Scenario:
         nodes=tuple(_draw_node(chance, number) for number in range(chance.randint(*size.nodes))),
         workloads=workloads,
         autoscalers=tuple(
-            _draw_autoscaler(chance, workload) for workload in workloads if _happens(chance, 0.85)
+            _draw_autoscaler(chance, workload) for workload in workloads if happens(chance, 0.85)
         ),
         budgets=tuple(
-            _draw_budget(chance, workload) for workload in workloads if _happens(chance, 0.4)
+            _draw_budget(chance, workload) for workload in workloads if happens(chance, 0.4)
         ),
         quotas=_draw_quotas(chance, workloads),
         limit_ranges=_draw_limit_ranges(chance),
@@ -154,9 +156,9 @@ def _draw_workload(chance: Random, number: int, size: Size) -> WorkloadObject:
 def _draw_template(chance: Random, kind: str, labels: Mapping[str, str]) -> PodTemplate:
     runs_once = kind in ("Job", "CronJob")
     containers = [_draw_container(chance, "app", ContainerKind.REGULAR)]
-    if _happens(chance, 0.3):
+    if happens(chance, 0.3):
         containers.append(_draw_container(chance, "helper", ContainerKind.REGULAR))
-    if _happens(chance, 0.2):
+    if happens(chance, 0.2):
         containers.append(_draw_container(chance, "proxy", ContainerKind.SIDECAR))
     if kind == "CronJob":
         # Where a day is short, an hour is so long that each start weighs more than all runs before.
@@ -177,7 +179,7 @@ def _draw_template(chance: Random, kind: str, labels: Mapping[str, str]) -> PodT
 def _draw_container(chance: Random, name: str, kind: ContainerKind) -> ContainerTemplate:
     load = _draw_load(chance)
     allocation = _draw_allocation(chance, load)
-    restarts = _happens(chance, 0.15)
+    restarts = happens(chance, 0.15)
     delay = timedelta(seconds=chance.choice((1, 5, 30)))
     work = chance.choice((0.0, 0.0, 5.0, 20.0))
     if Resource.CPU in (allocation.limits or {}):
@@ -246,16 +248,16 @@ def _draw_autoscaler(chance: Random, workload: WorkloadObject) -> Autoscaler:
         policies=tuple(
             _draw_policy(chance, container.name)
             for container in workload.template.containers
-            if _happens(chance, 0.6)
+            if happens(chance, 0.6)
         ),
         boost=CpuBoost(BoostType.FACTOR, factor=3, duration=timedelta(seconds=30))
-        if _happens(chance, 0.25)
+        if happens(chance, 0.25)
         else None,
     )
 
 
 def _draw_requirements(chance: Random) -> tuple[EvictionRequirement, ...]:
-    if _happens(chance, 0.8):
+    if happens(chance, 0.8):
         return ()
     return (EvictionRequirement((chance.choice(BOTH),), chance.choice(tuple(ChangeDirection))),)
 
@@ -265,8 +267,8 @@ def _draw_policy(chance: Random, container_name: str) -> ContainerPolicy:
     most: Resources = {Resource.CPU: chance.choice((500, 4000)), Resource.MEMORY: 8192 * _MIB}
     return ContainerPolicy(
         container_name,
-        min_allowed=least if _happens(chance, 0.7) else {},
-        max_allowed=most if _happens(chance, 0.7) else {},
+        min_allowed=least if happens(chance, 0.7) else {},
+        max_allowed=most if happens(chance, 0.7) else {},
     )
 
 
@@ -276,14 +278,14 @@ def _draw_budget(chance: Random, workload: WorkloadObject) -> DisruptionBudget:
         workload.namespace,
         f"{workload.name}-budget",
         workload.selector,
-        min_available=least_that_stays if _happens(chance, 0.5) else None,
+        min_available=least_that_stays if happens(chance, 0.5) else None,
         max_unavailable=1,
     )
 
 
 def _draw_quotas(chance: Random, workloads: tuple[WorkloadObject, ...]) -> tuple[Quota, ...]:
     """Sometimes a quota that leaves just a little room."""
-    if _happens(chance, 0.7):
+    if happens(chance, 0.7):
         return ()
     namespace = chance.choice(_NAMESPACES)
     needed = sum(
@@ -307,7 +309,7 @@ def _draw_scalers(
             containers=chance.choice(((), (), ("app",))),
         )
         for workload in workloads
-        if workload.kind in _SCALABLE and _happens(chance, share)
+        if workload.kind in _SCALABLE and happens(chance, share)
     )
 
 
@@ -317,14 +319,15 @@ def _requested_millicores(workload: WorkloadObject) -> int:
 
 
 def _draw_limit_ranges(chance: Random) -> tuple[LimitRange, ...]:
-    if _happens(chance, 0.7):
+    if happens(chance, 0.7):
         return ()
     most = {Resource.CPU: 16_000, Resource.MEMORY: 64 * 1024 * _MIB}
     item = LimitRangeItem(LimitRangeType.CONTAINER, min={Resource.CPU: 5}, default=most)
     return (LimitRange(chance.choice(_NAMESPACES), "bounds", (item,)),)
 
 
-def _happens(chance: Random, share: float) -> bool:
+def happens(chance: Random, share: float) -> bool:
+    """Draw whether something happens that happens in this share of all cases."""
     return chance.random() < share
 
 

@@ -1,6 +1,11 @@
 from datetime import timedelta
 
-from simulation import test_check_acts, test_check_learning, test_check_roles
+from simulation import (
+    test_check_acts,
+    test_check_learning,
+    test_check_outcomes,
+    test_check_roles,
+)
 from simulation.toys import EvictEverything, Stage
 
 from trimtab.simulation.check_eviction_rate import EvictionRate
@@ -11,7 +16,12 @@ from trimtab.simulation.virtual_time import START, run_virtually
 
 
 def test_for_every_checker_there_is_a_sin_that_it_objects_to() -> None:
-    tables = [*test_check_acts.SINS, *test_check_learning.SINS, *test_check_roles.SINS]
+    tables = [
+        *test_check_acts.SINS,
+        *test_check_learning.SINS,
+        *test_check_outcomes.SINS,
+        *test_check_roles.SINS,
+    ]
 
     assert {case.values[0] for case in tables} == set(ALL)
 

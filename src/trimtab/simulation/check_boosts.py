@@ -29,6 +29,9 @@ class Boosts(Checker):
     def observe(self, fact: Fact) -> Iterator[str]:
         """A boosted pod that was changed before its time."""
         match fact:
+            case PodEvicted(actor=actor) | PodResized(actor=actor) if self._lacks_gate(actor):
+                # Another rule says what such a one may do.
+                return
             case PodEvicted(actor=actor, pod=pod) if boosted_containers(pod):
                 yield f"{actor} evicted {pod.namespace}/{pod.name}, which is boosted"
             case PodResized(actor=actor, before=before, after=after) if boosted_containers(before):
@@ -52,6 +55,9 @@ class Boosts(Checker):
             if self.world.now() > due:
                 self._reported.add(uid)
                 yield f"{pod.namespace}/{pod.name} is boosted since {started}"
+
+    def _lacks_gate(self, actor: str) -> bool:
+        return self.past.calm.lacks_gate(actor)
 
     def _can_be_ended(self, pod: Pod) -> bool:
         governors = self.past.governors(pod, acts_on_running_pods)

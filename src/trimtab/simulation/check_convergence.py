@@ -10,9 +10,11 @@ from trimtab.core.disruption import owner_of
 from trimtab.core.limits import amount_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, PodPhase
+from trimtab.core.resources import BOTH
 from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.totals import reserved_total
 from trimtab.simulation.world import World
 
 _CHANGING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR_RECREATE)
@@ -26,8 +28,8 @@ class Converged(Checker):
     """Once it has to be quiet no pod is outside its bounds for long, if nothing is in its way.
 
     In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
-    ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, and what the
-    autoscaler itself tells of changes that have no effect.
+    ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, a node without
+    room, and what the autoscaler itself says of changes that have no effect.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -66,6 +68,7 @@ class Converged(Checker):
             and not _is_in_vain(governor)
             and not self._is_protected(pod)
             and self._has_siblings_enough(pod, governor)
+            and self._has_room(pod, governor)
         )
 
     def _held(self, pod: Pod) -> frozenset[Held]:
@@ -80,6 +83,23 @@ class Converged(Checker):
             any(each.selector.matches(pod.labels) for each in budgets)
             or any(each.namespace == pod.namespace for each in world.quotas)
             or any(each.namespace == pod.namespace for each in world.limit_ranges)
+        )
+
+    def _has_room(self, pod: Pod, governor: Autoscaler) -> bool:
+        """Tell whether the pod fits on its node with its target, beside all others there."""
+        node = self.world.nodes.find("", pod.node_name)
+        if node is None:
+            return True
+        others = [each for each in self.world.pods_by_node.under(node.name) if each.uid != pod.uid]
+        targets = {each.container_name: each.target for each in governor.recommendation or ()}
+        return all(
+            sum(reserved_total(each, kind) for each in others)
+            + sum(
+                amount_of(targets.get(each.name, each.current.requests), kind)
+                for each in pod.containers
+            )
+            <= node.capacity.get(kind, 0)
+            for kind in BOTH
         )
 
     def _has_siblings_enough(self, pod: Pod, governor: Autoscaler) -> bool:

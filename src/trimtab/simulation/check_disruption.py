@@ -39,8 +39,8 @@ class Disruption(Checker):
     A pod that is evicted is down until a pod that was made later is ready in its place, and one
     that is made to restart until it is ready again, however long that takes. But a successor that
     has run for a while and is not ready counts as there: who waited for it could never help it to
-    another size. A group below its minimum of replicas is left alone, and so is a pod that nobody
-    owns.
+    another size, and where all pods crash for lack of memory each of them is as good as down. A
+    group below its minimum of replicas is left alone, and so is a pod that nobody owns.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -68,8 +68,8 @@ class Disruption(Checker):
         groups = self._timeline(owner).seen(self.world.now())
         if not self._has_enough_replicas(pod, groups):
             yield f"{what} {pod.namespace}/{pod.name} of too few replicas"
-        if pod.ready_since is None or pod.is_deleting:
-            # It is down already, whoever did that.
+        if pod.ready_since is None or pod.is_deleting or self._all_crash(owner):
+            # It is down already, or as good as down.
             return
         most = max((_most(group, self.rules) for group in groups), default=0)
         down = self._count_open(owner)
@@ -77,6 +77,10 @@ class Disruption(Checker):
             yield f"{what} {pod.namespace}/{pod.name} with {down} others down, {most} may be"
         disruption = _Disruption(self.world.now(), pod.uid, is_eviction)
         self._open.setdefault(owner, []).append(disruption)
+
+    def _all_crash(self, owner: WorkloadName) -> bool:
+        """Tell whether every pod of the owner is down or was lately OOM-killed."""
+        return all(pod.ready_since is None or _was_oom_killed(pod) for pod in self._live(owner))
 
     def _has_enough_replicas(self, pod: Pod, groups: list[ReplicaGroup]) -> bool:
         governors = self.past.governors(pod, acts_on_running_pods)
@@ -168,6 +172,11 @@ def restarts(before: Pod, after: Pod) -> bool:
             (old.spec.limits, new.spec.limits),
         )
     )
+
+
+def _was_oom_killed(pod: Pod) -> bool:
+    ends = [end for each in pod.containers for end in (each.termination, each.last_termination)]
+    return any(end is not None and end.is_oom_kill for end in ends)
 
 
 def _is_as_asked(pod: Pod) -> bool:

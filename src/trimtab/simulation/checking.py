@@ -5,6 +5,8 @@ from typing import Final
 
 from trimtab.core.records import dataclass
 from trimtab.simulation.check_admission import AdmissionAlive
+from trimtab.simulation.check_availability import Availability, EvictionLoops
+from trimtab.simulation.check_boost_marks import BoostEnds, BoostGate, BoostMarks, RealBoosts
 from trimtab.simulation.check_boosts import Boosts
 from trimtab.simulation.check_bounds import RequestBounds
 from trimtab.simulation.check_convergence import Converged
@@ -13,11 +15,13 @@ from trimtab.simulation.check_counting import SamplesCountedOnce
 from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
 from trimtab.simulation.check_futility import Futility
+from trimtab.simulation.check_growth import PromptGrowth, PromptRescues
 from trimtab.simulation.check_histories import Histories, KeptCheckpoints
 from trimtab.simulation.check_horizontal import HorizontalHolds
 from trimtab.simulation.check_kills import KillsCountedOnce
 from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
+from trimtab.simulation.check_new_pods import Acceptable, NodeRoom, Proportions, Sized
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
 from trimtab.simulation.check_recommendations import SoundRecommendations
@@ -29,6 +33,8 @@ from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
 
 ALL: Final[tuple[type[Checker], ...]] = (
+    Availability,
+    EvictionLoops,
     Disruption,
     PodBudgets,
     EvictionRate,
@@ -39,6 +45,16 @@ ALL: Final[tuple[type[Checker], ...]] = (
     RequestBounds,
     HorizontalHolds,
     Boosts,
+    BoostMarks,
+    BoostEnds,
+    BoostGate,
+    RealBoosts,
+    Acceptable,
+    Sized,
+    Proportions,
+    NodeRoom,
+    PromptGrowth,
+    PromptRescues,
     Leaders,
     Roles,
     Histories,

@@ -48,6 +48,12 @@ class Rules:
     max_boost: timedelta = MAX_BOOST_DURATION
     boost_grace: timedelta = timedelta(minutes=10)
     """How long after its hard limit a boost may last while everything works."""
+    worse_for: timedelta = timedelta(minutes=5)
+    """Longest time that changes go on in a workload with fewer ready pods than before (D22)."""
+    grown_within: timedelta = timedelta(minutes=3)
+    """Longest wait of a pod for growth in place that restarts nothing (D17)."""
+    rescued_within: timedelta = timedelta(minutes=3)
+    """Longest wait for more memory of pods that are all OOM-killed."""
     quiet_from: datetime | None = None
     """From when on nothing may happen any more; None while that is not known."""
 

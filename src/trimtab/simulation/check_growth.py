@@ -1,0 +1,230 @@
+"""Checks that growth which disturbs no pod does not wait."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from trimtab.core.allocations import Allotment, recommended_for_pod
+from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode, is_paused
+from trimtab.core.boost import boosted_containers
+from trimtab.core.limits import amount_of
+from trimtab.core.pods import Allocation, Container, Pod, PodPhase, WorkloadName
+from trimtab.core.resize_patch import qos_class
+from trimtab.core.resources import BOTH, Resource
+from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.totals import reserved_total
+from trimtab.simulation.world import World
+
+_DOUBTS: Final = frozenset({"UsageStale", "RecommendationSuspicious", "UpdatesWithoutEffect"})
+_LATELY: Final = timedelta(minutes=10)
+_MUCH: Final = 1.1
+_EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
+_GROWING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
+
+
+class PromptGrowth(Checker):
+    """A pod far too small grows in place within a few ticks, if that restarts nothing (D17).
+
+    Neither a budget, nor too few replicas, nor an earlier change is a reason to wait. Everything
+    must work, the node must have room, and no quota or limit range may be in the way.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._small_since = dict[str, datetime]()
+        self._reported: set[str] = set()
+
+    def check(self) -> Iterator[str]:
+        """Pods that wait for more than they have."""
+        now, since = self.world.now(), self.past.calm.since
+        if since is None or now - since < self.rules.staleness:
+            self._small_since.clear()
+            return
+        by_target = self._single_autoscalers()
+        small = {pod.uid: pod for pod in self.world.pods if self._should_grow(pod, by_target)}
+        known = self._small_since
+        self._small_since = {uid: known.get(uid, now) for uid in small}
+        for uid, begun in self._small_since.items():
+            if now - begun > self.rules.grown_within and uid not in self._reported:
+                self._reported.add(uid)
+                pod = small[uid]
+                yield f"{pod.namespace}/{pod.name} waits for growth since {begun:%H:%M}"
+
+    def _single_autoscalers(self) -> dict[WorkloadName, Autoscaler]:
+        """By workload the autoscaler that alone decides about its pods, and lets them grow."""
+        found: dict[WorkloadName, list[Autoscaler]] = {}
+        for each in self.world.autoscalers:
+            if each.target is not None:
+                target = WorkloadName(each.namespace, each.target.kind, each.target.name)
+                found.setdefault(target, []).append(each)
+        return {
+            target: ones[0]
+            for target, ones in found.items()
+            if len(ones) == 1 and _is_free(ones[0])
+        }
+
+    def _should_grow(self, pod: Pod, by_target: Mapping[WorkloadName, Autoscaler]) -> bool:
+        workload = self.past.topmost(pod)
+        governor = None if workload is None else by_target.get(workload)
+        if governor is None or pod.phase is not PodPhase.RUNNING or pod.is_deleting:
+            return False
+        if pod.resize is not None or boosted_containers(pod):
+            return False
+        if any(each.restarts_on_resize or each.status is None for each in pod.containers):
+            return False
+        is_small = self._is_below(pod, governor) and not self._is_bound(pod)
+        return is_small and self._has_room(pod, governor)
+
+    def _is_below(self, pod: Pod, governor: Autoscaler) -> bool:
+        """Tell whether a container is below its lower bound, with no HPA to hold it there."""
+        held = self._held(pod)
+        entries = {entry.container_name: entry for entry in governor.recommendation or ()}
+        wanted = recommended_for_pod(pod, governor, ())
+        return any(
+            amount_of(each.current.requests, kind) < amount_of(entry.lower_bound, kind)
+            and amount_of(each.current.requests, kind) < amount_of(wanted[each.name].requests, kind)
+            for each in pod.containers
+            if each.name in wanted and (entry := entries.get(each.name)) is not None
+            for kind in entry.target
+            if Held(kind) not in held and Held(kind, each.name) not in held
+        )
+
+    def _held(self, pod: Pod) -> frozenset[Held]:
+        workload = self.past.topmost(pod)
+        found = [each.known for each in self.world.scalers if each.target == workload]
+        return frozenset[Held]().union(*(each.claims for each in found))
+
+    def _is_bound(self, pod: Pod) -> bool:
+        world = self.world
+        return any(each.namespace == pod.namespace for each in world.quotas) or any(
+            each.namespace == pod.namespace for each in world.limit_ranges
+        )
+
+    def _has_room(self, pod: Pod, governor: Autoscaler) -> bool:
+        """Tell whether the node has room for the recommendation, in the same QoS class."""
+        node = self.world.nodes.find("", pod.node_name)
+        if node is None or not node.is_ready:
+            return False
+        wanted = recommended_for_pod(pod, governor, ())
+        after = [_merged(each, wanted.get(each.name, Allotment())) for each in pod.containers]
+        if qos_class(after) is not qos_class(each.spec for each in pod.containers):
+            return False
+        others = [each for each in self.world.pods_by_node.under(node.name) if each.uid != pod.uid]
+        return all(
+            sum(reserved_total(each, kind) for each in others)
+            + sum(amount_of(each.requests, kind) for each in after)
+            <= node.capacity.get(kind, 0)
+            for kind in BOTH
+        )
+
+
+class PromptRescues(Checker):
+    """Where all pods of an owner are OOM-killed, each of them soon gets more memory (D17, D22).
+
+    No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
+    one for an eviction, but not for growth in place.
+    """
+
+    def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
+        super().__init__(world, past, rules)
+        self._dying_since = dict[str, datetime]()
+        self._reported: set[str] = set()
+
+    def check(self) -> Iterator[str]:
+        """Pods that go on dying though more memory is recommended for them."""
+        now = self.world.now()
+        if not all(map(self._works, ("admission", "recommender", "updater"))):
+            self._dying_since.clear()
+            return
+        dying = {
+            pod.uid: pod
+            for autoscaler in self.world.autoscalers
+            if _is_helpful(autoscaler)
+            for pod in self._crashing(autoscaler)
+            if _needs_memory(pod, autoscaler)
+        }
+        known = self._dying_since
+        self._dying_since = {uid: known.get(uid, now) for uid in dying}
+        for uid, begun in self._dying_since.items():
+            if now - begun > self.rules.rescued_within and uid not in self._reported:
+                self._reported.add(uid)
+                pod = dying[uid]
+                yield f"{pod.namespace}/{pod.name} dies for lack of memory since {begun:%H:%M}"
+
+    def _works(self, component: str) -> bool:
+        since = self.past.calm.works_since(component)
+        long_enough = self.rules.carried_out_within
+        return since is not None and self.world.now() - since > long_enough
+
+    def _crashing(self, autoscaler: Autoscaler) -> list[Pod]:
+        """All pods of the autoscaler's workload, if every one of them was lately OOM-killed."""
+        if autoscaler.target is None:
+            return []
+        target = autoscaler.target
+        workload = WorkloadName(autoscaler.namespace, target.kind, target.name)
+        found = [
+            pod
+            for pod in self.world.pods_by_namespace.under(autoscaler.namespace)
+            if self.past.topmost(pod) == workload and not pod.is_deleting
+        ]
+        is_bound = any(each.namespace == autoscaler.namespace for each in self.world.quotas)
+        is_bound |= any(each.namespace == autoscaler.namespace for each in self.world.limit_ranges)
+        return [] if is_bound or not all(map(self._is_dying, found)) else found
+
+    def _is_dying(self, pod: Pod) -> bool:
+        now = self.world.now()
+        ends = [end for each in pod.containers for end in (each.termination, each.last_termination)]
+        return any(
+            end is not None
+            and end.is_oom_kill
+            and end.finished_at is not None
+            and now - end.finished_at < _LATELY
+            for end in ends
+        )
+
+
+def _is_helpful(autoscaler: Autoscaler) -> bool:
+    """Tell whether the autoscaler lets its pods be evicted or grown for more memory."""
+    true = (each.type for each in autoscaler.conditions if each.status == "True")
+    # With a single replica and no minimum of its own an eviction is not allowed.
+    is_evicting = autoscaler.mode in _EVICTING and (autoscaler.min_replicas or 2) <= 1
+    return (
+        (autoscaler.mode in _GROWING or is_evicting)
+        and autoscaler.selector is None
+        and not autoscaler.requirements
+        and not is_paused(autoscaler)
+        and not _DOUBTS.intersection(true)
+    )
+
+
+def _needs_memory(pod: Pod, autoscaler: Autoscaler) -> bool:
+    """Tell whether the pod should get more memory, and no change is under way."""
+    if pod.resize is not None or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
+        return False
+    wanted = recommended_for_pod(pod, autoscaler, ())
+    return any(
+        amount_of(wanted[each.name].requests, Resource.MEMORY)
+        > _MUCH * amount_of(each.current.requests, Resource.MEMORY)
+        for each in pod.containers
+        if each.name in wanted
+    )
+
+
+def _is_free(autoscaler: Autoscaler) -> bool:
+    """Tell whether the autoscaler lets its pods grow in place."""
+    true = (each.type for each in autoscaler.conditions if each.status == "True")
+    return (
+        autoscaler.mode in _GROWING
+        and autoscaler.selector is None
+        and not autoscaler.requirements
+        and not is_paused(autoscaler)
+        and not _DOUBTS.intersection(true)
+    )
+
+
+def _merged(container: Container, wanted: Allotment) -> Allocation:
+    own = container.spec
+    return Allocation(
+        {**(own.requests or {}), **wanted.requests}, {**(own.limits or {}), **wanted.limits}
+    )

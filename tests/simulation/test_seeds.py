@@ -18,6 +18,8 @@ TROUBLE_ONLY = Size(settling_hours=0, quiet_hours=0, horizontal_share=0, hazard_
 """The usual runs of then up to the moment at which all faults have ended."""
 UNTIL_MENDED = Size(settling_hours=0, quiet_hours=0, hazard_share=0)
 """The same with horizontal autoscalers, and without hazards."""
+DANGEROUS = Size(settling_hours=0, quiet_hours=0)
+"""The usual runs of now, with hazards, up to that moment."""
 THREE_HOURS = Size(disturbed_hours=(3, 3), horizontal_share=0, hazard_share=0)
 
 Run: TypeAlias = tuple[int, Size]
@@ -70,6 +72,26 @@ def test_no_rule_is_broken_in_the_runs_of_the_usual_seeds(reports: Reports, run:
         ),
         pytest.param(
             (93, TROUBLE_ONLY), id="seed 93: readings of no memory make no history lighter"
+        ),
+        pytest.param(
+            (101, DANGEROUS),
+            id="seed 101: a limit range keeps out no boost, and a copied status changes no limit",
+        ),
+        pytest.param(
+            (102, DANGEROUS),
+            id="seed 102: no pod is resized beyond its node, or evicted while others are down",
+        ),
+        pytest.param(
+            (105, DANGEROUS),
+            id="seed 105: boosts end without other changes, and crash loops are helped at once",
+        ),
+        pytest.param(
+            (107, DANGEROUS),
+            id="seed 107: growth in place waits neither for budgets nor cool-downs",
+        ),
+        pytest.param(
+            (108, DANGEROUS),
+            id="seed 108: no new size is too large for a quota, and crash loops are helped",
         ),
         pytest.param(
             (110, THREE_HOURS),

@@ -22,7 +22,7 @@ from trimtab.simulation.check_availability import Availability, EvictionLoops
 from trimtab.simulation.check_boost_marks import BoostEnds, BoostGate, BoostMarks, RealBoosts
 from trimtab.simulation.check_convergence import Converged
 from trimtab.simulation.check_disruption import Disruption
-from trimtab.simulation.check_growth import PromptGrowth, PromptRescues
+from trimtab.simulation.check_growth import PromptGrowth, PromptRescues, UpscaleEvictions
 from trimtab.simulation.check_new_pods import Acceptable, NodeRoom, Proportions, Sized
 from trimtab.simulation.facts import (
     FaultBegan,
@@ -345,6 +345,28 @@ def left_small(
     return scene
 
 
+def evicted_upscaled(
+    *, target: int, lower: int = 90, mode: UpdateMode = UpdateMode.UPSCALE_ONLY, oom: bool = False
+) -> Scene:
+    """A pod of 100m and 100Mi is evicted; CPU should shrink, and memory changes."""
+
+    async def scene(stage: Stage) -> None:
+        killed = Termination("OOMKilled", stage.world.now(), stage.world.now())
+        container = Container(
+            "app", spec=Allocation(USUAL), last_termination=killed if oom else None
+        )
+        recommendation = a_recommendation(
+            target=amounts(10, target * MIB),
+            lower=amounts(10, lower * MIB),
+            upper=amounts(20, 400 * MIB),
+        )
+        stage.put_autoscaler(recommendation, mode=mode)
+        pod = stage.put_pods(1, containers=(container,))[0]
+        stage.tell(PodEvicted(stage.world.now(), "updater", pod))
+
+    return scene
+
+
 def left_outside(*, cores: int) -> Scene:
     """Two pods outside their bounds are left alone on a node of some size."""
 
@@ -613,6 +635,30 @@ SINS = [
         left_small(),
         left_small(fault="cut off updater at 0:00:00"),
         id="growth waits though everything works",
+    ),
+    pytest.param(
+        UpscaleEvictions,
+        evicted_upscaled(target=101),
+        evicted_upscaled(target=110),
+        id="an eviction for growth below the threshold",
+    ),
+    pytest.param(
+        UpscaleEvictions,
+        evicted_upscaled(target=101),
+        evicted_upscaled(target=101, lower=101),
+        id="an eviction for growth inside the bounds",
+    ),
+    pytest.param(
+        UpscaleEvictions,
+        evicted_upscaled(target=101),
+        evicted_upscaled(target=101, oom=True),
+        id="an eviction for little growth of a pod that is well",
+    ),
+    pytest.param(
+        UpscaleEvictions,
+        evicted_upscaled(target=90),
+        evicted_upscaled(target=90, mode=UpdateMode.RECREATE),
+        id="an eviction that only shrinks under UpscaleOnly",
     ),
     pytest.param(
         Converged, left_outside(cores=1), left_outside(cores=0), id="pods small for their node"

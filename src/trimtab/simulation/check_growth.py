@@ -7,10 +7,14 @@ from typing import Final
 from trimtab.core.allocations import Allotment, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers
+from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import amount_of
+from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Allocation, Container, Pod, PodPhase, WorkloadName
 from trimtab.core.resize_patch import qos_class
 from trimtab.core.resources import BOTH, Resource
+from trimtab.simulation.check_cool_down import ran_out_of_memory
+from trimtab.simulation.facts import Fact, PodEvicted
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.totals import reserved_total
@@ -19,6 +23,8 @@ from trimtab.simulation.world import World
 _DOUBTS: Final = frozenset({"UsageStale", "RecommendationSuspicious", "UpdatesWithoutEffect"})
 _LATELY: Final = timedelta(minutes=10)
 _MUCH: Final = 1.1
+_THRESHOLD: Final = 0.1
+"""The default of `--pod-update-threshold`."""
 _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 _GROWING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 
@@ -182,6 +188,46 @@ class PromptRescues(Checker):
             and now - end.finished_at < _LATELY
             for end in ends
         )
+
+
+class UpscaleEvictions(Checker):
+    """Under UpscaleOnly a pod is evicted only for growth that matters by itself (D18).
+
+    That is growth from below the lower bound or above the update threshold, or of a pod that was
+    OOM-killed. The rule is worked out here, and not by the updater's own arithmetic.
+    """
+
+    def observe(self, fact: Fact) -> Iterator[str]:
+        """An eviction that no growth justifies."""
+        if not isinstance(fact, PodEvicted):
+            return
+        pod = fact.pod
+        governors = self.past.governors(pod, acts_on_running_pods)
+        is_upscaled = any(each.mode is UpdateMode.UPSCALE_ONLY for each in governors)
+        ranges = self.past.limit_ranges(pod.namespace)
+        if is_upscaled and not any(_justifies(pod, each, ranges) for each in governors):
+            yield f"{fact.actor} evicted {pod.namespace}/{pod.name} for no growth that matters"
+
+
+def _justifies(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
+    """Tell whether the autoscaler may evict the pod, by any mode or by growth that matters."""
+    if governor.mode is not UpdateMode.UPSCALE_ONLY:
+        return True
+    wanted = recommended_for_pod(pod, governor, ranges)
+    bounds = {each.container_name: each.lower_bound for each in governor.recommendation or ()}
+    has_died = any(map(ran_out_of_memory, pod.containers))
+    return any(
+        amount > has
+        and (
+            has_died
+            or has < amount_of(bounds.get(each.name), kind)
+            or amount - has >= _THRESHOLD * has
+        )
+        for each in pod.containers
+        if each.name in wanted
+        for kind, amount in wanted[each.name].requests.items()
+        for has in (amount_of(each.current.requests, kind),)
+    )
 
 
 def _is_helpful(autoscaler: Autoscaler) -> bool:

@@ -15,7 +15,7 @@ from trimtab.simulation.check_counting import SamplesCountedOnce
 from trimtab.simulation.check_disruption import Disruption
 from trimtab.simulation.check_eviction_rate import EvictionRate
 from trimtab.simulation.check_futility import Futility
-from trimtab.simulation.check_growth import PromptGrowth, PromptRescues
+from trimtab.simulation.check_growth import PromptGrowth, PromptRescues, UpscaleEvictions
 from trimtab.simulation.check_histories import Histories, KeptCheckpoints
 from trimtab.simulation.check_horizontal import HorizontalHolds
 from trimtab.simulation.check_kills import KillsCountedOnce
@@ -55,6 +55,7 @@ ALL: Final[tuple[type[Checker], ...]] = (
     NodeRoom,
     PromptGrowth,
     PromptRescues,
+    UpscaleEvictions,
     Leaders,
     Roles,
     Histories,

@@ -17,7 +17,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
-from trimtab.core.resources import Resources
+from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.check_availability import Availability, EvictionLoops
 from trimtab.simulation.check_boost_marks import BoostEnds, BoostGate, BoostMarks, RealBoosts
 from trimtab.simulation.check_convergence import Converged
@@ -627,7 +627,9 @@ SINS = [
     pytest.param(
         PromptGrowth,
         left_small(),
-        left_small(containers=(replace(a_container(USUAL, USUAL), restarts_on_resize=True),)),
+        left_small(
+            containers=(replace(a_container(USUAL, USUAL), restarts_on_resize=frozenset(BOTH)),)
+        ),
         id="growth waits that restarts nothing",
     ),
     pytest.param(

@@ -11,7 +11,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import amount_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Allocation, Container, Pod, PodPhase, WorkloadName
-from trimtab.core.resize_patch import qos_class
+from trimtab.core.qos import qos_class
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodEvicted

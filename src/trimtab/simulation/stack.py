@@ -66,6 +66,7 @@ _UNGUARDED: Final = UpdaterSettings(
         _UPDATER.plan,
         cool_down=timedelta(),
         max_misses=_ANY_NUMBER,
+        degraded_after=None,
         max_unproven=None,
         surge_margin=_ANY_NUMBER,
         max_boost_duration=None,

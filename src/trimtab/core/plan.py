@@ -440,6 +440,9 @@ def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReaso
         return HoldReason.COOL_DOWN
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         return None
+    # Bounds may come as close as a mebibyte, for which nothing restarts (D18).
+    if candidate.change.relative_difference < context.settings.thresholds.least_restart:
+        return HoldReason.CHANGE_TOO_SMALL
     # An OOM kill is a reason to restart only where the memory grows by enough (D18).
     relief = urgency.memory_relief(candidate.pod, candidate.wanted)
     is_cured = relief >= context.settings.thresholds.smallest_change

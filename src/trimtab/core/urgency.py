@@ -49,6 +49,11 @@ class Thresholds:
     quick_oom: timedelta = timedelta(minutes=10)
     """`--evict-after-oom-threshold`."""
 
+    @property
+    def least_restart(self) -> float:
+        """The growth below which UpscaleOnly restarts nothing, outside bounds or inside."""
+        return self.smallest_change / 2
+
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
         require_at_least("smallest_change", self.smallest_change, 0)

@@ -1,5 +1,6 @@
 """The recommender as a cluster runs it: a real process, a real API server, real usage."""
 
+import time
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,9 @@ from rig import waiting, workers
 from rig.controlplane import ControlPlane
 from rig.node import Node
 from trimtab.api.autoscalers import decode_autoscaler
-from trimtab.api.checkpoints import decode_checkpoint
+from trimtab.api.checkpoints import Checkpoint, decode_checkpoint, encode_checkpoint
 from trimtab.core.aggregates import UsageSettings, to_seconds
+from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.containers import PodName
 from trimtab.core.intake import Samples
 from trimtab.core.publications import Publications
@@ -168,6 +170,51 @@ def test_what_was_learned_is_saved_at_the_end_and_survives_a_restart(
     assert decode_checkpoint(body).aggregate.total_samples_count >= samples
     assert forgotten == {}
     assert after == before
+
+
+def test_a_process_that_was_killed_learns_on_within_two_minutes_of_the_next_start(
+    world: World, tmp_path: Path
+) -> None:
+    """Row R5: the restart shows in the checkpoint, with the rotation of ten minutes."""
+    world.wait_until_measured()
+    with recommender(world.plane.kubeconfig, tmp_path, *world.flags()) as first:
+        world.wait_for_target()
+        before = waiting.wait_for(world.stored, lambda one: one.total_samples_count > 0)
+        first.kill()
+    with recommender(world.plane.kubeconfig, tmp_path, *world.flags()):
+        after = waiting.wait_for(
+            world.stored,
+            lambda one: one.total_samples_count > before.total_samples_count,
+            patience_seconds=120,
+        )
+
+    assert after.first_sample_start == before.first_sample_start
+
+
+def test_f38_an_orphan_goes_within_one_interval_and_takes_no_other_right(
+    world: World, tmp_path: Path
+) -> None:
+    """Rows R1 and G1."""
+    orphan = Checkpoint(world.namespace, "gone", "app", AggregateCheckpoint())
+    made, _ = world.plane.request("POST", world.checkpoints, encode_checkpoint(orphan))
+    world.wait_until_measured()
+    kubeconfig = an_account(world.plane, world.namespace, RIGHTS, tmp_path)
+    interval = "--checkpoints-gc-interval=30s"
+    with recommender(kubeconfig, tmp_path, *world.flags(interval)) as run:
+        world.wait_for_target()
+        begun = time.monotonic()
+        waiting.wait_for(
+            lambda: world.plane.request("GET", f"{world.checkpoints}/gone-app")[0],
+            lambda status: status == 404,
+            patience_seconds=SLOW_SECONDS,
+        )
+        taken = time.monotonic() - begun
+        ready = run.ask("/readyz")
+
+    assert made == 201
+    assert taken < 45
+    assert ready == (200, "OK")
+    assert world.stored().total_samples_count > 0
 
 
 def test_of_two_processes_one_acts_and_the_other_takes_over_when_it_ends(

@@ -52,6 +52,7 @@ def test_d25_a_daemon_set_tells_what_its_pods_take_and_where_they_go() -> None:
         labels={"app": "agent"},
         containers=(Container("app", spec=Allocation(amounts(250))),),
         placement=Placement((("pool", "small"),)),
+        init_peak=Allocation(amounts(1000), {}),
         init_requests=amounts(1000, 0),
     )
     assert decode_workload("Deployment", encoded(wire)).template is None

@@ -1,4 +1,4 @@
-"""Incidents: small named scenarios, one for each way in which pods were hurt (issue 23).
+"""Incidents: small named scenarios, one for each way in which an independent run hurt pods.
 
 Each is a scenario with its faults and a seed, so that it is one run, like any other. They take a
 few simulated hours and few workloads: a second or two of CPU each.

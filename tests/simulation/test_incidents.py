@@ -1,4 +1,4 @@
-"""The incidents of issue 23, one by one: none of them breaks a rule any more."""
+"""Incidents of an independent run, one by one: none of them breaks a rule any more."""
 
 import pytest
 from simulation import incidents

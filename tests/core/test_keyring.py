@@ -248,12 +248,16 @@ class Copy:
         self._shown_since: datetime | None = None
         self._sightings = Sightings()
         self._seen: tuple[int, Keyring | None] | None = None
+        self._looked_at = facts.now
         self._decided: tuple[int, Step] | None = None
 
     def go_on(self) -> Step | None:
         """Do the next bit; the step if one was taken."""
+        if self._seen is not None and self.facts.now - self._looked_at >= LIVES.trust_delay:
+            # A look that takes so long is begun again.
+            self._seen = self._decided = None
         if self._seen is None:
-            self._seen = self.facts.keyring
+            self._seen, self._looked_at = self.facts.keyring, self.facts.now
         elif self._decided is None:
             self._decided = self._decide(self._seen[1])
         else:

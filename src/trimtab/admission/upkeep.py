@@ -135,9 +135,13 @@ class WebhookUpkeep:
 
     async def _take_step(self, context: ssl.SSLContext) -> bool:
         """Whether there was nothing to do."""
+        begun_at = self._clock.now()
         facts = await self._look()
         self._log_found(facts.keyring)
         if await self._register(facts):
+            return False
+        if self._clock.now() - begun_at >= self._settings.lives.trust_delay:
+            # Other copies may have shown something since that these facts do not know.
             return False
         step = steps.next_step(self._view(facts), self._settings.lives)
         match step:

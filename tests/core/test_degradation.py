@@ -70,6 +70,37 @@ def test_d22_a_workload_is_degraded_when_fewer_pods_are_ready_for_minutes(
     assert judge(record, minutes(5), NOW + after) == expected
 
 
+def test_pods_that_get_ready_later_are_what_further_changes_are_compared_with() -> None:
+    fresh = ChangedWorkload(ONE, 1, 0, NOW)
+    grown = review(fresh, ready=8, wanted=8, generation=1, now=NOW + minutes(2))
+    assert grown is not None
+    changed = after_change(grown, autoscaler=ONE, generation=1, ready=8, now=NOW + minutes(3))
+    short = review(changed, ready=7, wanted=8, generation=1, now=NOW + minutes(4))
+
+    assert short is not None
+    assert (short.short_since, short.needed) == (NOW + minutes(4), 8)
+
+
+def test_a_scale_down_lowers_what_has_to_be_ready_for_good() -> None:
+    shrunk = review(RECORD, ready=2, wanted=2, generation=1, now=NOW)
+    assert shrunk is not None
+
+    again = review(shrunk, ready=3, wanted=5, generation=1, now=NOW + minutes(1))
+
+    assert again is not None
+    assert again.short_since is None
+
+
+def test_a_restarted_updater_needs_as_many_ready_pods_as_the_last_one() -> None:
+    message = f"{Degradation(3, 8, NOW).detail}; edit the autoscaler"
+    condition = Condition(STOPPED, "True", message=message, last_transition_time=NOW)
+    record = restored(Autoscaler("default", "web", conditions=(condition,)), NOW)
+
+    assert record is not None
+    assert record.ready_before == 8
+    assert review(record, ready=8, wanted=10, generation=0, now=NOW + minutes(10)) is None
+
+
 def test_what_an_earlier_updater_said_counts_until_all_wanted_pods_are_ready() -> None:
     condition = Condition(STOPPED, "True", last_transition_time=NOW - minutes(60))
     record = restored(Autoscaler("default", "web", conditions=(condition,)), NOW)

@@ -47,6 +47,24 @@ def test_d22_a_workload_whose_successors_never_get_ready_is_left_alone() -> None
     run_virtually(scene())
 
 
+def test_d22_pods_that_got_ready_after_the_first_change_count() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.starts_at_once = False
+        cluster.deploy(replicas=8)
+        cluster.autoscale(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(1))
+        make_ready(cluster)
+        cluster.autoscale(HIGHER, mode=UpdateMode.RECREATE)
+        await let_run(updater, minutes(120))
+
+        assert ready(cluster) >= 3
+        assert cluster.condition("UpdatesStopped") is not None
+
+    run_virtually(scene())
+
+
 def test_without_the_rule_the_same_workload_loses_all_its_ready_pods() -> None:
     async def scene() -> None:
         cluster = a_cluster_whose_new_pods_never_get_ready()

@@ -5,6 +5,7 @@ are ready as before, or when an operator edits the autoscaler. A pod that is OOM
 still helped: it cannot get ready without more memory.
 """
 
+import re
 import sys
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ from trimtab.core.records import dataclass
 
 STOPPED: Final = "UpdatesStopped"
 """The condition of an autoscaler whose workload the updater has stopped changing."""
+_FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
+"""How the message of that condition begins."""
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 """A workload that is well so long after the last change is compared with no earlier state."""
@@ -74,14 +77,16 @@ def after_change(
 def restored(autoscaler: Autoscaler, now: datetime) -> ChangedWorkload | None:
     """Return what an earlier updater said about the workload of the autoscaler, if it stopped.
 
-    How many pods were ready is not known any more: all that its owner wants have to be.
+    The message says how many pods have to be ready; without it all that the owner wants have to be.
     """
     for condition in autoscaler.conditions:
         if condition.type == STOPPED and condition.status == "True":
-            since = condition.last_transition_time or now
-            return ChangedWorkload(
-                autoscaler.identity, autoscaler.generation, sys.maxsize, now, since
+            since, figures = (
+                condition.last_transition_time or now,
+                _FIGURES.match(condition.message),
             )
+            needed = sys.maxsize if figures is None else int(figures["needed"])
+            return ChangedWorkload(autoscaler.identity, autoscaler.generation, needed, now, since)
     return None
 
 
@@ -103,7 +108,9 @@ def review(
     needed = min(record.ready_before, wanted)
     if ready >= needed:
         is_over = now - record.changed_at >= FORGOTTEN_AFTER
-        return None if is_over else replace(record, short_since=None)
+        # Pods that got ready since are what later changes are compared with.
+        best = max(needed, ready)
+        return None if is_over else replace(record, ready_before=best, short_since=None)
     return replace(record, short_since=record.short_since or now, ready=ready, needed=needed)
 
 

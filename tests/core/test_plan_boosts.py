@@ -16,7 +16,13 @@ from makers import (
 from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, Condition, UpdateMode
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    Condition,
+    ContainerPolicy,
+    ControlledValues,
+    UpdateMode,
+)
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import HoldReason
@@ -326,6 +332,63 @@ def test_a_boost_ends_without_an_admission_controller() -> None:
     snapshot = snapshot_of([boosted(ready=minutes(2))], boosting(UP), admission_alive=False)
 
     assert told(planned(snapshot)) == ["Unboost"]
+
+
+REQUESTS_ONLY = (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),)
+
+
+@pytest.mark.parametrize(
+    ("own", "live", "expected"),
+    [
+        pytest.param(
+            Allocation(amounts(500, 100 * MIB), amounts(1000, 200 * MIB)),
+            Allocation(amounts(900, 100 * MIB), amounts(1800, 200 * MIB)),
+            Allocation(amounts(300), amounts(1000)),
+            id="the limit of the spec comes back",
+        ),
+        pytest.param(
+            Allocation(amounts(500, 100 * MIB), amounts(500, 100 * MIB)),
+            Allocation(amounts(900, 100 * MIB), amounts(900, 100 * MIB)),
+            Allocation(amounts(500), amounts(500)),
+            id="a guaranteed pod goes back to its spec",
+        ),
+        pytest.param(
+            Allocation(amounts(100, 100 * MIB), amounts(200, 200 * MIB)),
+            Allocation(amounts(300, 100 * MIB), amounts(600, 200 * MIB)),
+            Allocation(amounts(200), amounts(200)),
+            id="no request exceeds its limit",
+        ),
+    ],
+)
+def test_a_boost_ends_under_a_policy_that_does_not_control_limits_any_more(
+    own: Allocation, live: Allocation, expected: Allocation
+) -> None:
+    container = a_container(requests=live.requests, limits=live.limits, status=live)
+    pod = replace(
+        boosted(ready=minutes(2)),
+        containers=(container,),
+        annotations={annotation_name("app"): format_original(own)},
+    )
+    usual = boosting(a_recommendation(target=amounts(300, 100 * MIB)))
+
+    outcomes = planned(snapshot_of([pod], replace(usual, policies=REQUESTS_ONLY)))
+
+    assert unboosted_to(outcomes) == {"app": expected}
+
+
+def test_the_end_of_a_boost_keeps_a_pod_burstable_whose_memory_is_at_its_limit() -> None:
+    live = Allocation(amounts(29, 300 * MIB), amounts(30, 300 * MIB))
+    pod = replace(
+        boosted(ready=minutes(2)),
+        containers=(a_container(requests=live.requests, limits=live.limits, status=live),),
+        annotations={
+            annotation_name("app"): format_original(
+                Allocation(amounts(10, 100 * MIB), amounts(10, 300 * MIB))
+            )
+        },
+    )
+
+    assert unboosted_to(planned(snapshot_of([pod]))) == {"app": Allocation(amounts(9), amounts(10))}
 
 
 GATE_OFF = PlanSettings(gates=FeatureGates(cpu_startup_boost=False))

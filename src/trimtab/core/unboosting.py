@@ -196,11 +196,36 @@ def _wanted(end: BoostEnd, context: Context) -> Wanted:
     """Return the CPU that boosted containers go back to: the recommendation, else the spec's."""
     pod, original = end.pod, _original(end)
     recommended = without_misfits(pod, _recommended(end, context))
-    wanted = {**original, **recommended}
+    followed = {name: _within(each, original.get(name)) for name, each in recommended.items()}
+    wanted = _in_same_class(pod, {**original, **followed}, original)
     if pod.resize in PUT_OFF or end.memory.unboost_error:
         # A full node or quota may stay full, and only growth runs into it.
         return {name: _without_growth(pod, name, each) for name, each in wanted.items()}
     return wanted
+
+
+def _within(recommended: Allocation, original: Allocation | None) -> Allocation:
+    """Return the recommendation with the limit of the spec, where limits follow no request."""
+    limits = recommended.limits or (original.limits if original is not None else None)
+    return Allocation(_at_most(recommended.requests, limits), limits or {})
+
+
+def _in_same_class(pod: Pod, wanted: Wanted, original: Wanted) -> Wanted:
+    """Return the first way back that keeps the QoS class of the pod, as the API server demands."""
+    ways = (
+        wanted,
+        original,
+        {name: _with_request(each, below=1) for name, each in original.items()},
+        {name: _with_request(each, below=0) for name, each in original.items()},
+    )
+    fitting = (way for way in ways if resize_effect(pod, way) is not ResizeEffect.OTHER_QOS)
+    return next(fitting, wanted)
+
+
+def _with_request(original: Allocation, *, below: int) -> Allocation:
+    """Return the limit of the spec with a request that is equal, or just below."""
+    limit = amount_of(original.limits, Resource.CPU)
+    return Allocation({Resource.CPU: limit - below}, original.limits) if limit > 1 else original
 
 
 def _original(end: BoostEnd) -> Wanted:

@@ -48,7 +48,7 @@ A_MEBIBYTE_MORE = a_recommendation(
 MUCH_MORE = a_recommendation(
     target=amounts(100, 150 * MIB), lower=amounts(50, 50 * MIB), upper=amounts(200, 200 * MIB)
 )
-TIGHT = replace(A_MEBIBYTE_MORE, lower_bound=A_MEBIBYTE_MORE.target)
+NARROW = replace(A_MEBIBYTE_MORE, lower_bound=A_MEBIBYTE_MORE.target)
 NEEDED = replace(MUCH_MORE, lower_bound=amounts(50, 120 * MIB))
 
 
@@ -91,7 +91,7 @@ def with_obstacle(obstacle: str, recommendation: ContainerRecommendation) -> Sna
     ("recommendation", "expected"),
     [
         pytest.param(A_MEBIBYTE_MORE, ["ChangeTooSmall"] * 2, id="a mebibyte"),
-        pytest.param(TIGHT, ["ChangeTooSmall"] * 2, id="a mebibyte below its lower bound"),
+        pytest.param(NARROW, ["ChangeTooSmall"] * 2, id="a mebibyte below its lower bound"),
         pytest.param(MUCH_MORE, ["Evict", "BudgetSpent"], id="half of what it has"),
         pytest.param(NEEDED, ["Evict", "BudgetSpent"], id="less than its lower bound"),
     ],

@@ -7,6 +7,7 @@ from makers import (
     MIB,
     NOW,
     a_container,
+    a_pod,
     a_recommendation,
     amounts,
     an_autoscaler,
@@ -64,13 +65,13 @@ def test_a_boosted_pod_is_left_alone(ready: timedelta | None) -> None:
             boosting(UP), Allocation(amounts(500), {}), id="to the cpu of the recommendation"
         ),
         pytest.param(
-            boosting(DOWN, mode=UpdateMode.INITIAL),
-            Allocation(amounts(50), {}),
-            id="in mode initial too, and memory does not shrink",
+            boosting(UP, mode=UpdateMode.INITIAL),
+            Allocation(amounts(500), {}),
+            id="in mode initial too",
         ),
         pytest.param(
-            boosting(DOWN, mode=UPSCALE_ONLY),
-            Allocation(amounts(50), {}),
+            boosting(UP, mode=UPSCALE_ONLY),
+            Allocation(amounts(500), {}),
             id="in mode upscale only too",
         ),
         pytest.param(
@@ -332,6 +333,45 @@ def test_a_boost_ends_without_an_admission_controller() -> None:
     snapshot = snapshot_of([boosted(ready=minutes(2))], boosting(UP), admission_alive=False)
 
     assert told(planned(snapshot)) == ["Unboost"]
+
+
+@pytest.mark.parametrize("mode", [UPSCALE_ONLY, UpdateMode.INITIAL])
+def test_d18_a_recommendation_that_fell_takes_no_cpu_from_a_pod_that_may_not_shrink(
+    mode: UpdateMode,
+) -> None:
+    container = a_container(requests=amounts(2000, MIB), status=Allocation(amounts(2000, MIB)))
+    pod = replace(
+        boosted(ready=minutes(2)),
+        containers=(container,),
+        annotations={annotation_name("app"): format_original(Allocation(amounts(500, MIB)))},
+    )
+
+    outcomes = planned(snapshot_of([pod], boosting(DOWN, mode=mode)))
+
+    assert unboosted_to(outcomes) == {"app": Allocation(amounts(500), {})}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "minimum", "expected"),
+    [
+        pytest.param(1, None, "BelowMinReplicas", id="fewer pods than the default minimum"),
+        pytest.param(1, 1, "BudgetSpent", id="the last ready pod"),
+        pytest.param(4, None, "Unboost", id="others are ready"),
+    ],
+)
+def test_d17_the_end_of_a_boost_never_restarts_the_last_ready_pod(
+    replicas: int, minimum: int | None, expected: str
+) -> None:
+    container = a_container(requests=amounts(400, MIB), restarts_on_resize=True)
+    first = replace(boosted(ready=minutes(2), name="web-0"), containers=(container,))
+    others = [
+        a_pod(name=f"web-{index}", ready_since=NOW - hours(1)) for index in range(1, replicas)
+    ]
+    autoscaler = replace(boosting(mode=UpdateMode.INITIAL), min_replicas=minimum)
+
+    outcomes = planned(snapshot_of([first, *others], autoscaler))
+
+    assert told([each for each in outcomes if each.pod.name == "web-0"]) == [expected]
 
 
 REQUESTS_ONLY = (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),)

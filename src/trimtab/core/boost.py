@@ -134,6 +134,17 @@ def boosted_millicores(boost: CpuBoost, base_millicores: int) -> int:
             raise BoostError("type", unknown, "must be Factor or Quantity")
 
 
+def base_millicores(boost: CpuBoost, boosted: int) -> int:
+    """Return the CPU that a boost was given over, as far as nothing has cut the boost."""
+    match boost.type or BoostType.FACTOR:
+        case BoostType.FACTOR:
+            return boosted // max(boost.factor or 1, 1)
+        case BoostType.QUANTITY:
+            return max(boosted - (boost.quantity_millicores or 0), 0)
+        case _:
+            return 0
+
+
 def annotation_name(container_name: str) -> str:
     """The name of the annotation that marks the container as boosted."""
     return f"{BOOST_PREFIX}{container_name}"

@@ -230,10 +230,24 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
     step = unboosting.plan_end(end, context)
     if isinstance(step, Hold) or not resizing.restarts_containers(step.pod, step.wanted):
         return step
-    if not is_disruptable(disruption.owner_of(end.pod), context, spent):
-        return unboosting.hold_boost(end, HoldReason.BUDGET_SPENT)
+    if (reason := _reason_against_unboost(end, context, spent)) is not None:
+        return unboosting.hold_boost(end, reason)
     _spend(end.pod, spent)
     return step
+
+
+def _reason_against_unboost(end: BoostEnd, context: Context, spent: Spent) -> HoldReason | None:
+    """Return why a boost cannot end by a restart, which is a disruption like an eviction (D17)."""
+    group = context.group_of(end.pod)
+    minimum = context.settings.disruption.min_replicas
+    if end.autoscaler is not None and end.autoscaler.min_replicas is not None:
+        minimum = end.autoscaler.min_replicas
+    if group is not None and group.live < minimum:
+        return HoldReason.BELOW_MIN_REPLICAS
+    is_last = end.pod.ready_since is not None and group is not None and group.ready <= 1
+    if is_last or not is_disruptable(disruption.owner_of(end.pod), context, spent):
+        return HoldReason.BUDGET_SPENT
+    return None
 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:

@@ -6,14 +6,16 @@ the kubelet reports the CPU that was asked for, and until then the pod is a cand
 but another request (D20). The plan decides whether budgets allow a restart.
 """
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core import resizing
-from trimtab.core.assessment import Context, distrust
-from trimtab.core.autoscalers import Autoscaler, effective_boost
+from trimtab.core.assessment import Context, distrust, only_grows
+from trimtab.core.autoscalers import Autoscaler, UpdateMode, effective_boost
 from trimtab.core.boost import (
     MAX_BOOST_DURATION,
+    base_millicores,
     before_boost,
     boosted_containers,
     expired_boosts,
@@ -243,10 +245,32 @@ def _recommended(end: BoostEnd, context: Context) -> Wanted:
         return {}
     # Limits follow requests in the proportion of the pod spec, which a boost may have changed.
     usual = without_boost(pod, end.containers)
-    wanted = wanted_by_autoscaler(usual, autoscaler, context.limit_ranges_of(pod))
+    advised = _protected(pod, autoscaler, context)
+    wanted = wanted_by_autoscaler(usual, advised, context.limit_ranges_of(pod))
     known = {entry.container_name for entry in autoscaler.recommendation}
     cpu = {name: _only_cpu(wanted[name]) for name in end.containers if name in wanted}
     return {name: each for name, each in cpu.items() if name in known and each.requests}
+
+
+def _protected(pod: Pod, autoscaler: Autoscaler, context: Context) -> Autoscaler:
+    """Return the autoscaler with no target below what a container would have without its boost.
+
+    Where running pods only grow, or are left alone, a recommendation that fell since the pod was
+    created takes nothing from it.
+    """
+    is_protected = autoscaler.mode is UpdateMode.INITIAL or only_grows(autoscaler, context.settings)
+    if not is_protected:
+        return autoscaler
+    has = {each.name: amount_of(each.current.requests, Resource.CPU) for each in pod.containers}
+    recommendation = tuple(
+        replace(entry, target={**entry.target, Resource.CPU: max(entry.target[Resource.CPU], base)})
+        if Resource.CPU in entry.target
+        and (boost := effective_boost(autoscaler, entry.container_name)) is not None
+        and (base := base_millicores(boost, has.get(entry.container_name, 0)))
+        else entry
+        for entry in autoscaler.recommendation or ()
+    )
+    return replace(autoscaler, recommendation=recommendation)
 
 
 def _without_growth(pod: Pod, name: str, wanted: Allocation) -> Allocation:

@@ -290,25 +290,19 @@ def test_a_quota_counts_the_sandbox_as_well() -> None:
 
 
 @pytest.mark.parametrize(
-    ("envelope", "expected"),
+    "envelope",
     [
-        pytest.param(Envelope(amounts(800), {}), (800, 800), id="its requests"),
-        pytest.param(Envelope({}, amounts(700)), (700, 700), id="its limits"),
-        pytest.param(Envelope(amounts(500), amounts(500)), (500, 500), id="nothing is left"),
+        pytest.param(Envelope(amounts(800), {}), id="requests"),
+        pytest.param(Envelope({}, amounts(700)), id="limits"),
+        pytest.param(Envelope(amounts(9000), amounts(9000)), id="both, with much room"),
     ],
 )
-def test_a_boost_stays_inside_the_resources_of_the_pod(
-    envelope: Envelope, expected: tuple[int, int]
-) -> None:
-    pod = a_pod(GUARANTEED, envelope=envelope)
+def test_d8_a_pod_that_kubernetes_cannot_resize_is_not_boosted(envelope: Envelope) -> None:
+    pod = sized(a_pod(GUARANTEED, envelope=envelope), boosting(), BoostRoom())
 
-    assert cpu_of(sized(pod, boosting(), in_quota(requests=9000, limits=9000))) == [expected]
-
-
-def test_what_the_pod_itself_asks_for_does_not_grow_with_a_boost() -> None:
-    pod = a_pod(GUARANTEED, envelope=Envelope(amounts(2000), amounts(2000)))
-
-    assert cpu_of(sized(pod, boosting(), in_quota(requests=0, limits=0))) == [(1500, 1500)]
+    assert cpu_of(pod) == [(500, 500)]
+    assert annotation_name("app") not in pod.annotations
+    assert "startup boost left out" in pod.annotations["vpaUpdates"]
 
 
 def test_the_ratio_of_a_whole_pod_holds_while_one_container_is_boosted() -> None:

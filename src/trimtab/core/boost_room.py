@@ -95,13 +95,16 @@ def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[S
     """The shares with as much of their boosts as there is room for."""
     if not any(share.span for share in shares):
         return shares
+    if pod.envelope is not None:
+        # Kubernetes resizes no pod with resources of its own, so that a boost could never end.
+        return give_up(shares, NoteKind.BOOST_POD_RESOURCES)
     usual = {share.container.name: share.usual for share in shares}
     covering = [each for each in room.quotas if quotas.covers(each, pod, _by_name(shares))]
     if not all(quotas.covers(each, pod, usual) for each in covering):
         # A quota that only counts pods with requests could refuse this one for what it still lacks.
         return give_up(shares, NoteKind.BOOST_QUOTA)
     bounds: list[_ContainerBound | _PodBound] = [
-        *_container_bounds(pod, room),
+        *_container_bounds(room),
         *_pod_bounds(pod, shares, room, covering),
     ]
     fitted = list(shares)
@@ -220,31 +223,24 @@ class _Ratios:
         )
 
 
-def _container_bounds(pod: Pod, room: BoostRoom) -> Iterator[_ContainerBound]:
+def _container_bounds(room: BoostRoom) -> Iterator[_ContainerBound]:
     if room.max_millicores:
         yield from (_ContainerBound(side, room.max_millicores) for side in Side)
     item = effective_item(room.limit_ranges, LimitRangeType.CONTAINER)
     if item is not None and item.max is not None and _CPU in item.max:
         for side in Side:
             yield _ContainerBound(side, item.max[_CPU], NoteKind.BOOST_LIMIT_RANGE)
-    if pod.envelope is not None and _CPU in pod.envelope.limits:
-        most = pod.envelope.limits[_CPU]
-        yield _ContainerBound(Side.LIMITS, most, NoteKind.BOOST_POD_RESOURCES)
 
 
 def _pod_bounds(
     pod: Pod, shares: Sequence[Share], room: BoostRoom, covering: Sequence[Quota]
 ) -> Iterator[_PodBound]:
-    own = _own_cpu(pod)
-    if Side.REQUESTS in own:
-        yield _PodBound(Side.REQUESTS, own[Side.REQUESTS], NoteKind.BOOST_POD_RESOURCES)
     item = effective_item(room.limit_ranges, LimitRangeType.POD)
     overhead = amount_of(pod.overhead, _CPU)
     usual = _usual(shares)
     memory = sum(amount_of(share.usual.requests, Resource.MEMORY) for share in shares)
     on_nodes = cpu_room(room.limit_ranges, memory)
-    # Where the pod itself says how much it needs, nothing else is counted.
-    for side in (each for each in Side if each not in own):
+    for side in Side:
         if item is not None and item.max is not None and _CPU in item.max:
             yield _PodBound(side, item.max[_CPU], NoteKind.BOOST_LIMIT_RANGE)
         if side is Side.REQUESTS and on_nodes is not None:

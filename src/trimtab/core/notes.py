@@ -60,7 +60,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",
     NoteKind.BOOST_LIMIT_RANGE: " startup boost capped to fit the LimitRange",
-    NoteKind.BOOST_POD_RESOURCES: " startup boost capped to fit the resources of the pod",
+    NoteKind.BOOST_POD_RESOURCES: " startup boost left out for a pod with resources of its own",
     NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
     NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",

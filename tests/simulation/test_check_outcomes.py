@@ -388,6 +388,7 @@ def left_dying(
     mode: UpdateMode = UpdateMode.IN_PLACE_OR_RECREATE,
     memory: int = 200,
     fault: str = "",
+    after: int = 0,
 ) -> Scene:
     """Pods go on to be OOM-killed for so long, perhaps beside others that are well."""
 
@@ -400,7 +401,8 @@ def left_dying(
         if fault:
             stage.tell(FaultBegan(stage.world.now(), fault))
         for _ in range(minutes):
-            killed = Termination("OOMKilled", stage.world.now(), stage.world.now())
+            now = stage.world.now()
+            killed = Termination("OOMKilled", now - after * MINUTE, now)
             dying = replace(a_container(USUAL, USUAL), last_termination=killed)
             for number in range(2):
                 stage.put_pod(f"web-1-{number}", containers=(dying,), ready_since=None)
@@ -680,6 +682,12 @@ SINS = [
         left_dying(),
         left_dying(fault="cut off updater at 0:00:00"),
         id="pods go on dying though everything works",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(after=9),
+        left_dying(after=10),
+        id="pods die again soon after each start",
     ),
 ]
 

@@ -22,6 +22,8 @@ from trimtab.simulation.world import World
 
 _DOUBTS: Final = frozenset({"UsageStale", "RecommendationSuspicious", "UpdatesWithoutEffect"})
 _LATELY: Final = timedelta(minutes=10)
+_SOON: Final = timedelta(minutes=10)
+"""The default of `--evict-after-oom-threshold`: a kill after a longer run is no crash loop."""
 _MUCH: Final = 1.1
 _THRESHOLD: Final = 0.1
 """The default of `--pod-update-threshold`."""
@@ -129,7 +131,8 @@ class PromptRescues(Checker):
     """Where all pods of an owner are OOM-killed, each of them soon gets more memory (D17, D22).
 
     No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
-    one for an eviction, but not for growth in place.
+    one for an eviction, but not for growth in place. A single kill after a
+    long run is no crash loop.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -184,7 +187,9 @@ class PromptRescues(Checker):
         return any(
             end is not None
             and end.is_oom_kill
+            and end.started_at is not None
             and end.finished_at is not None
+            and end.finished_at - end.started_at < _SOON
             and now - end.finished_at < _LATELY
             for end in ends
         )

@@ -16,6 +16,7 @@ from trimtab.core.pods import (
     Pod,
     ResizeState,
     Termination,
+    WorkloadName,
 )
 from trimtab.core.resources import BOTH, Resources
 from trimtab.simulation.check_availability import Availability, EvictionLoops
@@ -34,13 +35,14 @@ from trimtab.simulation.facts import (
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import Node, Quota
+from trimtab.simulation.objects import HorizontalScaler, Node, Quota
 from trimtab.simulation.rules import Checker
 
 MARK = annotation_name("app")
 BOOSTED = {MARK: "{}"}
 LARGER = a_recommendation(target=amounts(200, 200 * MIB), lower=amounts(150, 150 * MIB))
 MINUTE = timedelta(minutes=1)
+WORKLOAD = WorkloadName("default", "Deployment", "web")
 GATE_OFF = "gate off updater at 0:00:00"
 
 
@@ -389,6 +391,7 @@ def left_dying(
     memory: int = 200,
     fault: str = "",
     after: int = 0,
+    scaled_on: str = "cpu",
 ) -> Scene:
     """Pods go on to be OOM-killed for so long, perhaps beside others that are well."""
 
@@ -396,6 +399,7 @@ def left_dying(
         stage.put_pods(2)
         target = a_recommendation(target=amounts(100, memory * MIB))
         stage.put_autoscaler(target, mode=mode)
+        stage.world.scalers.put(HorizontalScaler("default", "hpa", WORKLOAD, (scaled_on,)))
         for number in range(healthy):
             stage.put_pod(f"healthy-{number}")
         if fault:
@@ -688,6 +692,12 @@ SINS = [
         left_dying(after=9),
         left_dying(after=10),
         id="pods die again soon after each start",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(),
+        left_dying(scaled_on="memory"),
+        id="no horizontal autoscaler scales on memory",
     ),
 ]
 

@@ -86,7 +86,7 @@ class PromptGrowth(Checker):
 
     def _is_below(self, pod: Pod, governor: Autoscaler) -> bool:
         """Tell whether a container is below its lower bound, with no HPA to hold it there."""
-        held = self._held(pod)
+        held = _claimed(self.world, self.past.topmost(pod))
         entries = {entry.container_name: entry for entry in governor.recommendation or ()}
         wanted = recommended_for_pod(pod, governor, ())
         return any(
@@ -97,11 +97,6 @@ class PromptGrowth(Checker):
             for kind in entry.target
             if Held(kind) not in held and Held(kind, each.name) not in held
         )
-
-    def _held(self, pod: Pod) -> frozenset[Held]:
-        workload = self.past.topmost(pod)
-        found = [each.known for each in self.world.scalers if each.target == workload]
-        return frozenset[Held]().union(*(each.claims for each in found))
 
     def _is_bound(self, pod: Pod) -> bool:
         world = self.world
@@ -151,7 +146,7 @@ class PromptRescues(Checker):
             for autoscaler in self.world.autoscalers
             if _is_helpful(autoscaler)
             for pod in self._crashing(autoscaler)
-            if _needs_memory(pod, autoscaler)
+            if self._needs_memory(pod, autoscaler)
         }
         known = self._dying_since
         self._dying_since = {uid: known.get(uid, now) for uid in dying}
@@ -193,6 +188,23 @@ class PromptRescues(Checker):
             and now - end.finished_at < _LATELY
             for end in ends
         )
+
+    def _needs_memory(self, pod: Pod, autoscaler: Autoscaler) -> bool:
+        """Tell whether the pod should get more memory, and no change is under way."""
+        if pod.resize is not None or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
+            return False
+        held = _claimed(self.world, self.past.topmost(pod))
+        wanted = recommended_for_pod(pod, autoscaler, ())
+        small = [
+            each
+            for each in pod.containers
+            if each.name in wanted
+            # No component changes what a horizontal autoscaler scales on.
+            and held.isdisjoint({Held(Resource.MEMORY), Held(Resource.MEMORY, each.name)})
+            and amount_of(wanted[each.name].requests, Resource.MEMORY)
+            > _MUCH * amount_of(each.current.requests, Resource.MEMORY)
+        ]
+        return bool(small)
 
 
 class UpscaleEvictions(Checker):
@@ -249,17 +261,10 @@ def _is_helpful(autoscaler: Autoscaler) -> bool:
     )
 
 
-def _needs_memory(pod: Pod, autoscaler: Autoscaler) -> bool:
-    """Tell whether the pod should get more memory, and no change is under way."""
-    if pod.resize is not None or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
-        return False
-    wanted = recommended_for_pod(pod, autoscaler, ())
-    return any(
-        amount_of(wanted[each.name].requests, Resource.MEMORY)
-        > _MUCH * amount_of(each.current.requests, Resource.MEMORY)
-        for each in pod.containers
-        if each.name in wanted
-    )
+def _claimed(world: World, workload: WorkloadName | None) -> frozenset[Held]:
+    """Return what horizontal autoscalers of the workload scale on."""
+    found = [each.known for each in world.scalers if each.target == workload]
+    return frozenset[Held]().union(*(each.claims for each in found))
 
 
 def _is_free(autoscaler: Autoscaler) -> bool:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 from makers import MIB, a_recommendation, amounts
-from simulation.toys import USUAL, Scene, Stage, judge, set_amounts
+from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
 from trimtab.core.autoscalers import BoostType, CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name
@@ -35,7 +35,7 @@ from trimtab.simulation.facts import (
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import HorizontalScaler, Node, Quota
+from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Node, Quota
 from trimtab.simulation.rules import Checker
 
 MARK = annotation_name("app")
@@ -391,15 +391,21 @@ def left_dying(
     memory: int = 200,
     fault: str = "",
     after: int = 0,
+    restarts: bool = False,
+    min_replicas: int | None = None,
     scaled_on: str = "cpu",
+    must_stay: int = 0,
 ) -> Scene:
     """Pods go on to be OOM-killed for so long, perhaps beside others that are well."""
 
     async def scene(stage: Stage) -> None:
         stage.put_pods(2)
         target = a_recommendation(target=amounts(100, memory * MIB))
-        stage.put_autoscaler(target, mode=mode)
+        stage.put_autoscaler(target, mode=mode, min_replicas=min_replicas)
         stage.world.scalers.put(HorizontalScaler("default", "hpa", WORKLOAD, (scaled_on,)))
+        if must_stay:
+            budget = DisruptionBudget("default", "web", SELECTOR, min_available=must_stay)
+            stage.world.budgets.put(budget)
         for number in range(healthy):
             stage.put_pod(f"healthy-{number}")
         if fault:
@@ -407,7 +413,11 @@ def left_dying(
         for _ in range(minutes):
             now = stage.world.now()
             killed = Termination("OOMKilled", now - after * MINUTE, now)
-            dying = replace(a_container(USUAL, USUAL), last_termination=killed)
+            dying = replace(
+                a_container(USUAL, USUAL),
+                last_termination=killed,
+                restarts_on_resize=frozenset(BOTH if restarts else ()),
+            )
             for number in range(2):
                 stage.put_pod(f"web-1-{number}", containers=(dying,), ready_since=None)
             await stage.wait(MINUTE)
@@ -698,6 +708,30 @@ SINS = [
         left_dying(),
         left_dying(scaled_on="memory"),
         id="no horizontal autoscaler scales on memory",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(restarts=True),
+        left_dying(restarts=True, min_replicas=3),
+        id="there are pods enough for a restart",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(min_replicas=3),
+        left_dying(min_replicas=3, restarts=True),
+        id="growth that restarts nothing needs no other pods",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(restarts=True),
+        left_dying(restarts=True, must_stay=1),
+        id="no PodDisruptionBudget forbids a restart",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(must_stay=1),
+        left_dying(must_stay=1, restarts=True),
+        id="growth that restarts nothing needs no PodDisruptionBudget",
     ),
 ]
 

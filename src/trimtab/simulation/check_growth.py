@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.cluster.errors import ApiError
 from trimtab.core.allocations import Allotment, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers
@@ -14,6 +15,7 @@ from trimtab.core.pods import Allocation, Container, Pod, PodPhase, WorkloadName
 from trimtab.core.qos import qos_class
 from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.check_cool_down import ran_out_of_memory
+from trimtab.simulation.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.facts import Fact, PodEvicted
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
@@ -126,12 +128,13 @@ class PromptRescues(Checker):
     """Where all pods of an owner are OOM-killed, each of them soon gets more memory (D17, D22).
 
     No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
-    one for an eviction, but not for growth in place. A single kill after a
+    one for an eviction, but not for growth in place that restarts nothing. A single kill after a
     long run is no crash loop.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
+        self._budgets = DisruptionBudgets(world)
         self._dying_since = dict[str, datetime]()
         self._reported: set[str] = set()
 
@@ -204,7 +207,24 @@ class PromptRescues(Checker):
             and amount_of(wanted[each.name].requests, Resource.MEMORY)
             > _MUCH * amount_of(each.current.requests, Resource.MEMORY)
         ]
-        return bool(small)
+        restarts = all(Resource.MEMORY in each.restarts_on_resize for each in small)
+        return bool(small) and (not restarts or self._may_restart(pod, autoscaler))
+
+    def _may_restart(self, pod: Pod, autoscaler: Autoscaler) -> bool:
+        """Tell whether the pod may be restarted: a resize that does so is an eviction (D17).
+
+        It needs as many pods as an eviction does, and PodDisruptionBudgets that let the pod go.
+        """
+        own = autoscaler.min_replicas
+        required = self.rules.disruption.min_replicas if own is None else own
+        siblings = [] if pod.owner is None else self.world.pods_by_owner.under(pod.owner.uid)
+        if sum(not each.is_deleting for each in siblings) < required:
+            return False
+        try:
+            self._budgets.check(f"evict {pod.namespace}/{pod.name}", pod)
+        except ApiError:
+            return False
+        return True
 
 
 class UpscaleEvictions(Checker):

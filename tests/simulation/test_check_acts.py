@@ -268,6 +268,25 @@ def evicted_in_vain(
     return scene
 
 
+def unboosted_later(*, has_node: bool, fault: str = "") -> Scene:
+    """A boosted pod found no node at first, perhaps finds one, and is resized two minutes later."""
+
+    async def scene(stage: Stage) -> None:
+        if fault:
+            stage.tell(FaultBegan(stage.world.now(), fault))
+        await stage.wait(timedelta(minutes=20))
+        since = stage.world.now()
+        boosted = {"annotations": BOOSTED, "ready_since": None}
+        stage.put_autoscaler(LARGER, mode=UpdateMode.IN_PLACE)
+        stage.put_pods(1, unschedulable_since=since, **boosted)
+        if has_node:
+            stage.put_pods(1, **boosted)
+        await stage.wait(timedelta(minutes=2))
+        await stage.play(ResizeEverything((amounts(50, None),)))
+
+    return scene
+
+
 def boosted_for(span: timedelta, *, fault: str = "", **pod: object) -> Scene:
     """A pod is boosted all the time while an updater runs that does nothing about it."""
 
@@ -696,6 +715,34 @@ SINS = [
         resized((50, None), annotations=BOOSTED, ready_since=None),
         resized((50, None), annotations=BOOSTED),
         id="a boosted pod resized before it is ready",
+    ),
+    pytest.param(
+        Boosts,
+        resized(
+            (50, None),
+            annotations=BOOSTED,
+            ready_since=None,
+            unschedulable_since=START - timedelta(seconds=50),
+        ),
+        resized(
+            (50, None),
+            annotations=BOOSTED,
+            ready_since=None,
+            unschedulable_since=START - timedelta(seconds=60),
+        ),
+        id="a boosted pod resized that has lacked a node for a moment",
+    ),
+    pytest.param(
+        Boosts,
+        unboosted_later(has_node=True),
+        unboosted_later(has_node=False),
+        id="a boosted pod resized that has found a node",
+    ),
+    pytest.param(
+        Boosts,
+        unboosted_later(has_node=True),
+        unboosted_later(has_node=True, fault="stale stores updater at 0:00:00"),
+        id="a boosted pod resized that everybody knows to have a node",
     ),
     pytest.param(
         Boosts,

@@ -1,9 +1,10 @@
 """Checks startup boosts: they are left alone before their time, and none lasts for ever."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from trimtab.core.autoscalers import Autoscaler, is_paused
-from trimtab.core.boost import boosted_containers, expired_boosts
+from trimtab.core.boost import boosted_containers, expired_boosts, finds_no_room
 from trimtab.core.gates import FeatureGates
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, PodPhase, ResizeState
@@ -17,7 +18,8 @@ from trimtab.simulation.world import World
 class Boosts(Checker):
     """A boosted pod is left alone until a boost of it is over, and none outlives its hard limit.
 
-    The limit is only held against a component that works: nothing broken, and time to act.
+    The limit is only held against a component that works: nothing broken, and time to act. A pod
+    that finds no node for a minute is better off without its boosts.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -76,6 +78,10 @@ class Boosts(Checker):
         governors: list[Autoscaler | None] = [*self.past.governors(pod, acts_on_running_pods)]
         timeline = self._boosted.get(pod.uid)
         looks = [pod] if timeline is None else timeline.seen(now)
+        # Who sees the pod as it is also sees that it has found a node.
+        views = [pod] if self._is_current(now) else looks
+        if any(finds_no_room(view, now + self.clock_doubt(now)) for view in views):
+            return frozenset(boosted_containers(pod))
         return frozenset(
             name
             for look in looks
@@ -88,6 +94,11 @@ class Boosts(Checker):
                 max_duration=self.rules.max_boost,
             )
         )
+
+    def _is_current(self, now: datetime) -> bool:
+        """Tell whether the updater has worked for so long that no view of it is old."""
+        since = self.past.calm.works_since("updater")
+        return since is not None and now - since >= self.rules.staleness
 
     def _still_boosted(self, pod: Pod) -> frozenset[str]:
         return frozenset(boosted_containers(pod)) - self._expired(pod)

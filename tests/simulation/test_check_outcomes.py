@@ -224,11 +224,20 @@ def marked(boost: CpuBoost | None) -> Scene:
 # New pods
 
 
-def refused(flaw: str, *, own_flaw: str = "", fault: str = "", quota_is_new: bool = False) -> Scene:
-    """The API server refuses a pod."""
+def refused(
+    flaw: str,
+    *,
+    own_flaw: str = "",
+    fault: str = "",
+    quota_is_new: bool = False,
+    is_boosted: bool = True,
+) -> Scene:
+    """The API server refuses a pod, which is boosted or has another size."""
 
     async def scene(stage: Stage) -> None:
-        pod = Pod("default", "web-1")
+        containers = (Container("app", spec=Allocation(USUAL)),)
+        marks = BOOSTED if is_boosted else {}
+        pod = Pod("default", "web-1", annotations=marks, containers=containers)
         if fault:
             stage.tell(FaultBegan(stage.world.now(), fault))
         await stage.wait(30 * MINUTE)
@@ -561,6 +570,12 @@ SINS = [
         refused(QUOTA),
         refused(QUOTA, fault="cut off admission at 0:00:00"),
         id="a patch makes a quota refuse a pod though admission works",
+    ),
+    pytest.param(
+        Acceptable,
+        refused(QUOTA),
+        refused(QUOTA, is_boosted=False),
+        id="a quota refuses a pod for its boost",
     ),
     pytest.param(
         Sized,

@@ -14,6 +14,7 @@ from trimtab.core.pods import (
     Container,
     OwnerReference,
     Pod,
+    PodPhase,
     ResizeState,
     Termination,
     WorkloadName,
@@ -310,12 +311,19 @@ def sized_for_a_node(
 
 
 def resized_on_a_node(
-    millicores: int, *, neighbour: int, minutes: int = 15, changes: bool = False
+    millicores: int,
+    *,
+    neighbour: int,
+    minutes: int = 15,
+    changes: bool = False,
+    phase: PodPhase = PodPhase.RUNNING,
 ) -> Scene:
     """A pod is resized to so many millicores, beside a neighbour on its node."""
 
     async def scene(stage: Stage) -> None:
         a_crowded_node(stage, daemon=neighbour)
+        for each in [*stage.world.pods]:
+            stage.world.pods.put(replace(each, phase=phase))
         pod = stage.put_pod("web")
         await stage.wait(minutes * MINUTE)
         if changes:
@@ -637,6 +645,12 @@ SINS = [
         resized_on_a_node(700, neighbour=400),
         resized_on_a_node(700, neighbour=400, changes=True),
         id="a resize does not fit on a node that everybody knows",
+    ),
+    pytest.param(
+        NodeRoom,
+        resized_on_a_node(700, neighbour=400),
+        resized_on_a_node(700, neighbour=400, phase=PodPhase.SUCCEEDED),
+        id="a resize does not fit beside a pod that has not ended",
     ),
     pytest.param(PromptGrowth, left_small(), left_small(minutes=12), id="growth waits"),
     pytest.param(

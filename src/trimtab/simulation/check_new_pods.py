@@ -12,7 +12,7 @@ from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.facts import Fact, PodCreated, PodGone, PodRefused, PodResized
 from trimtab.simulation.hindsight import Hindsight
-from trimtab.simulation.objects import Node, Quota
+from trimtab.simulation.objects import ENDED, Node, Quota
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.tables import Change
 from trimtab.simulation.totals import reserved_total, resource_total
@@ -154,6 +154,8 @@ class NodeRoom(Checker):
             for pod in self.world.pods_by_node.under(node.name)
             if pod.uid != but
             and not pod.is_deleting
+            # A pod that has ended takes nothing of its node.
+            and pod.phase not in ENDED
             and pod.started_at is not None
             and now - pod.started_at > self.rules.staleness
             and (not daemons_only or (pod.owner is not None and pod.owner.kind == "DaemonSet"))

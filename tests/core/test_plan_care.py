@@ -5,14 +5,35 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, an_autoscaler, hours, minutes
-from plan_makers import REPLICA_SET, UP, WEB, boosted, planned, several, snapshot_of, told
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
+from plan_makers import REPLICA_SET, UP, WEB, boosted, by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.annotations import PAUSED
-from trimtab.core.assessment import PlanSettings
+from trimtab.core.assessment import Context, PlanSettings
 from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.node_room import Daemon, NodeRooms
+from trimtab.core.nodes import Node
 from trimtab.core.outcomes import Evict, Hold, Resize
-from trimtab.core.pods import Pod
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    ContainerKind,
+    Envelope,
+    OwnerReference,
+    Pod,
+    ResizeState,
+    WorkloadName,
+)
 from trimtab.core.settings_errors import SettingsError
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
@@ -168,6 +189,61 @@ def test_pods_that_are_alike_are_judged_by_their_own_observed_containers() -> No
     snapshot = snapshot_of([seen, unseen], an_autoscaler(UP))
 
     assert told(planned(snapshot)) == ["Evict", "InsideBounds"]
+
+
+ASKED = Allocation(amounts(500, 500 * MIB))
+PRESENT = Allocation(amounts(100, 100 * MIB))
+BETWEEN = a_recommendation(target=amounts(300, 300 * MIB), lower=amounts(250, 250 * MIB))
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_pods_that_are_alike_are_judged_by_their_own_resizes(names: tuple[str, str]) -> None:
+    container = Container("app", spec=ASKED, status=PRESENT)
+    refused, accepted = names
+    pods = [
+        a_pod(container, name=refused, resize=ResizeState.INFEASIBLE),
+        a_pod(container, name=accepted),
+    ]
+    snapshot = snapshot_of(pods, an_autoscaler(BETWEEN, mode=UpdateMode.UPSCALE_ONLY))
+
+    assert by_pod(planned(snapshot)) == {refused: "Resize", accepted: "OnlyShrinks"}
+
+
+def test_pods_that_are_alike_are_judged_by_their_own_kinds_of_containers() -> None:
+    # A sidecar runs beside the init container, for which 450m are set aside.
+    envelope = Envelope(amounts(500), {}, amounts(450))
+    app, helper = (a_container(name, requests=amounts(10)) for name in ("app", "helper"))
+    sidecar = replace(helper, kind=ContainerKind.SIDECAR)
+    pods = [
+        a_pod(app, helper, name="regular", envelope=envelope),
+        a_pod(app, sidecar, name="sidecar", envelope=envelope),
+    ]
+    more = a_recommendation("helper", target=amounts(100), lower=amounts(90))
+
+    assert by_pod(planned(snapshot_of(pods, an_autoscaler(more)))) == {
+        "regular": "Evict",
+        "sidecar": "NoRecommendation",
+    }
+
+
+def test_pods_that_are_alike_are_judged_by_their_own_daemon_sets() -> None:
+    needs = {"small": 100, "large": 300}
+    daemons = [
+        Daemon(WorkloadName("default", "DaemonSet", name), amounts(cpu))
+        for name, cpu in needs.items()
+    ]
+    container = a_container(requests=amounts(50))
+    pods = [a_pod(container, name=each, owner=OwnerReference("DaemonSet", each)) for each in needs]
+    snapshot = snapshot_of(
+        pods,
+        an_autoscaler(a_recommendation(target=amounts(400)), mode=UpdateMode.IN_PLACE),
+        rooms=NodeRooms([Node("one", amounts(600, MIB))], daemons),
+    )
+    judged = Context(snapshot, PlanSettings(), {}, NOW)
+    autoscaler = snapshot.autoscalers[0].autoscaler
+    found = {each.name: judged.judge(each, autoscaler).recommendation[0].target for each in pods}
+
+    assert found == {"small": amounts(300), "large": amounts(400)}
 
 
 def test_no_room_for_any_eviction_is_refused_as_a_setting() -> None:

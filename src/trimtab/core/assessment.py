@@ -22,8 +22,9 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.node_room import own_daemon
 from trimtab.core.outcomes import Hold, Wanted
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.pods import PUT_OFF, Allocation, Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
@@ -394,7 +395,12 @@ def reason_to_idle(autoscaler: Autoscaler, gates: FeatureGates) -> HoldReason | 
 def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
     """What a judgement depends on, in one plan: two pods for which it is the same are alike."""
     containers = [
-        (each.name, _content(each.spec), None if each.status is None else _content(each.status))
+        (
+            each.name,
+            each.kind,
+            _content(each.spec),
+            None if each.status is None else _content(each.status),
+        )
         for each in pod.containers
     ]
     return (
@@ -404,6 +410,10 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         _room(pod),
         pod.placement,
         None if pod.overhead is None else tuple(pod.overhead.items()),
+        # What only grows starts from the spec, unless the kubelet has put off what the spec asks.
+        pod.resize in PUT_OFF,
+        # A node keeps room for the pods of all DaemonSets but the pod's own.
+        own_daemon(pod),
         *containers,
     )
 

@@ -61,7 +61,7 @@ class NodeRooms:
 
     def for_pod(self, pod: Pod) -> tuple[LimitRangeItem, ...]:
         """The room on the largest nodes that the pod may go to, as bounds."""
-        return self._find((pod.placement, _own_daemon(pod), "")).rooms
+        return self._find((pod.placement, own_daemon(pod), "")).rooms
 
     def takes_elsewhere(self, pod: Pod, requests: Resources) -> bool:
         """Return whether a node other than the pod's own is large enough for a pod like it.
@@ -74,7 +74,7 @@ class NodeRooms:
             return False
         if not self.nodes:
             return True
-        own, node_name = _own_daemon(pod), pod.node_name
+        own, node_name = own_daemon(pod), pod.node_name
         found = self._find((placement, own, ""))
         if node_name in found.sole:
             found = self._find((placement, own, node_name))
@@ -132,7 +132,7 @@ class _Frontier:
     """The names of nodes that are alone in having one of these rooms."""
 
 
-def _own_daemon(pod: Pod) -> WorkloadName | None:
+def own_daemon(pod: Pod) -> WorkloadName | None:
     """The DaemonSet that the pod is of: a pod needs no room beside itself."""
     owner = pod.owner
     if owner is None or owner.kind != DAEMON_SET:

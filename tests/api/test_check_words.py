@@ -13,6 +13,7 @@ from trimtab.core.holds import HoldReason
 from trimtab.core.node_use import NodeUse
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Termination
+from trimtab.core.resources import Resources
 from trimtab.core.snapshot import Snapshot
 
 SETTINGS = PlanSettings()
@@ -66,6 +67,33 @@ def test_of_a_kill_that_a_little_more_memory_does_not_cure_the_figures_are_told(
     assert sentences[CheckKind.CHANGE] == (
         "killed for want of memory, but requests are off by 1 %, less than 10 %"
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        pytest.param(
+            amounts(101, 100 * MIB),
+            "killed for want of memory, but its target has no more of it, and requests are off "
+            "by 1 %, less than 10 %",
+            id="a little more cpu",
+        ),
+        pytest.param(
+            amounts(100, 100 * MIB),
+            "killed for want of memory, but its target is what it has",
+            id="nothing more",
+        ),
+    ],
+)
+def test_of_a_kill_for_which_no_memory_is_recommended_that_is_told(
+    target: Resources, sentence: str
+) -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
+    pods = [a_pod(container, name=f"web-{index}") for index in range(2)]
+    sentences = told(snapshot_of(pods, an_autoscaler(a_recommendation(target=target))))
+
+    assert sentences[CheckKind.CHANGE] == sentence
 
 
 def test_figures_are_told_where_they_help() -> None:

@@ -78,9 +78,13 @@ def reason(found: Candidate | Hold) -> HoldReason | None:
     return found.reason if isinstance(found, Hold) else None
 
 
-def oom_killed() -> Pod:
+def oom_killed(*, beside: bool = False) -> Pod:
+    """A pod whose container was killed early, or the one `beside` that."""
     last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
-    return a_pod(a_container(requests=amounts(100, 100 * MIB), last_termination=last))
+    app = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
+    if not beside:
+        return a_pod(app)
+    return a_pod(replace(app, last_termination=None), replace(app, name="side", index=1))
 
 
 def test_a_pod_outside_its_bounds_is_a_candidate() -> None:
@@ -253,13 +257,37 @@ def test_a_mode_whose_gate_is_off_does_nothing(
             id="nothing to change",
         ),
         pytest.param(
-            a_recommendation(target=amounts(101, 100 * MIB)), oom_killed(), None, id="a quick oom"
+            a_recommendation(target=amounts(100, 101 * MIB)), oom_killed(), None, id="a quick oom"
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(101, 100 * MIB)),
+            oom_killed(),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="a quick oom that gets only cpu",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(101)),
+            oom_killed(),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="a quick oom without a target for memory",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(100, 99 * MIB)),
+            oom_killed(),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="a quick oom that gets less memory",
         ),
         pytest.param(
             a_recommendation(target=amounts(100, 100 * MIB)),
             oom_killed(),
-            HoldReason.CHANGE_TOO_SMALL,
+            HoldReason.INSIDE_BOUNDS,
             id="a quick oom with the same target",
+        ),
+        pytest.param(
+            a_recommendation(target=amounts(100, 101 * MIB)),
+            oom_killed(beside=True),
+            HoldReason.CHANGE_TOO_SMALL,
+            id="a quick oom of a container without a recommendation",
         ),
     ],
 )
@@ -271,7 +299,7 @@ def test_what_the_change_is_worth(
 
 def test_an_autoscaler_may_have_its_own_idea_of_a_quick_oom() -> None:
     autoscaler = an_autoscaler(
-        a_recommendation(target=amounts(101, 100 * MIB)), quick_oom_threshold=timedelta(0)
+        a_recommendation(target=amounts(100, 101 * MIB)), quick_oom_threshold=timedelta(0)
     )
     gates_off = PlanSettings(gates=FeatureGates(per_vpa_config=False))
 
@@ -446,6 +474,12 @@ def test_a_pod_that_changed_its_role_shrinks_only_after_a_while(
         pytest.param(a_pod(), minutes(4), HoldReason.COOL_DOWN, id="changed a moment ago"),
         pytest.param(a_pod(), minutes(5), None, id="cooled down"),
         pytest.param(oom_killed(), minutes(1), None, id="a quick oom does not wait"),
+        pytest.param(
+            oom_killed(beside=True),
+            minutes(1),
+            HoldReason.COOL_DOWN,
+            id="a quick oom that is not cured waits",
+        ),
     ],
 )
 def test_f19_a_pod_is_changed_at_most_once_in_its_cool_down(

@@ -159,7 +159,8 @@ def test_d25_a_rescue_in_place_needs_room_as_well(left: int, expected: str) -> N
     last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
     dying = a_container(requests=amounts(100, 100 * MIB), last_termination=last)
     pods = [replace(pod, containers=(dying,)) for pod in several(2, node_name="one")]
-    autoscaler = an_autoscaler(UP, mode=UpdateMode.RECREATE)
+    cure = replace(UP, target=amounts(500, 200 * MIB))
+    autoscaler = an_autoscaler(cure, mode=UpdateMode.RECREATE)
     refused = PodMemory(eviction=Retry(1, NOW + minutes(1)))
     snapshot = snapshot_of(
         pods,

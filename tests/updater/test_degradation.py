@@ -1,8 +1,11 @@
 """Workloads that get worse: the updater stops, says so, and goes on when they have recovered."""
 
+import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
-from makers import MIB, NOW, a_recommendation, amounts, minutes
+import pytest
+from makers import MIB, NOW, a_container, a_recommendation, amounts, minutes
 from updater.scenes import UNPACED, UP, an_updater, holds, let_run, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
@@ -133,5 +136,61 @@ def test_d22_pods_that_are_oom_killed_in_a_loop_are_helped_all_the_same() -> Non
         await let_run(updater, minutes(3))
 
         assert "WorkloadDegraded" not in holds(updater).values()
+
+    run_virtually(scene())
+
+
+def kill(cluster: SmallCluster, container: str) -> None:
+    """Let a container of each pod be OOM-killed just now, soon after its start."""
+    now = cluster.clock.now()
+    killed = Termination("OOMKilled", now - timedelta(seconds=50), now - timedelta(seconds=5))
+    for pod in cluster.pods_of("web"):
+        containers = tuple(
+            replace(each, last_termination=killed) if each.name == container else each
+            for each in pod.containers
+        )
+        cluster.put(replace(pod, containers=containers))
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize("container", ["app", "side"])
+def test_kills_for_which_no_memory_is_recommended_make_no_change_urgent(
+    container: str, mode: UpdateMode
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(
+            "web",
+            a_container("app", requests=amounts(500, 500 * MIB)),
+            a_container("side", requests=amounts(10, 10 * MIB), index=1),
+            replicas=4,
+        )
+        running = asyncio.create_task(an_updater(cluster).run())
+        for minute in range(30):
+            cpu = 500 + minute % 2
+            cluster.autoscale(a_recommendation(target=amounts(cpu, 500 * MIB)), mode=mode)
+            kill(cluster, container)
+            await asyncio.sleep(60)
+        running.cancel()
+
+        assert cluster.acts == []
+
+    run_virtually(scene())
+
+
+def test_d22_kills_for_which_no_memory_is_recommended_do_not_lift_the_stop() -> None:
+    async def scene() -> None:
+        cluster = a_cluster_whose_new_pods_never_get_ready()
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(20))
+        left, before = ready(cluster), cluster.requests["evict"]
+        cluster.autoscale(a_recommendation(target=amounts(900, 100 * MIB), lower=amounts(800)))
+        for _ in range(10):
+            kill(cluster, "app")
+            await let_run(updater, minutes(1))
+
+        assert ready(cluster) == left
+        assert cluster.requests["evict"] == before
+        assert set(holds(updater).values()) == {"WorkloadDegraded"}
 
     run_virtually(scene())

@@ -123,11 +123,12 @@ def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> st
 def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
     change, least = explanation.change, settings.thresholds.smallest_change
     by = f"{100 * change.relative_difference:.3g} %"
+    if check.reason is HoldReason.INSIDE_BOUNDS and explanation.is_killed_early:
+        return "killed for want of memory, but its target is what it has"
     if check.reason is HoldReason.CHANGE_TOO_SMALL:
-        if explanation.quick_oom and not change.relative_difference:
-            return "killed for want of memory, but its target is what it has"
-        killed = "killed for want of memory, but " if explanation.quick_oom else ""
-        return f"{killed}requests are off by {by}, less than {100 * least:.3g} %"
+        killed = "killed for want of memory, but " if explanation.is_killed_early else ""
+        gets = "" if explanation.quick_oom or not killed else "its target has no more of it, and "
+        return f"{killed}{gets}requests are off by {by}, less than {100 * least:.3g} %"
     if check.reason is not None:
         return ""
     if change.outside_bounds:

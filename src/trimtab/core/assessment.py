@@ -24,7 +24,15 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
 from trimtab.core.outcomes import Hold, Wanted
-from trimtab.core.pods import PUT_OFF, Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.pods import (
+    PUT_OFF,
+    Allocation,
+    Container,
+    Pod,
+    PodPhase,
+    ResizeState,
+    WorkloadName,
+)
 from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
@@ -66,7 +74,7 @@ class PlanSettings:
     role_dwell: timedelta = timedelta(minutes=1)
     """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
-    """How long a changed pod neither shrinks nor restarts, but for a quick out-of-memory kill."""
+    """How long a changed pod neither shrinks nor restarts, but to end out-of-memory kills."""
     grow_only_under_requirements: bool = False
     """Whether requirements that only ask for growth keep a resize from shrinking anything."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
@@ -197,7 +205,10 @@ class Facts(NamedTuple):
     workload: WorkloadName | None
     judgement: Judgement
     quick_oom: bool
+    """Whether a container was OOM-killed early that would get more memory: that cannot wait."""
     memory: PodMemory
+    is_killed_early: bool = False
+    """Whether a container was OOM-killed early, whatever it would get."""
 
 
 def assess(
@@ -274,13 +285,16 @@ def facts_about(
     context: Context,
 ) -> Facts:
     """All that the checks of one pod ask for."""
+    killed = _killed_early(pod, autoscaler, context)
     return Facts(
         pod,
         autoscaler,
         workload,
         judgement,
-        quick_oom=_is_quick_oom(pod, autoscaler, context),
+        # Nothing but more memory ends the kills, so nothing else is urgent.
+        quick_oom=bool(killed) and urgency.gives_memory(judgement.recommendation, killed),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
+        is_killed_early=bool(killed),
     )
 
 
@@ -511,12 +525,12 @@ def _misfits(
     return frozenset(find_misfits(pod, wanted))
 
 
-def _is_quick_oom(pod: Pod, autoscaler: Autoscaler, context: Context) -> bool:
+def _killed_early(pod: Pod, autoscaler: Autoscaler, context: Context) -> list[Container]:
     settings = context.settings
     threshold = urgency.quick_oom_threshold(
         autoscaler, settings.thresholds.quick_oom, per_autoscaler=settings.gates.per_vpa_config
     )
-    return urgency.is_quick_oom(pod, autoscaler, threshold, context.now)
+    return urgency.killed_early(pod, autoscaler, threshold, context.now)
 
 
 def _amounts_are_possible(facts: Facts, _: Context) -> HoldReason | None:

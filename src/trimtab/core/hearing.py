@@ -83,6 +83,8 @@ class PodExplanation:
     """How it would be changed if all checks passed; None where none is open."""
     change: Change = field(default_factory=Change)
     quick_oom: bool = False
+    is_killed_early: bool = False
+    """Whether a container was OOM-killed early, also if it would get no more memory."""
     age: timedelta | None = None
     """Since it started, or was last resized."""
     group: ReplicaGroup | None = None
@@ -209,6 +211,7 @@ def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> Po
         lacking=lacking,
         change=judgement.change,
         quick_oom=facts.quick_oom,
+        is_killed_early=facts.is_killed_early,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
         recommendation=judgement.recommendation,
         notes={} if judgement.capped is None else judgement.capped.notes,

@@ -17,7 +17,7 @@ from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.settings_errors import require_at_least
 
 _CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -120,6 +120,13 @@ def _parse_observed(value: str) -> frozenset[str] | None:
 
 def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime) -> bool:
     """Whether a scaled container was lately killed for want of memory, soon after its start."""
+    return bool(killed_early(pod, autoscaler, threshold, now))
+
+
+def killed_early(
+    pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: datetime
+) -> list[Container]:
+    """List the scaled containers that were lately OOM-killed soon after their start."""
     killed = [
         each
         for each in pod.containers
@@ -127,9 +134,23 @@ def is_quick_oom(pod: Pod, autoscaler: Autoscaler, threshold: timedelta, now: da
         if each.last_termination is not None and _died_quickly(each, threshold, now)
     ]
     if not killed:
-        return False
+        return killed
     observed = observed_containers(pod.annotations)
-    return any(_is_observed(each, observed) and not is_off(autoscaler, each) for each in killed)
+    return [
+        each for each in killed if _is_observed(each, observed) and not is_off(autoscaler, each)
+    ]
+
+
+def gives_memory(
+    recommendation: Iterable[ContainerRecommendation], containers: Iterable[Container]
+) -> bool:
+    """Whether one of the containers would get more memory than it has."""
+    targets: dict[str, Resources] = {}
+    for entry in recommendation:
+        targets.setdefault(entry.container_name, entry.target)
+    return any(
+        _growth_of_memory(each, Allocation(targets.get(each.name))) > 0 for each in containers
+    )
 
 
 def memory_relief(pod: Pod, wanted: Mapping[str, Allocation]) -> float:

@@ -52,7 +52,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
             Container(
                 name="app",
                 spec=Allocation(amounts(100, 128 * MIB), amounts(200)),
-                status=Allocation(amounts(90)),
+                status=Allocation(amounts(90, 128 * MIB), amounts(200)),
                 restart_count=2,
                 is_running=True,
                 last_termination=OOM_KILL,
@@ -168,13 +168,67 @@ def test_absent_and_empty_maps_of_resources_differ(resources: Json, expected: Al
     assert a_container(resources=resources).spec == expected
 
 
-def test_what_the_kubelet_says_counts_even_if_it_is_empty() -> None:
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        pytest.param({}, Allocation(amounts(100, MIB), amounts(200, 2 * MIB)), id="nothing"),
+        pytest.param(
+            {"requests": {}, "limits": {}},
+            Allocation(amounts(100, MIB), amounts(200, 2 * MIB)),
+            id="empty maps",
+        ),
+        pytest.param(
+            {"requests": {"cpu": "50m"}},
+            Allocation(amounts(50, MIB), amounts(200, 2 * MIB)),
+            id="only the request of cpu",
+        ),
+        pytest.param(
+            {"limits": {"memory": "3Mi"}},
+            Allocation(amounts(100, MIB), amounts(200, 3 * MIB)),
+            id="only the limit of memory",
+        ),
+        pytest.param(
+            {
+                "requests": {"cpu": "50m", "memory": "4Mi"},
+                "limits": {"cpu": "60m", "memory": "5Mi"},
+            },
+            Allocation(amounts(50, 4 * MIB), amounts(60, 5 * MIB)),
+            id="all",
+        ),
+        pytest.param(None, None, id="no resources yet"),
+    ],
+)
+def test_what_a_status_does_not_name_is_taken_from_the_spec(
+    reported: Json, expected: Allocation | None
+) -> None:
+    resources = {
+        "requests": {"cpu": "100m", "memory": "1Mi"},
+        "limits": {"cpu": "200m", "memory": "2Mi"},
+    }
     pod = {
-        "spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": 1}}}]},
-        "status": {"containerStatuses": [{"name": "app", "resources": {}}]},
+        "spec": {"containers": [{"name": "app", "resources": resources}]},
+        "status": {"containerStatuses": [{"name": "app", "resources": reported}]},
     }
 
-    assert decode_pod(encoded(pod)).containers[0].current == Allocation()
+    assert decode_pod(encoded(pod)).containers[0].status == expected
+
+
+@pytest.mark.parametrize(
+    ("reported", "expected"),
+    [
+        pytest.param({}, Allocation(), id="nothing"),
+        pytest.param({"requests": {"cpu": "2m"}}, Allocation(amounts(2)), id="what was not asked"),
+    ],
+)
+def test_what_the_kubelet_says_of_a_container_without_resources_counts(
+    reported: Json, expected: Allocation
+) -> None:
+    pod = {
+        "spec": {"containers": [{"name": "app"}]},
+        "status": {"containerStatuses": [{"name": "app", "resources": reported}]},
+    }
+
+    assert decode_pod(encoded(pod)).containers[0].status == expected
 
 
 def test_of_two_statuses_with_one_name_the_first_counts() -> None:

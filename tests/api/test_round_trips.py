@@ -83,17 +83,26 @@ def pods(draw: st.DrawFn) -> Pod:
 @st.composite
 def containers(draw: st.DrawFn, name: str, index: int, kind: ContainerKind) -> Container:
     is_running = draw(st.booleans())
+    spec, status = draw(ALLOCATIONS), draw(st.none() | ALLOCATIONS)
     return Container(
         name=name,
         index=index,
         kind=kind,
-        spec=draw(ALLOCATIONS),
-        status=draw(st.none() | ALLOCATIONS),
+        spec=spec,
+        status=None if status is None else naming_all(status, spec),
         restarts_on_resize=draw(st.frozensets(st.sampled_from(BOTH))),
         restart_count=draw(st.integers(0, 1000)),
         is_running=is_running,
         termination=None if is_running else draw(st.none() | TERMINATIONS),
         last_termination=draw(st.none() | TERMINATIONS),
+    )
+
+
+def naming_all(status: Allocation, spec: Allocation) -> Allocation:
+    """The status of a kubelet that reports all that the spec names."""
+    return Allocation(
+        {**spec.requests, **(status.requests or {})} if spec.requests else status.requests,
+        {**spec.limits, **(status.limits or {})} if spec.limits else status.limits,
     )
 
 

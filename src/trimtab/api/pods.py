@@ -289,7 +289,7 @@ def _convert_container(
         index=index,
         kind=kind,
         spec=spec,
-        status=_convert_allocation(status.resources, f"{path}.resources"),
+        status=_completed(_convert_allocation(status.resources, f"{path}.resources"), spec),
         has_claims=has_claims,
         restarts_on_resize=restarts,
         restart_count=status.restart_count or 0,
@@ -303,6 +303,28 @@ def _convert_allocation(source: _Resources | None, path: str) -> Allocation | No
     if source is None:
         return None
     return decode_allocation(source.requests, source.limits, path)
+
+
+def _completed(status: Allocation | None, spec: Allocation) -> Allocation | None:
+    """Return the status with the amounts of the spec that it does not name.
+
+    Some runtimes and virtual kubelets report none or only some of the resources. A container has
+    what its spec says, unless its status says otherwise.
+    """
+    if status is None:
+        return None
+    requests = _filled(status.requests, spec.requests)
+    limits = _filled(status.limits, spec.limits)
+    # Most statuses name all, and share their record with others.
+    if requests is status.requests and limits is status.limits:
+        return status
+    return Allocation(requests, limits)
+
+
+def _filled(named: Resources | None, spec: Resources | None) -> Resources | None:
+    if not spec or (named and named.keys() >= spec.keys()):
+        return named
+    return {**spec, **named} if named else spec
 
 
 def _restarts_on_resize(source: _Container) -> frozenset[Resource]:

@@ -295,6 +295,13 @@ def test_a_restart_for_a_little_growth_is_told_as_too_small_a_change() -> None:
     assert found.way is None
 
 
+def test_an_eviction_for_a_successor_of_the_same_size_is_told_as_no_change() -> None:
+    odd = a_recommendation(target=FORMER, upper=amounts(90, 90 * MIB))
+    found = heard(snapshot_of(several(2), an_autoscaler(odd)))
+
+    assert blocked(found) == {CheckKind.CHANGE: HoldReason.INSIDE_BOUNDS}
+
+
 def test_an_eviction_in_place_of_growth_waits_for_the_cool_down() -> None:
     autoscaler = an_autoscaler(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
     asked = ResizeMemory(infeasible=InfeasibleAttempt({"app": FORMER}, NOW - minutes(1)))

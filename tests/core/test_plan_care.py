@@ -191,6 +191,37 @@ def test_pods_that_are_alike_are_judged_by_their_own_observed_containers() -> No
     assert told(planned(snapshot)) == ["Evict", "InsideBounds"]
 
 
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [
+        pytest.param(Allocation(), "InsideBounds", id="the status names nothing"),
+        pytest.param(Allocation(amounts(500)), "InsideBounds", id="the status names only cpu"),
+        pytest.param(
+            Allocation(amounts(100, 100 * MIB)), "Evict", id="the kubelet reports another size"
+        ),
+        pytest.param(
+            Allocation(amounts(500, 100 * MIB)), "Evict", id="the kubelet reports other memory"
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+def test_no_pod_is_evicted_for_a_successor_of_its_own_size(
+    status: Allocation, word: str, mode: UpdateMode
+) -> None:
+    container = a_container(requests=amounts(500, 500 * MIB), status=status)
+    snapshot = snapshot_of(several(2, containers=(container,)), an_autoscaler(UP, mode=mode))
+
+    assert told(planned(snapshot))[0] == word
+
+
+def test_a_target_outside_its_own_bounds_evicts_no_pod_that_has_it() -> None:
+    odd = a_recommendation(target=amounts(500, 500 * MIB), upper=amounts(400, 400 * MIB))
+    container = a_container(requests=amounts(500, 500 * MIB))
+    snapshot = snapshot_of(several(2, containers=(container,)), an_autoscaler(odd))
+
+    assert told(planned(snapshot)) == ["InsideBounds"] * 2
+
+
 ASKED = Allocation(amounts(500, 500 * MIB))
 PRESENT = Allocation(amounts(100, 100 * MIB))
 BETWEEN = a_recommendation(target=amounts(300, 300 * MIB), lower=amounts(250, 250 * MIB))

@@ -27,7 +27,7 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold
 from trimtab.core.pacing import PaceSettings
-from trimtab.core.pods import Allocation, PodPhase, Termination
+from trimtab.core.pods import Allocation, Pod, PodPhase, Termination
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
@@ -852,5 +852,28 @@ def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
 
         assert (held, done) == ({"QuotaExceeded"}, 0)
         assert len(cluster.acts) == 1
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize("resizes", [True, False])
+def test_a_kubelet_that_reports_no_resources_costs_no_pod(
+    mode: UpdateMode, *, resizes: bool
+) -> None:
+    def without_report(pod: Pod) -> Pod:
+        containers = tuple(replace(each, status=Allocation()) for each in pod.containers)
+        return replace(pod, containers=containers)
+
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.undo, cluster.is_kubelet_quick = without_report, False
+        cluster.resizes_in_place = resizes
+        cluster.autoscale(UP, mode=mode)
+        cluster.deploy(replicas=3)
+        await let_run(an_updater(cluster), minutes(60))
+
+        assert cluster.acts == []
+        assert cpu(cluster) == [500] * 3
 
     run_virtually(scene())

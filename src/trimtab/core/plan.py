@@ -33,7 +33,7 @@ from trimtab.core.node_use import Shortage
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
@@ -524,6 +524,31 @@ def _confirm_eviction(candidate: Candidate, context: Context, spent: Spent) -> A
     return Action.EVICT
 
 
+def _repeats_itself(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if the successor would request what the pod's spec asks for and the pod has.
+
+    A pod whose kubelet reports another size than its spec asks for gains from an eviction.
+    """
+    wanted = _wanted_by_successor(candidate, context)
+    is_same = all(
+        _requests_all(each.spec, asked) and (each.status is None or _has_all(each.status, asked))
+        for each in candidate.pod.containers
+        if (asked := (wanted.get(each.name) or Allocation()).requests)
+    )
+    return HoldReason.INSIDE_BOUNDS if is_same else None
+
+
+def _requests_all(spec: Allocation, asked: Resources) -> bool:
+    requests = spec.requests or NO_AMOUNTS
+    return all(requests.get(kind) == amount for kind, amount in asked.items())
+
+
+def _has_all(status: Allocation, asked: Resources) -> bool:
+    # Of what a status does not name it says nothing.
+    requests = status.requests or NO_AMOUNTS
+    return all(requests.get(kind, amount) == amount for kind, amount in asked.items())
+
+
 def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     unwanted = annotations.keeps_from_eviction(candidate.pod.annotations)
     held = unwanted and not context.settings.evicts_unwillingly
@@ -581,6 +606,7 @@ def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason |
 
 
 EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (
+    _repeats_itself,
     _is_unwanted,
     _was_refused,
     _awaits_effect,

@@ -26,7 +26,7 @@ def refusals(
 
 
 def total(pod: Pod, side: Side) -> int | None:
-    """The CPU of the whole pod; None where nobody says any."""
+    """Return the CPU of the whole pod; None if neither the pod nor a container states any."""
     own = None if pod.envelope is None else _cpu(pod.envelope, side)
     if own is not None:
         return own

@@ -183,7 +183,7 @@ def test_the_last_missing_pod_of_a_workload_may_have_all_that_is_left() -> None:
 def test_where_a_status_shows_no_gap_all_other_pods_may_be_missing() -> None:
     def scene(door: Door) -> None:
         door.leave(requests=2000)
-        # Somebody deleted all pods at once, and the owner creates four before it says so.
+        # A user deleted all pods at once, and the owner creates four before its status says so.
         sizes = [millicores(door.ask()) for _ in range(4)]
 
         assert sizes == [500] * 4

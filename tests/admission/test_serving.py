@@ -75,7 +75,7 @@ class Echo:
     refused: list[HTTPStatus] = field(default_factory=list)
     now: float = 0.0
     is_ready: bool = True
-    """Whether it need not wait to know what to answer."""
+    """True if it can answer without waiting."""
     put_off: int = 0
 
     def timer(self) -> float:

@@ -60,7 +60,7 @@ def test_what_was_left_out_is_told_when_the_minute_is_over(
 
 
 def details(log: pytest.LogCaptureFixture, event: str) -> list[tuple[str, str]]:
-    """What was logged of an event, and of which kind of object."""
+    """List the detail and the object kind of each log record of an event."""
     found = [record for record in log.records if record.getMessage() == event]
     return [(getattr(record, "detail", ""), getattr(record, "kind", "")) for record in found]
 

@@ -1,4 +1,4 @@
-"""How much of their boosts pods can have: a boost never keeps a pod from being created (D19)."""
+"""Share of their boosts that pods can have: a boost never prevents a pod's creation (D19)."""
 
 import json
 from dataclasses import replace
@@ -378,7 +378,7 @@ def containers(draw: st.DrawFn, name: str, kind: ContainerKind, index: int) -> C
         name,
         index=index,
         kind=kind,
-        # A limit without a request stands for both, long before anybody asks a webhook.
+        # The API server copies a limit to a missing request before it calls webhooks.
         requests=amounts(limit if request is None else request, memory),
         limits=amounts(limit, draw(st.sampled_from([memory, None]))),
     )

@@ -1,4 +1,4 @@
-"""What DaemonSets take of each node."""
+"""Room that DaemonSets take on each node."""
 
 from collections.abc import Sequence
 from dataclasses import replace

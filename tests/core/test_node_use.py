@@ -1,4 +1,4 @@
-"""What a pod's own node has left for it."""
+"""Room that a pod's own node has left for it."""
 
 import pytest
 from makers import MIB, a_container, a_pod, amounts

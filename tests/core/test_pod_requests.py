@@ -1,4 +1,4 @@
-"""What a whole pod takes of its node, as the scheduler counts it."""
+"""Amounts that a whole pod takes of its node, as the scheduler counts them."""
 
 import pytest
 from makers import MIB, a_container, a_pod, amounts

@@ -1,4 +1,4 @@
-"""What the chart says after an installation: true for the values that were given."""
+"""Notes that the chart prints after an installation: true for the given values."""
 
 import json
 import shutil

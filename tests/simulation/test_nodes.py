@@ -33,7 +33,7 @@ class Scene:
     def __init__(self, simulation: Simulation, nodes: int) -> None:
         self.simulation = simulation
         self.states: set[ResizeState] = set()
-        """How resizes have stood."""
+        """Resize states seen so far."""
         world = simulation.world
         world.pods.subscribe(self._notice)
         for number in range(nodes):

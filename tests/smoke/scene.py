@@ -222,7 +222,7 @@ class Path:
 
     scene: Scene
     said: str = ""
-    """What there was in its namespace when it failed."""
+    """Contents of its namespace when it failed."""
     seconds: float = field(default=0.0)
 
 

@@ -78,7 +78,7 @@ class _Scales:
         self.by_name: dict[WorkloadName, Workload | Unknown] = {}
         self.lookup_seconds = 0
         self.known: set[WorkloadName] = set()
-        """What was looked up, where that takes time."""
+        """Workloads that were looked up, where a lookup takes time."""
 
     def peek(self, name: WorkloadName, api_version: str, uid: str = "") -> Remembered | None:
         del api_version, uid
@@ -215,7 +215,7 @@ class SmallCluster:
         self._scales.lookup_seconds = seconds
 
     def hide_scale(self, owner: WorkloadName) -> None:
-        """Let nobody read the scale of a workload."""
+        """Make reads of a workload's scale fail."""
         self._scales.by_name[owner] = Unknown(UnreachableError("GET scale", "no route"))
 
     def own(self, name: str, owner: WorkloadName) -> None:

@@ -169,7 +169,7 @@ class Admission:
         return Admitted.PATCHED, sizing
 
     def _count_awaited(self, head: Pod) -> int:
-        """How many pods the pod's owner may be about to create beside it.
+        """Count the pods that the pod's owner may be about to create beside it.
 
         An owner creates pods before it says in its status how many are gone. Where the status
         shows no gap, any number of them may be.

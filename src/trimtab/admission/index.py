@@ -45,7 +45,7 @@ class TargetIndex:
             self._add(autoscaler)
 
     def has_any(self, namespace: str) -> bool:
-        """Whether the namespace has an autoscaler, or had one lately."""
+        """Return True if the namespace has an autoscaler, or had one lately."""
         return namespace in self._namespaces
 
     def find(self, workload: WorkloadName) -> list[Autoscaler]:

@@ -70,9 +70,9 @@ class Bounds:
     rooms: NodeRooms | None = None
     """What nodes have room for, which depends on where the pod may go."""
     quotas: Sequence[Quota] = ()
-    """What is left for boosts: another amount is another answer."""
+    """Quotas with the amounts left for boosts: another amount is another answer."""
     awaited_pods: int = 0
-    """How many more pods its owner is about to create."""
+    """Number of further pods that the owner is about to create."""
 
 
 @dataclass(frozen=True, slots=True)

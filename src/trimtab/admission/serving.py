@@ -35,7 +35,7 @@ _ANSWERED_PER_TURN: Final = 16
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
 _RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
-"""How long a request is put off at first; from then on as long as the last time."""
+"""Delays before each retry of a request that is put off; the last one repeats."""
 _MAX_PUT_OFF_BYTES: Final = 64 * 1024
 """A larger request is not put off: each time it is read again."""
 _UNREAD_BYTES: Final = 16 * 1024
@@ -57,7 +57,7 @@ class ServerLimits:
     put_off: int = 64
     """So many requests are put off at a time; of more each is answered from what is known."""
     patience: timedelta = timedelta(seconds=1)
-    """How long a request is put off at most."""
+    """Maximum time for which a request is put off."""
     request_time: timedelta = timedelta(seconds=10)
     """How long a request may take to come, and a handshake to be done."""
     idle_time: timedelta = timedelta(minutes=2)
@@ -96,7 +96,7 @@ class _Turn:
     since: float
     retries: int = 0
     is_last: bool = False
-    """Whether it must be answered this time."""
+    """True if the server must answer the request this time."""
 
 
 class WebhookServer:

@@ -85,7 +85,7 @@ class Scope:
     """Whether nodes are seen, if that is allowed."""
     quotas: bool = False
     optional_quotas: bool = False
-    """Whether quotas are seen, if that is allowed and nothing depends on it."""
+    """True to watch quotas where permitted, if nothing depends on them."""
     namespaces: bool = False
     """Whether namespaces themselves are seen: theirs alone, if only one is looked at."""
     horizontals: bool = False
@@ -186,7 +186,7 @@ class _Watches:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something of that kind is about to be listed."""
+        """True while a required watch has yet to list its objects."""
         return any(
             view.age() is None and not isinstance(feed.problem, ForbiddenError | NotFoundError)
             for feed, view in self.awaited

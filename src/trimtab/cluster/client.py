@@ -149,7 +149,7 @@ class Client:
         )
 
     async def delete(self, path: str, body: bytes | None = None) -> bytes:
-        """What the server says of the deletion; the body may hold its preconditions."""
+        """Delete the object and return the server's response; the body may hold preconditions."""
         return await self._call(_Request("DELETE", path, {}, body))
 
     def hurry(self) -> None:

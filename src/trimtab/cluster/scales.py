@@ -33,15 +33,15 @@ DISCOVERY_LIFE: Final = timedelta(minutes=5)
 FAILURE_LIFE: Final = timedelta(seconds=30)
 """How long a question that failed is not asked again."""
 ABSENT_LIFE: Final = timedelta(seconds=15)
-"""How long it is believed that there is no such object or kind, or that it selects no pods yet."""
+"""Time for which a missing object or kind, or an empty selector, stays cached."""
 UNUSED_LIFE: Final = timedelta(hours=1)
 """How long an answer is kept that nobody asks for (the original's span)."""
 REREAD_AFTER: Final = timedelta(milliseconds=100)
-"""How soon a new object is read again that selects no pods yet."""
+"""Delay before a new object that selects no pods yet is read again."""
 REDISCOVERED_AFTER: Final = timedelta(seconds=1)
-"""How soon kinds are listed again if one is missing of which an object owns something."""
+"""Delay before kinds are listed again, if an owner's kind is missing from the list."""
 SETTLES_WITHIN: Final = timedelta(seconds=30)
-"""How long the controller of a new object may take to write its selector."""
+"""Time that the controller of a new object may take to write its selector."""
 
 _MAX_WORKLOADS: Final = 16_384
 _MAX_GROUPS: Final = 1024
@@ -86,7 +86,7 @@ class Remembered:
     is_fresh: bool
     """False if it is time to ask again."""
     is_settling: bool = False
-    """Whether the object is new and selects no pods yet."""
+    """True if the object is new and selects no pods yet."""
 
 
 class _Scalable(NamedTuple):
@@ -288,7 +288,7 @@ def _key(name: WorkloadName, api_version: str) -> _Scalable:
 
 
 def _contradicts(answer: Answer, uid: str) -> bool:
-    """Whether an object with that uid owns something, and the answer does not show it."""
+    """Return True if the answer lacks the object with that uid, which owns something."""
     if not uid:
         return False
     if isinstance(answer, Workload):
@@ -297,7 +297,7 @@ def _contradicts(answer: Answer, uid: str) -> bool:
 
 
 def _is_possible(name: WorkloadName, api_version: str) -> bool:
-    """Whether an object can have that name; owner references hold any text of any length."""
+    """Return True if an object can have that name; owner references hold text of any length."""
     return (
         len(name.name) <= _MAX_NAME
         and len(name.kind) <= _MAX_KIND

@@ -51,7 +51,7 @@ class BoostSpan:
     request: int
     limit: int | None
     moves_limit: bool = True
-    """Whether the limit grows with the request."""
+    """True if the limit grows with the request."""
 
     def limit_at(self, request: int) -> int | None:
         """The limit of a boost that is cut to this request: of both the same part is kept."""
@@ -200,7 +200,7 @@ def next_boost_end(
 
 
 def finds_no_room(pod: Pod, now: datetime, timeout: timedelta | None = UNSCHEDULABLE_FOR) -> bool:
-    """Whether there has been no node for the pod for too long; never without a timeout."""
+    """Return True if the pod was unschedulable for the timeout; False without a timeout."""
     since = pod.unschedulable_since
     if since is None or not timeout:
         return False

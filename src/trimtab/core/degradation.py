@@ -18,7 +18,7 @@ from trimtab.core.records import dataclass
 STOPPED: Final = "UpdatesStopped"
 """The condition of an autoscaler whose workload the updater has stopped changing."""
 _FIGURES: Final = re.compile(r"\d+ of the (?P<needed>\d{1,9}) pods ")
-"""How the message of that condition begins."""
+"""Pattern of the start of that condition's message."""
 
 FORGOTTEN_AFTER: Final = timedelta(minutes=10)
 """A workload that is well so long after the last change is compared with no earlier state."""
@@ -31,16 +31,16 @@ class ChangedWorkload:
     autoscaler: AutoscalerName
     """The autoscaler for which the last change was made."""
     generation: int | None
-    """Of that autoscaler at the time; None if unknown."""
+    """Generation of that autoscaler at the time; None if unknown."""
     ready_before: int
     changed_at: datetime
     """When it was last changed."""
     short_since: datetime | None = None
     """Since when fewer pods have been ready; None while as many are."""
     ready: int = 0
-    """How many are ready now, as far as fewer are."""
+    """Number of pods that are ready now, while fewer are."""
     needed: int = 0
-    """How many would have to be ready."""
+    """Number of pods that would have to be ready."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class ReplicaGroup:
     pending: int
     """Those that do not run yet, or cannot be counted on for a moment."""
     configured: int | None
-    """How many pods the owner should have; None if that is not known."""
+    """Number of pods that the owner should have; None if unknown."""
     ready: int = 0
     """The live pods that are ready."""
 
@@ -127,7 +127,7 @@ def standing(
     *,
     can_resize: bool,
 ) -> Standing | HoldReason:
-    """What the group permits under the autoscaler, or why none of its pods may be touched.
+    """Return what the group permits under the autoscaler, or why its pods stay untouched.
 
     A resize that restarts nothing needs no other replica, so a small group stays open for those
     where the mode and the cluster can resize (D17).

@@ -93,7 +93,7 @@ class PodExplanation:
     notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
     """By container what was done to targets."""
     lacking: Mapping[Resource, Shortage] = field(default_factory=dict)
-    """What the pod's node has too little of for a resize."""
+    """Resources that the pod's node has too little of for a resize."""
     siblings_changed: tuple[str, ...] = ()
     """The pods of its owner about which something is done, but for itself."""
 
@@ -251,7 +251,7 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
 def _hear_of_act(
     case: _Case, candidate: Candidate, context: Context, view: PlanView
 ) -> tuple[Action | None, list[HoldReason | None]]:
-    """How a pod would be changed, and which budgets or nodes speak against that."""
+    """Return the action that would change the pod, and the budgets or nodes that prevent it."""
     if not candidate.wanted and candidate.autoscaler.mode not in EVICTING_MODES:
         return None, [HoldReason.ONLY_SHRINKS]
     act = act_of(case.outcome)
@@ -297,7 +297,7 @@ def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> 
 
 
 def _claimed_by_others(pod: Pod, view: PlanView) -> Resources:
-    """What resizes of other pods take of the pod's node beyond what these pods take now."""
+    """Sum the growth that resizes of other pods claim on the pod's node."""
     claimed: Counter[Resource] = Counter()
     if not pod.node_name:
         return claimed

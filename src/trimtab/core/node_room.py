@@ -97,7 +97,7 @@ class NodeRooms:
         return found
 
     def _room(self, node: Node, own: WorkloadName | None) -> tuple[int, int]:
-        """What the node has for a pod, beside the daemons that are not of the pod's owner."""
+        """Return the node's room for a pod, beside the daemons of other owners."""
         cpu, memory = given = (
             amount_of(node.allocatable, Resource.CPU),
             amount_of(node.allocatable, Resource.MEMORY),
@@ -120,7 +120,7 @@ class NodeRooms:
 
 
 _Question: TypeAlias = tuple[Placement | None, WorkloadName | None, str]
-"""What a pod demands of nodes, the DaemonSet that it is of, and the node that is left out."""
+"""Placement that a pod demands, the DaemonSet that owns it, and the node that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class _Group:
     requests: Mapping[WorkloadName, Resources]
 
     def without(self, own: WorkloadName | None) -> Resources:
-        """What all of them request, but for one."""
+        """Sum the requests of all daemons but one."""
         if own is None or own not in self.requests:
             return self.total
         return {kind: self.total[kind] - self.requests[own].get(kind, 0) for kind in BOTH}

@@ -18,7 +18,7 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 
 class Shortage(NamedTuple):
-    """What the whole pod would take of its node, and what the node has left for it."""
+    """Amount that the whole pod would take of its node, and the amount left for it."""
 
     needed: int
     left: int
@@ -26,7 +26,7 @@ class Shortage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """What nodes have to give, and what all pods on them take."""
+    """Allocatable amounts of nodes, and the amounts that all pods on them take."""
 
     allocatable: Mapping[str, Resources] = field(default_factory=dict)
     """By the name of the node."""

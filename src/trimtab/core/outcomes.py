@@ -69,7 +69,7 @@ class Unboost:
 
     @property
     def is_reported(self) -> bool:
-        """Whether the kubelet reports the smaller size, so that the boost has ended."""
+        """True if the kubelet reports the smaller size, so that the boost has ended."""
         return not self.wanted
 
 

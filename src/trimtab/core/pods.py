@@ -188,7 +188,7 @@ class Pod:
     init_requests: Resources | None = None
     """The most that the pod requests while an ordinary init container runs; None for most pods."""
     overhead: Resources | None = None
-    """What its runtime class adds to its requests; None for most pods."""
+    """Amounts that its runtime class adds to its requests; None for most pods."""
 
 
 def without_status(pod: Pod) -> Pod:

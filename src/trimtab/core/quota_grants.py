@@ -1,4 +1,4 @@
-"""What new pods were granted of a quota a moment ago, and the quota's status does not show yet.
+"""Amounts of a quota granted to new pods that the quota's status does not show yet.
 
 The API server counts a pod when it stores it, which is after admission, and a watch shows the count
 a moment later. Pods of one owner come in bursts, so what was granted to the last one must count
@@ -21,7 +21,7 @@ MAX_GRANTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What one pod was granted."""
+    """Amounts that one pod was granted."""
 
     amounts: Claims
     at: float
@@ -33,7 +33,7 @@ class Granted:
     """The grants of one quota that its status does not show yet, the oldest first."""
 
     left: Claims = field(default_factory=dict)
-    """What was left when they were last looked at."""
+    """Amounts that were left at the last settlement."""
     grants: tuple[Grant, ...] = ()
 
 

@@ -19,7 +19,7 @@ def are_fulfilled(
     *,
     only_growth: bool = False,
 ) -> bool:
-    """Whether the change that is recommended for the pod meets every requirement.
+    """Return True if the change that is recommended for the pod meets every requirement.
 
     With `only_growth` a resource that would shrink meets no requirement (D18).
     """

@@ -59,7 +59,7 @@ class ResizeMemory:
     resize_since: datetime | None = None
     """When the resize that is under way was first seen."""
     asked: Targets = field(default_factory=dict)
-    """What the last resize asked for."""
+    """Requests that the last resize asked for."""
 
 
 class Situation(NamedTuple):
@@ -73,17 +73,17 @@ class Situation(NamedTuple):
     memory: ResizeMemory
     now: datetime
     restarts: bool = False
-    """Whether the resize would restart a container."""
+    """True if the resize would restart a container."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
     evict_after_deferred: timedelta = DEFERRED_FOR
     lacks_room: bool = False
-    """Whether the pod's node has too little left for what would grow."""
+    """True if the pod's node has too little left for what would grow."""
     can_move: bool = True
-    """Whether another node is large enough for the pod's successor."""
+    """True if another node is large enough for the pod's successor."""
 
 
 def decide_eviction(situation: Situation) -> Action | HoldReason:
-    """Whether the pod may be evicted; a pending pod needs no budget, so that it can fit elsewhere.
+    """Decide on an eviction; a pending pod needs no budget, so that it can fit elsewhere.
 
     In a group that is too small to lose a pod no pod is evicted.
     """
@@ -139,7 +139,7 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
 
 
 def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None) -> bool:
-    """Whether a resize to what is wanted by container restarts one of them.
+    """Return True if a resize to the wanted amounts restarts a container.
 
     Without `wanted` any change of any container counts.
     """
@@ -152,7 +152,7 @@ def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None
 
 
 def without_restarts(pod: Pod, wanted: Mapping[str, Allocation]) -> Mapping[str, Allocation]:
-    """Of what is wanted only the resources whose change restarts nothing."""
+    """Keep only the wanted resources whose change restarts nothing."""
     free = {
         container.name: _without(container.restarts_on_resize, wanted[container.name])
         for container in pod.containers
@@ -162,7 +162,7 @@ def without_restarts(pod: Pod, wanted: Mapping[str, Allocation]) -> Mapping[str,
 
 
 def lacks_what_was_asked(pod: Pod, memory: ResizeMemory) -> bool:
-    """Whether the pod's spec asks for less than the last resize did.
+    """Return True if the pod's spec asks for less than the last resize did.
 
     Either the view does not show that resize yet, or another manager has undone it.
     """
@@ -177,7 +177,7 @@ def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
 
 
 def _decide_resize(situation: Situation) -> Action | HoldReason:
-    """Whether the resize is free; one that restarts a container counts as an eviction (D17)."""
+    """Decide on a resize; one that restarts a container counts as an eviction (D17)."""
     if not situation.restarts:
         return Action.RESIZE
     if situation.standing is Standing.RESIZE_ONLY:
@@ -194,7 +194,7 @@ def _without(kinds: frozenset[Resource], wanted: Allocation) -> Allocation:
 
 
 def _restarts(container: Container, wanted: Allocation) -> bool:
-    """Whether the kubelet would change a resource whose change restarts the container.
+    """Return True if the kubelet would change a resource whose change restarts the container.
 
     Besides what is wanted, the kubelet catches up with what the spec asks for already.
     """
@@ -224,7 +224,7 @@ def _reason_to_wait(situation: Situation) -> HoldReason | None:
 
 
 def _is_known_infeasible(situation: Situation) -> bool:
-    """Whether the targets ask at least as much as was lately refused, or as the node lacks."""
+    """Return True if the node lacks room, or the kubelet lately refused the same or less."""
     if situation.lacks_room and situation.pod.resize in _MAY_ASK_AGAIN:
         return True
     refused = situation.memory.infeasible

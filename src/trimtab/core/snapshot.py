@@ -92,7 +92,7 @@ class Snapshot:
     rooms: NodeRooms | None = None
     """How large pods may become on the nodes; None if that bounds nothing."""
     node_use: NodeUse = NOTHING_KNOWN
-    """How full the nodes are."""
+    """Allocatable and reserved amounts of the nodes."""
     quotas: Mapping[str, Sequence[Quota]] = field(default_factory=dict)
     """By namespace."""
     paused_namespaces: frozenset[str] = frozenset()

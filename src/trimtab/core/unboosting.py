@@ -174,7 +174,7 @@ def _ended(
 
 
 def _is_growth_refused(end: BoostEnd) -> bool:
-    """Whether the kubelet puts off an end that asked for more CPU than the container has."""
+    """Return True if the kubelet puts off an end that asked for more CPU than a container has."""
     asked = end.memory.unboost_asked
     return end.pod.resize in PUT_OFF and any(
         amount_of(asked[each.name].requests, Resource.CPU)

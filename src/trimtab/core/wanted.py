@@ -28,7 +28,7 @@ def wanted_by_autoscaler(
 
 
 def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
-    """Of what is wanted only the resources that grow; their limits never shrink, or appear."""
+    """Keep only the wanted resources that grow; their limits never shrink, or appear."""
     growing = {
         container.name: _growing(_owned(container, pod), wanted[container.name])
         for container in pod.containers
@@ -38,7 +38,7 @@ def only_growing(pod: Pod, wanted: Wanted) -> Wanted:
 
 
 def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) -> bool:
-    """Whether the pod as a whole stays within pod-type limit ranges and fits some node.
+    """Return True if the whole pod stays within pod-type limit ranges and fits some node.
 
     A recommendation is capped as a whole. A part of it may ask for more, where a container keeps
     what another was to get.

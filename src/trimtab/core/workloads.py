@@ -28,7 +28,7 @@ class Workload:
     template: Pod | None = None
     """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
     existing: int | None = None
-    """How many pods it has, ready or not, as its own status says; None if that does not say."""
+    """Number of pods in its own status, ready or not; None if the status has no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PeekedOwner:
     due: tuple[Lookup, ...] = ()
     """Lookups on the way up that were never made, or are too old."""
     is_pending: bool = False
-    """Whether a lookup, or a watch that catches up, may soon give another answer."""
+    """True if a lookup, or a watch that catches up, may soon give another answer."""
     doubt: str = ""
     """Why the owner is in doubt, for people; empty if it is not."""
 
@@ -62,7 +62,7 @@ class PeekedWorkload:
     workload: Workload | None
     due: tuple[Lookup, ...] = ()
     is_pending: bool = False
-    """Whether a lookup may soon give another answer."""
+    """True if a lookup may soon give another answer."""
     is_known: bool = True
     """False if it was never looked up, or could not be."""
 

@@ -55,7 +55,7 @@ class CheckpointKeeper:
     cluster: Cluster
     settings: RecommenderSettings
     has_orphans_left: bool = field(default=False, init=False)
-    """Whether there was no time for all orphans that were last found."""
+    """True if time ran out before all orphans of the last search were deleted."""
 
     async def save_due(self, knowledge: Knowledge, writers: Writers, now: datetime) -> TickReport:
         """Write the checkpoints of those whose turn it is."""

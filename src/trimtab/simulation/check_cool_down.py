@@ -60,7 +60,7 @@ def _may_be_changed_at_once(pod: Pod) -> bool:
 
 
 def _only_grows(before: Pod, after: Pod) -> bool:
-    """Whether something of the pod grows, and nothing shrinks."""
+    """Return True if something of the pod grows, and nothing shrinks."""
     pairs = [
         ((one or {}).get(kind, 0), (other or {}).get(kind, 0))
         for old, new in zip(before.containers, after.containers, strict=True)

@@ -40,7 +40,7 @@ class Disruption(Checker):
     that is made to restart until it is ready again, however long that takes. But a successor that
     has run for a while and is not ready counts as there: who waited for it could never help it to
     another size, and where all pods crash for lack of memory each of them is as good as down. A
-    group below its minimum of replicas is left alone, and so is a pod that nobody owns.
+    group below its minimum of replicas is left alone, and so is a pod without an owner.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -162,7 +162,7 @@ def _most(group: ReplicaGroup, rules: Rules) -> int:
 
 
 def restarts(before: Pod, after: Pod) -> bool:
-    """Whether a resize changes a resource whose change restarts a container."""
+    """Return True if a resize changes a resource whose change restarts a container."""
     return any(
         (one or {}).get(kind) != (other or {}).get(kind)
         for old, new in zip(before.containers, after.containers, strict=True)

@@ -87,7 +87,7 @@ def _may_evict(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> 
 
 
 def _needs_more(pod: Pod, governor: Autoscaler, ranges: list[LimitRangeItem]) -> bool:
-    """Whether what grows matters by itself (D18)."""
+    """Return True if the growth alone is large enough to act on (D18)."""
     scaled = recommended_for_pod(pod, governor, ranges).keys()
     capped = cap_for_pod(governor.recommendation, pod, governor.policies, ranges, governor.held)
     recommended = [each for each in capped.recommendations if each.container_name in scaled]

@@ -91,7 +91,7 @@ class PodTemplate:
 
     @property
     def placement(self) -> Placement | None:
-        """What the pod spec demands of nodes, as the DaemonSet controller writes it."""
+        """Node constraints of the pod spec, as the DaemonSet controller writes them."""
         if not self.node_name:
             return None
         only = NodeExpression("metadata.name", "In", (self.node_name,))
@@ -161,7 +161,7 @@ class WorkloadObject:
 
 
 def _known_template(daemon_set: WorkloadObject) -> Pod:
-    """What deciders know of the template of a DaemonSet, whose pods go to all nodes."""
+    """Return the DaemonSet's template as deciders see it; its pods go to all nodes."""
     template = daemon_set.template
     return Pod(
         daemon_set.namespace,

@@ -32,7 +32,7 @@ class Task:
     known: frozenset[str] = frozenset()
     """The pods of the workload at the time, by uid."""
     ready: int = 0
-    """How many of them were ready."""
+    """Number of these pods that were ready."""
 
 
 _Rank: TypeAlias = tuple[bool, bool, tuple[bool, float], str, str]

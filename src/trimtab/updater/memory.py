@@ -64,7 +64,7 @@ class Memory:
         self.changed: dict[WorkloadName, ChangedWorkload] = {}
         """Workloads that were changed of late, with how many pods were ready before."""
         self.is_restored = False
-        """Whether it is known which workloads an earlier updater found degraded."""
+        """True once the workloads that an earlier updater found degraded are known."""
         self.usual_share: float | None = None
         self.is_surging = False
         self._share_at: datetime | None = None

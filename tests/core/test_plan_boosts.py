@@ -28,7 +28,7 @@ from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.core.resizing import ResizeMemory
 from trimtab.core.resources import Resources
@@ -650,6 +650,21 @@ def test_d20_an_end_that_was_asked_for_stands_when_the_pod_is_not_ready_any_more
     known = {(pod.uid, autoscaler.identity): asked}
 
     assert told(planned(snapshot_of([pod], autoscaler, pod_memory=known))) == ["UnboostDelayed"]
+
+
+def test_an_end_keeps_its_cause_until_the_mark_goes() -> None:
+    shrunk = a_container(requests=amounts(50, 100 * MIB))
+    pod, autoscaler = replace(boosted(), containers=(shrunk,)), boosting(DOWN)
+    asked = PodMemory(
+        unboost_asked={"app": Allocation(amounts(50), {})},
+        unboost_cause=EndOfBoost.UNSCHEDULABLE,
+    )
+
+    outcomes = planned(
+        snapshot_of([pod], autoscaler, pod_memory={(pod.uid, autoscaler.identity): asked})
+    )
+
+    assert causes(outcomes) == {"web-0": "BoostUnschedulable"}
 
 
 def test_a_marked_pod_whose_resize_is_put_off_goes_back_without_growing() -> None:

@@ -93,9 +93,7 @@ def wait_for_samples(run: Run, more: int) -> None:
     )
 
 
-def test_1_recommendations_diverge_and_only_the_leader_is_resized(
-    cast: Cast, tmp_path: Path
-) -> None:
+def test_1_recommendations_diverge_and_only_the_leader_grows(cast: Cast, tmp_path: Path) -> None:
     two_roles(cast)
     before = cast.stage.uids("db")
     cast.use("db-0", cpu="2")
@@ -113,7 +111,7 @@ def test_1_recommendations_diverge_and_only_the_leader_is_resized(
         sizes = cast.sizes()
 
     assert millicores(leader) > 10 * millicores(followers)
-    assert (sizes["db-1"], sizes["db-2"]) == (LITTLE["cpu"], LITTLE["cpu"])
+    assert all(millicores({"cpu": sizes[name]}) <= millicores(LITTLE) for name in ("db-1", "db-2"))
     assert cast.stage.uids("db") == before
 
 
@@ -283,7 +281,8 @@ def test_6_a_leader_counts_the_replicas_of_its_whole_workload(cast: Cast, tmp_pa
     alone = Cast(cast.stage, "alone")
     alone.start(1)
     alone.give("leader", "alone-0")
-    alone.autoscale("lonely", LEADER, BIG)
+    # In place it would grow without other replicas (D17).
+    alone.autoscale("lonely", LEADER, BIG, mode="Recreate")
     with updating(cast, tmp_path) as run:
         cast.wait_for_sizes("500m", "100m", "100m")
         wait_for_holds(run, "BelowMinReplicas", name="lonely")

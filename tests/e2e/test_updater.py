@@ -311,7 +311,7 @@ def test_f21_a_target_above_every_node_becomes_the_size_of_the_largest(
     uids = stage.deploy()
     stage.autoscale({"cpu": "99k", "memory": "200Mi"}, mode="Recreate")
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags("--pause")) as run:
-        entries = wait_for_holds(run, "Paused")
+        entries = wait_for_holds(run, "Paused", "BudgetSpent")
 
     assert all(each["wanted"]["c0"]["requests"] == wanted for each in entries)
     assert stage.uids() == set(uids)

@@ -189,6 +189,7 @@ def _asked(memory: PodMemory, act: Unboost, now: datetime) -> PodMemory:
         memory,
         unboost=memory.unboost.after_failure(now, UNBOOST_FIRST_DELAY),
         unboost_asked={**memory.unboost_asked, **act.wanted},
+        unboost_cause=act.cause,
         unboost_error="",
     )
 

@@ -15,6 +15,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import NOTHING_KNOWN, NodeUse
+from trimtab.core.outcomes import EndOfBoost
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
@@ -65,6 +66,8 @@ class PodMemory:
     """Requests to end a boost whose effect the kubelet has not reported."""
     unboost_asked: Mapping[str, Allocation] = field(default_factory=dict)
     """By container the CPU that was last asked for to end its boost."""
+    unboost_cause: EndOfBoost | None = None
+    """Why those boosts end."""
     unboost_error: str = ""
     """The API server's words when it last refused the end of a boost."""
     unmarked: frozenset[str] = frozenset()

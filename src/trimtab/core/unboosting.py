@@ -63,6 +63,7 @@ def assess_boost(
     if not containers:
         # What was asked of the kubelet stands, even if the pod is not ready any more.
         containers = tuple(each for each in boosted_containers(pod) if each in memory.unboost_asked)
+        cause = memory.unboost_cause or cause
     # Who cannot see the autoscaler cannot know how long the boost shall last either.
     unclear = autoscaler is None and observed.is_in_doubt and cause is EndOfBoost.UNWANTED
     if not containers or unclear:

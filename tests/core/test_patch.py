@@ -430,6 +430,14 @@ def test_f30_a_limit_of_zero_goes_where_a_request_is_set() -> None:
     }
 
 
+def test_f30_a_limit_of_zero_goes_where_a_boost_sets_a_request() -> None:
+    idle = a_container(limits=amounts(0))
+    boost = CpuBoost("Quantity", quantity_millicores=300)
+    document = admitted(a_pod(idle), an_autoscaler(mode=UpdateMode.OFF, boost=boost))
+
+    assert resources_of(document) == {"requests": {"cpu": "300m"}, "limits": {}}
+
+
 def test_claims_on_devices_survive_the_patch() -> None:
     claiming = a_container(has_claims=True)
     opened = resource_operations(claiming, requests=amounts(500), limits={})

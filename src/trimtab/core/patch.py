@@ -179,7 +179,9 @@ class _Wish:
             return requests, limits
         given = self.share.allocation
         cpu = _only_cpu(given.requests), _only_cpu(given.limits)
-        moves_limit = self.share.span is not None and self.share.span.moves_limit
+        # Above a limit of zero no request is valid: it stays out, and the patch removes it.
+        is_bound = amount_of(given.limits, Resource.CPU) >= amount_of(given.requests, Resource.CPU)
+        moves_limit = is_bound and self.share.span is not None and self.share.span.moves_limit
         return {**requests, **cpu[0]}, {**limits, **cpu[1]} if moves_limit else limits
 
     @property

@@ -30,18 +30,18 @@ def test_bounds_and_default_of_an_item_are_decoded() -> None:
 @pytest.mark.parametrize(
     ("ratio", "thousandths"),
     [
-        pytest.param({"cpu": "2"}, 2000, id="a whole number"),
-        pytest.param({"cpu": "1500m", "memory": "3"}, 1500, id="a fraction"),
-        pytest.param({"memory": "3"}, None, id="of memory alone"),
-        pytest.param(None, None, id="none"),
+        pytest.param({"cpu": "2"}, (2000, None), id="a whole number"),
+        pytest.param({"cpu": "1500m", "memory": "3"}, (1500, 3000), id="a fraction"),
+        pytest.param({"memory": "1.5"}, (None, 1500), id="of memory alone"),
+        pytest.param(None, (None, None), id="none"),
     ],
 )
 def test_the_ratio_of_a_limit_to_its_request_is_decoded_in_thousandths(
-    ratio: Json, thousandths: int | None
+    ratio: Json, thousandths: tuple[int | None, int | None]
 ) -> None:
     (item,) = decoded({"type": "Pod", "maxLimitRequestRatio": ratio})
 
-    assert item.max_cpu_ratio == thousandths
+    assert (item.max_cpu_ratio, item.max_memory_ratio) == thousandths
 
 
 def test_items_for_anything_but_pods_and_containers_are_left_out() -> None:

@@ -16,12 +16,14 @@ from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
     Condition,
+    ContainerPolicy,
     EvictionRequirement,
     UpdateMode,
 )
 from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
 from trimtab.core.pods import ResizeState, Termination
 from trimtab.core.quotas import Claim, Quota, Side
@@ -142,6 +144,20 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
             },
             HoldReason.QUOTA_EXCEEDED,
             id="a quota",
+        ),
+        pytest.param(
+            an_autoscaler(UP, policies=(ContainerPolicy("*", min_allowed=amounts(500)),)),
+            {
+                "limit_ranges": {
+                    "default": [
+                        LimitRangeItem(
+                            LimitRangeType.CONTAINER, max=amounts(200), default=amounts(200)
+                        )
+                    ]
+                }
+            },
+            HoldReason.LIMIT_RANGE_REFUSES,
+            id="a limit range",
         ),
         pytest.param(
             an_autoscaler(UP),

@@ -16,6 +16,10 @@ CPU, MEMORY = Resource.CPU, Resource.MEMORY
         (NoteKind.CONTAINER_LIMIT, "cpu capped to container limit"),
         (NoteKind.LIMIT_RANGE_MIN, "cpu capped to fit Min in container LimitRange"),
         (NoteKind.LIMIT_RANGE_MAX, "cpu capped to fit Max in container LimitRange"),
+        (
+            NoteKind.LIMIT_RANGE_REFUSES,
+            "cpu NOT updated since the LimitRange would refuse the pod",
+        ),
         (NoteKind.NO_LIMIT_TO_SCALE, "cpu: limit NOT set since originalLimit is nil or 0"),
         (NoteKind.NO_REQUEST_TO_FOLLOW, "cpu: limit NOT set since recommendedRequest is nil or 0"),
         (

@@ -47,6 +47,7 @@ _REASONS: Final = {
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
+    HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
     HoldReason.QUOTA_EXCEEDED: "a ResourceQuota leaves no room for what its successor would need",
     HoldReason.PAUSED: "a flag, an annotation or the namespace says that nothing may be done",
 }

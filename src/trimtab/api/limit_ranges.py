@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.amounts import NOT_GIVEN, Amounts, decode_amount, decode_amounts
 from trimtab.api.decoding import Wire, decode
 from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 from trimtab.core.resources import Resource
@@ -41,15 +41,17 @@ def decode_limit_range(data: bytes) -> tuple[LimitRangeItem, ...]:
 
 
 def _convert_item(item: _Item, path: str) -> LimitRangeItem:
+    ratios = item.max_limit_request_ratio or Amounts()
     return LimitRangeItem(
         type=LimitRangeType(item.type or ""),
         min=decode_amounts(item.min, f"{path}.min"),
         max=decode_amounts(item.max, f"{path}.max"),
         default=decode_amounts(item.default, f"{path}.default"),
-        max_cpu_ratio=_decode_ratio(item.max_limit_request_ratio, f"{path}.maxLimitRequestRatio"),
+        max_cpu_ratio=_decode_ratio(ratios.cpu, f"{path}.maxLimitRequestRatio[cpu]"),
+        max_memory_ratio=_decode_ratio(ratios.memory, f"{path}.maxLimitRequestRatio[memory]"),
     )
 
 
-def _decode_ratio(source: Amounts | None, path: str) -> int | None:
+def _decode_ratio(source: msgspec.Raw, path: str) -> int | None:
     # In thousandths a ratio is written as millicores are.
-    return (decode_amounts(source, path) or {}).get(Resource.CPU)
+    return None if source is NOT_GIVEN else decode_amount(Resource.CPU, source, path)

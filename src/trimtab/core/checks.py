@@ -73,6 +73,7 @@ KIND_OF: Final = {
     HoldReason.POD_DISRUPTION_BUDGET: CheckKind.POD_DISRUPTION_BUDGET,
     HoldReason.EFFECT_AWAITED: CheckKind.EARLIER_EVICTIONS,
     HoldReason.QUOTA_EXCEEDED: CheckKind.QUOTA,
+    HoldReason.LIMIT_RANGE_REFUSES: CheckKind.QUOTA,
     HoldReason.PAUSED: CheckKind.PAUSE,
 }
 """Which question each reason answers."""

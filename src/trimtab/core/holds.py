@@ -51,6 +51,8 @@ class HoldReason(StrEnum):
     """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
     QUOTA_EXCEEDED = "QuotaExceeded"
     """Its successor would need more than a ResourceQuota of the namespace leaves."""
+    LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
+    """A LimitRange of the namespace would refuse its successor in the recommended size."""
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
@@ -91,6 +93,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.COOL_DOWN,
         HoldReason.EFFECT_AWAITED,
         HoldReason.EVICTION_UNWANTED,
+        HoldReason.LIMIT_RANGE_REFUSES,
         HoldReason.NOT_CONVERGING,
         HoldReason.NO_OWNER,
         HoldReason.PAUSED,

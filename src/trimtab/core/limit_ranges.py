@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resources
+from trimtab.core.resources import BOTH, Resource, Resources
 
 
 class LimitRangeType(StrEnum):
@@ -32,6 +32,12 @@ class LimitRangeItem:
     """The limit of a container that names none."""
     max_cpu_ratio: int | None = None
     """The most thousandths of the CPU request that its limit may be (`maxLimitRequestRatio`)."""
+    max_memory_ratio: int | None = None
+    """The same of memory."""
+
+    def max_ratio(self, kind: Resource) -> int | None:
+        """Return the most thousandths of a request that its limit may be; None for no bound."""
+        return self.max_cpu_ratio if kind is Resource.CPU else self.max_memory_ratio
 
 
 def effective_item(
@@ -42,13 +48,17 @@ def effective_item(
     if not of_type:
         return None
     defaults = [item.default for item in of_type if item.default is not None]
-    ratios = [item.max_cpu_ratio for item in of_type if item.max_cpu_ratio is not None]
+    ratios = {
+        kind: [ratio for item in of_type if (ratio := item.max_ratio(kind)) is not None]
+        for kind in BOTH
+    }
     effective = LimitRangeItem(
         limit_type,
         min=_tightest((item.min for item in of_type), max),
         max=_tightest((item.max for item in of_type), min),
         default=defaults[-1] if defaults else None,
-        max_cpu_ratio=min(ratios, default=None),
+        max_cpu_ratio=min(ratios[Resource.CPU], default=None),
+        max_memory_ratio=min(ratios[Resource.MEMORY], default=None),
     )
     return None if effective == LimitRangeItem(limit_type) else effective
 

@@ -21,6 +21,8 @@ class NoteKind(StrEnum):
     LIMIT_RANGE_MIN = "LimitRangeMin"
     LIMIT_RANGE_MAX = "LimitRangeMax"
     NODE_SIZE = "NodeSize"
+    LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
+    """Nothing is applied: a LimitRange would refuse the pod with it, and takes it without."""
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -56,6 +58,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.LIMIT_RANGE_MIN: " capped to fit Min in container LimitRange",
     NoteKind.LIMIT_RANGE_MAX: " capped to fit Max in container LimitRange",
     NoteKind.NODE_SIZE: " capped to fit the largest node",
+    NoteKind.LIMIT_RANGE_REFUSES: " NOT updated since the LimitRange would refuse the pod",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",

@@ -18,6 +18,7 @@ from trimtab.core.boost import (
 from trimtab.core.boost_room import BoostRoom, Share, claims_of, fit_boosts, give_up, share_of
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_range_check import checked_items, would_refuse
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
@@ -153,6 +154,8 @@ class _Wish:
     is_marked: bool = False
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
+    is_refused: bool = False
+    """Whether it keeps its own resources because a LimitRange would refuse the pod otherwise."""
 
     @property
     def is_boosted(self) -> bool:
@@ -213,7 +216,23 @@ class _Door:
             wishes = _with_shares(wishes, given_up)
             misfits = _misfits(pod, wishes)
         kept = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
-        return kept, misfits
+        return self._accepted(pod, kept), misfits
+
+    def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
+        """Return what no LimitRange refuses: first boosts go, then all that is recommended (D19).
+
+        A pod that would be refused as it came is none of admission's making.
+        """
+        items = checked_items(self.room.limit_ranges)
+        if not items or not would_refuse(items, pod, [_result(wish) for wish in wishes]):
+            return wishes
+        if would_refuse(items, pod, [container.spec for container in pod.containers]):
+            return wishes
+        shares = give_up([wish.share for wish in wishes], NoteKind.BOOST_LIMIT_RANGE)
+        usual = _with_shares(wishes, shares)
+        if not would_refuse(items, pod, [_result(wish) for wish in usual]):
+            return usual
+        return [_refused(wish) for wish in usual]
 
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
@@ -287,6 +306,32 @@ def _give_up(wish: _Wish) -> _Wish:
     return replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
+def _refused(wish: _Wish) -> _Wish:
+    """Return the wish of a container that keeps its own resources, with the reason."""
+    found = wish.recommended
+    notes = tuple(
+        Note(kind, NoteKind.LIMIT_RANGE_REFUSES)
+        for kind in BOTH
+        if kind in found.requests or kind in found.limits
+    )
+    given_up = _give_up(wish)
+    share = replace(given_up.share, notes=wish.share.notes)
+    return replace(given_up, recommended=Allotment(notes=notes), share=share, is_refused=True)
+
+
+def _result(wish: _Wish) -> Allocation:
+    """Return the resources of a container after the patch."""
+    own, (requests, limits) = wish.container.spec, wish.amounts()
+    if not requests and not limits:
+        return own
+    removed = zero_limits(wish.container, requests, limits)
+    found = {**(own.limits or NO_AMOUNTS), **limits}
+    return Allocation(
+        {**(own.requests or NO_AMOUNTS), **requests},
+        {kind: amount for kind, amount in found.items() if kind not in removed},
+    )
+
+
 def _originals(pod: Pod) -> Mapping[str, Allocation]:
     """By container what it asked for before it was boosted, where a mark says so."""
     marks = {one.name: pod.annotations.get(annotation_name(one.name)) for one in pod.containers}
@@ -339,7 +384,7 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
         yield from operations
         if wish.loses_mark:
             yield Remove(pointer("metadata", "annotations", annotation_name(wish.container.name)))
-        if operations or wish.boost_notes:
+        if operations or wish.boost_notes or (wish.is_refused and wish.notes):
             updates.append(_update(wish))
     if updates:
         yield _annotate(UPDATES, format_updates(autoscaler_name, updates))

@@ -26,6 +26,7 @@ from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPods, LivePods
+from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
@@ -41,7 +42,7 @@ from trimtab.core.resizing import Action
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Snapshot
 from trimtab.core.unboosting import BoostEnd
-from trimtab.core.wanted import is_within, only_growing, wanted_by_autoscaler
+from trimtab.core.wanted import is_within, only_growing, overlaid, wanted_by_autoscaler
 
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
@@ -571,6 +572,22 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     return HoldReason.EFFECT_AWAITED if missed + unproven >= most else None
 
 
+def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object where a LimitRange would refuse the successor, or admission gives it nothing (D19)."""
+    pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    if not items:
+        return None
+    room = BoostRoom(context.limit_ranges_of(pod))
+    given = size_successor(pod, autoscaler, gates=gates, room=room)
+    # The pod may be older than the LimitRange, whose defaults its successor gets.
+    after = [
+        with_defaults(items, overlaid(each.spec, given.get(each.name))) for each in pod.containers
+    ]
+    is_in_vain = not given or would_refuse(items, pod, after)
+    return HoldReason.LIMIT_RANGE_REFUSES if is_in_vain else None
+
+
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Set aside what its successor needs beyond what there is, if quotas leave room (F20).
 
@@ -610,6 +627,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _is_unwanted,
     _was_refused,
     _awaits_effect,
+    _gains_nothing,
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""

@@ -43,7 +43,7 @@ def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) 
     A recommendation is capped as a whole. A part of it may ask for more, where a container keeps
     what another was to get.
     """
-    stakes = [_overlaid(container.spec, wanted.get(container.name)) for container in pod.containers]
+    stakes = [overlaid(container.spec, wanted.get(container.name)) for container in pod.containers]
     requests = _total(stake.requests for stake in stakes)
     limits = _total(stake.limits for stake in stakes)
     maxima = {
@@ -56,7 +56,8 @@ def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) 
     ) and (not on_nodes or any(_is_below(requests, room) for room in on_nodes))
 
 
-def _overlaid(spec: Allocation, wanted: Allocation | None) -> Allocation:
+def overlaid(spec: Allocation, wanted: Allocation | None) -> Allocation:
+    """Return all that a container asks for once it has what is wanted."""
     if wanted is None:
         return spec
     return Allocation(

@@ -210,11 +210,6 @@ class _Door:
             wishes = self._wishes(pod, known)
         wishes = _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
         misfits = _misfits(pod, wishes)
-        if any(wish.is_boosted for wish in wishes if wish.container.name in misfits):
-            # What a container gets without its boost may fit all the same.
-            given_up = give_up([wish.share for wish in wishes], NoteKind.BOOST_POD_RESOURCES)
-            wishes = _with_shares(wishes, given_up)
-            misfits = _misfits(pod, wishes)
         kept = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
         return self._accepted(pod, kept), misfits
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 from sys import intern
 from typing import Final
 
@@ -318,7 +319,22 @@ def _completed(status: Allocation | None, spec: Allocation) -> Allocation | None
     # Most statuses name all, and share their record with others.
     if requests is status.requests and limits is status.limits:
         return status
-    return Allocation(requests, limits)
+    return _shared_allocation(_items(requests), _items(limits))
+
+
+@lru_cache(maxsize=4096)
+def _shared_allocation(
+    requests: tuple[tuple[Resource, int], ...] | None,
+    limits: tuple[tuple[Resource, int], ...] | None,
+) -> Allocation:
+    # Pods of one workload share their record.
+    return Allocation(
+        None if requests is None else dict(requests), None if limits is None else dict(limits)
+    )
+
+
+def _items(amounts: Resources | None) -> tuple[tuple[Resource, int], ...] | None:
+    return None if amounts is None else tuple(amounts.items())
 
 
 def _filled(named: Resources | None, spec: Resources | None) -> Resources | None:

@@ -167,7 +167,7 @@ def bounded(**bounds: Resources) -> tuple[ContainerPolicy, ...]:
 
 
 def scenes(kind: Resource) -> dict[str, tuple[Pod, LimitRangeItem, Autoscaler]]:
-    """What was seen: pods that were valid without a patch and refused with it."""
+    """Pods that were valid without a patch and refused with it."""
     both = advised(kind, 100), advised(kind, 100, "side")
     pair = advised(kind, 200), advised(kind, 1000, "side")
     low, high = bounded(max_allowed={kind: 100}), bounded(min_allowed={kind: 1000})

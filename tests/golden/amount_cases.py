@@ -1,4 +1,4 @@
-"""Which cases hold amounts below zero, or that cannot be read (decision 0004), by their input."""
+"""Cases with amounts below zero, or that cannot be read (decision 0004), by their input."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def is_negative(text: str | float | None) -> bool:
 
 
 def is_unreadable(text: Any) -> bool:
-    """Whether a text is no quantity."""
+    """Return True if a text is no quantity."""
     try:
         quantities.parse(str(text))
     except quantities.QuantityError:
@@ -42,7 +42,7 @@ def is_unreadable(text: Any) -> bool:
 
 
 def has_unreadable_quantity(autoscaler: dict[str, Any]) -> bool:
-    """Whether an autoscaler has a quantity that is none."""
+    """Return True if an autoscaler has a quantity that is none."""
     spec = autoscaler["spec"]
     policies = (spec.get("resourcePolicy") or {}).get("containerPolicies") or []
     boosts = [(holder.get("startupBoost") or {}).get("cpu") or {} for holder in (spec, *policies)]

@@ -60,7 +60,7 @@ def brings_a_boost_along(case: dict[str, Any]) -> bool:
 
 
 def adds_to_a_limit(case: dict[str, Any]) -> bool:
-    """Whether a container with a limit gets a quantity more."""
+    """Return True if a container with a limit gets a quantity more."""
     pod, autoscaler = read(case)
     return any(
         boost.type == BoostType.QUANTITY and Resource.CPU in (container.spec.limits or {})
@@ -69,7 +69,7 @@ def adds_to_a_limit(case: dict[str, Any]) -> bool:
 
 
 def limits_a_boost_under_a_maximum(case: dict[str, Any]) -> bool:
-    """Whether a container with a limit is boosted, and the operator says how far at most."""
+    """Return True if a container with a limit is boosted, and a flag caps the boost."""
     pod, autoscaler = read(case)
     return bool(case["input"].get("maxAllowedCPUBoost")) and any(
         Resource.CPU in (container.spec.limits or {})

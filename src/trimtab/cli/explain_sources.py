@@ -74,7 +74,7 @@ async def ask_addresses(addresses: Sequence[str], question: Question) -> Answers
 
 
 async def ask_through_server(client: Client, place: str, question: Question) -> Answers:
-    """What the components say, as far as we may ask them.
+    """Return what the components say, as far as we may ask them.
 
     They are those of one place, or else those that `doctor` finds.
     """
@@ -127,7 +127,7 @@ async def _find_components(client: Client, place: str, namespace: str) -> list[I
 async def _ask_component(
     client: Client, component: Installed, question: Question, known: Answers
 ) -> Answers:
-    """What is known once the pods of a component were asked, too."""
+    """Return what is known once the pods of a component were asked, too."""
     numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
     try:
         copies = await list_pods(client, component, decode_pod)

@@ -74,7 +74,7 @@ class PlanSettings:
     role_dwell: timedelta = timedelta(minutes=1)
     """`--role-dwell`: how long a pod must have its autoscaler before that one may shrink it."""
     cool_down: timedelta = timedelta(minutes=5)
-    """How long a changed pod neither shrinks nor restarts, but to end out-of-memory kills."""
+    """Time in which a changed pod neither shrinks nor restarts, but to end OOM kills."""
     grow_only_under_requirements: bool = False
     """Whether requirements that only ask for growth keep a resize from shrinking anything."""
     infeasible_retry_after: timedelta = timedelta(hours=1)
@@ -127,7 +127,7 @@ class Candidate(NamedTuple):
     standing: disruption.Standing
     memory: PodMemory
     is_cooling: bool = False
-    """Whether it was changed a moment ago, so that it may grow in place and nothing else (D17)."""
+    """True for a pod that was changed a moment ago and may only grow in place (D17)."""
     workload: WorkloadName | None = None
     """The topmost."""
     owner: WorkloadName | None = None
@@ -152,7 +152,7 @@ class Judgement:
     holds_change: bool = False
     """Whether it would want more, were it not for a horizontal autoscaler."""
     is_boosted: bool = False
-    """Whether the CPU of a container is boosted, and so not looked at."""
+    """True if the CPU of a container is boosted, and so not looked at."""
     wanted: Wanted | None = None
     """What the containers shall have; None until somebody asks."""
 
@@ -205,10 +205,10 @@ class Facts(NamedTuple):
     workload: WorkloadName | None
     judgement: Judgement
     quick_oom: bool
-    """Whether a container was OOM-killed early that would get more memory: that cannot wait."""
+    """True if an OOM-killed container would get more memory: that cannot wait."""
     memory: PodMemory
     is_killed_early: bool = False
-    """Whether a container was OOM-killed early, whatever it would get."""
+    """True if a container was OOM-killed early, whatever it would get."""
 
 
 def assess(
@@ -246,7 +246,7 @@ def assess(
 
 
 def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldReason:
-    """What the pod's replica group permits, or why none of its pods may be touched."""
+    """Return what the replica group permits, or why none of its pods may be touched."""
     return disruption.standing(
         context.group_of(facts.pod),
         facts.autoscaler,
@@ -299,7 +299,7 @@ def facts_about(
 
 
 def is_cooling(facts: Facts, context: Context) -> bool:
-    """Whether the pod was changed a moment ago; a container that dies early cannot wait."""
+    """Return True if the pod was changed a moment ago and no OOM kill makes it urgent."""
     updated = facts.memory.last_updated_at
     if updated is None or facts.quick_oom:
         return False
@@ -312,7 +312,7 @@ def is_cooling(facts: Facts, context: Context) -> bool:
 
 
 def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted] | None:
-    """What may grow in place at once although the pod cools down; None if nothing may (D17).
+    """Return what may grow in place although the pod cools down; None if nothing may (D17).
 
     The last resize must show on the pod. The growth must matter by itself, restart nothing, and
     need no room that shrinking would make.
@@ -336,7 +336,7 @@ def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted]
 
 
 def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
-    """What would change if containers got only what is wanted, and not all that is recommended."""
+    """Measure the change if containers got only what is wanted of the recommendation."""
     asked = {name: allocation.requests or NO_AMOUNTS for name, allocation in wanted.items()}
     parts = [
         replace(
@@ -487,7 +487,7 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
 
 
 def _measure_growth(pod: Pod, recommendation: Sequence[ContainerRecommendation]) -> Change:
-    """What would grow; of a pod that only shrinks, what is left to its successor."""
+    """Measure the growth; of a pod that only shrinks, what is left to its successor."""
     growth = urgency.measure_change(pod, recommendation, only_growth=True)
     return growth if growth.scale_up else urgency.measure_change(pod, recommendation)
 

@@ -1,4 +1,4 @@
-"""How much of its startup boosts a new pod can have, so that the API server does not refuse it.
+"""Room for the startup boosts of a new pod, so that the API server does not refuse it.
 
 LimitRanges, the resources of the pod itself, the largest node and ResourceQuotas leave room for
 some of the extra CPU. Where all containers together need too much, each boost shrinks by the same
@@ -29,16 +29,16 @@ _THOUSAND: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class BoostRoom:
-    """What bounds the boosts of a new pod."""
+    """Bounds of the boosts of a new pod."""
 
     limit_ranges: Sequence[LimitRangeItem] = ()
-    """Of its namespace, and the room on nodes."""
+    """LimitRange items of its namespace, and the room on nodes."""
     max_millicores: int | None = None
     """`--max-allowed-cpu-boost`; None or 0 for no limit."""
     quotas: Sequence[Quota] = ()
-    """Of its namespace, with what is left for this pod."""
+    """Quotas of its namespace, with what is left for this pod."""
     awaited_pods: int = 0
-    """How many more pods its owner is about to create; each needs room without a boost."""
+    """Pods that its owner is about to create; each needs room without a boost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class Share:
     request: int
     limit: int | None
     notes: tuple[NoteKind, ...] = ()
-    """What has cut its boost."""
+    """Bounds that have cut its boost."""
 
     @property
     def is_boosted(self) -> bool:
-        """Whether anything is left of its boost."""
+        """True if anything is left of its boost."""
         return self.span is not None and self.request > self.span.usual_request
 
     @property
@@ -207,7 +207,7 @@ class _Ratios:
         return found
 
     def hold(self, pod: Pod, shares: Sequence[Share]) -> bool:
-        """Whether the API server would not refuse the pod for a ratio."""
+        """Return True if the API server refuses the pod for no ratio."""
         of_container, of_pod = self._find()
         totals = _total(pod, shares, Side.LIMITS), _total(pod, shares, Side.REQUESTS)
         return all(

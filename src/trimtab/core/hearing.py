@@ -84,7 +84,7 @@ class PodExplanation:
     change: Change = field(default_factory=Change)
     quick_oom: bool = False
     is_killed_early: bool = False
-    """Whether a container was OOM-killed early, also if it would get no more memory."""
+    """True if a container was OOM-killed early, also if it would get no more memory."""
     age: timedelta | None = None
     """Since it started, or was last resized."""
     group: ReplicaGroup | None = None

@@ -85,7 +85,7 @@ def size_pod(
 def size_successor(
     pod: Pod, autoscaler: Autoscaler, *, gates: FeatureGates, room: BoostRoom
 ) -> Wanted:
-    """What admission would give the successor of a pod, its startup boost included.
+    """Return what admission would give the successor of a pod, its boost included.
 
     The pod that runs stands in for its template. A boost that does not say how much is none.
     """
@@ -155,21 +155,21 @@ class _Wish:
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
     is_refused: bool = False
-    """Whether it keeps its own resources because a LimitRange would refuse the pod otherwise."""
+    """True if it keeps its own resources, since a LimitRange would refuse the pod otherwise."""
 
     @property
     def is_boosted(self) -> bool:
-        """Whether the container gets more CPU while it starts."""
+        """True if the container gets more CPU while it starts."""
         return self.share.is_boosted
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was done to what is recommended, and to the boost."""
+        """Notes about the recommendation, and about the boost."""
         return (*self.recommended.notes, *self.boost_notes)
 
     @property
     def boost_notes(self) -> tuple[Note, ...]:
-        """What has cut the boost."""
+        """Notes about bounds that have cut the boost."""
         kinds = self.share.notes
         if kinds and not self.is_boosted:
             kinds = (*kinds, NoteKind.NOT_BOOSTED)
@@ -189,7 +189,7 @@ class _Wish:
 
     @property
     def loses_mark(self) -> bool:
-        """Whether a boost that it brings along ends before the pod is created."""
+        """True if a boost that it brings along ends before the pod is created."""
         return self.is_marked and self.share.span is not None and not self.is_boosted
 
 
@@ -202,7 +202,7 @@ class _Door:
     room: BoostRoom
 
     def grant(self, pod: Pod) -> tuple[list[_Wish], tuple[str, ...]]:
-        """What each container gets, and the names of those that get nothing for want of room."""
+        """Return what each container gets, and the names of those for which there is no room."""
         originals = _originals(pod) if self.boosts else {}
         wishes = self._wishes(pod, originals)
         if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
@@ -274,7 +274,7 @@ class _Door:
 
 
 def _usual(own: Allocation, recommended: Allotment) -> Allocation:
-    """What a container gets without a boost."""
+    """Return what a container gets without a boost."""
     if not recommended.requests and not recommended.limits:
         return own
     return Allocation(
@@ -335,7 +335,7 @@ def _originals(pod: Pod) -> Mapping[str, Allocation]:
 
 
 def _asks_for_more(wish: _Wish) -> bool:
-    """Whether the container's mark is not its own: its whole boost would be less (D7)."""
+    """Return True if the mark is not the container's own: its boost would be less (D7)."""
     whole = 0 if wish.share.span is None else wish.share.span.request
     return wish.is_marked and amount_of(wish.container.spec.requests, Resource.CPU) > whole
 

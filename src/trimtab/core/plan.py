@@ -325,7 +325,7 @@ def _resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
 
 
 def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
-    """What admission gives the successor: under UpscaleOnly smaller amounts too (D18)."""
+    """Return what admission gives the successor: under UpscaleOnly less, too (D18)."""
     pod, autoscaler = candidate.pod, candidate.autoscaler
     if autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         return candidate.wanted
@@ -340,7 +340,7 @@ def decide(
     disruptable: bool,
     claimed: Resources = NO_AMOUNTS,
 ) -> tuple[Candidate, Action | HoldReason]:
-    """What may be done about a candidate, whose budget allows it or not, or why nothing may.
+    """Decide what may be done about a candidate, given its budget, or why nothing may.
 
     Where the pod's node has too little left beside what others have claimed, and no eviction
     helps, the candidate comes back without what would grow.
@@ -360,7 +360,7 @@ def decide(
 def shortages(
     candidate: Candidate, context: Context, claimed: Resources = NO_AMOUNTS
 ) -> Mapping[Resource, Shortage]:
-    """What the pod's node has too little of for a resize, beside what others have claimed."""
+    """Return what the node has too little of for a resize, beside what others have claimed."""
     pod, snapshot = candidate.pod, context.snapshot
     if candidate.autoscaler.mode in EVICTING_MODES or not snapshot.resizes_in_place:
         return {}
@@ -368,7 +368,7 @@ def shortages(
 
 
 def _can_move(candidate: Candidate, context: Context) -> bool:
-    """Whether a node other than the pod's own is large enough for its successor."""
+    """Return True if a node other than the pod's own is large enough for its successor."""
     pod, rooms = candidate.pod, context.snapshot.rooms
     wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
     return (rooms or NodeRooms(())).takes_elsewhere(pod, requested_after(pod, wanted))
@@ -443,7 +443,7 @@ def _confirm_resize(
 
 
 def _takes_last_ready(candidate: Candidate, context: Context) -> bool:
-    """Whether the pod is the only one of its owner that is ready, and gains nothing (D17)."""
+    """Return True if the pod is the last ready one of its owner and does not grow (D17)."""
     group = context.group_of(candidate.pod)
     is_last = candidate.pod.ready_since is not None and group is not None and group.ready <= 1
     return is_last and not candidate.change.scale_up
@@ -634,7 +634,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
 
 
 def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
-    """Whether the budget of the candidate's owner bears one more pod down.
+    """Return True if the budget of the candidate's owner bears one more pod down.
 
     Where no pod of the owner is ready, there is nothing to protect: a pod that dies early for lack
     of memory is evicted at once if its successor gets more of it (D17).

@@ -131,7 +131,7 @@ class Container:
     kind: ContainerKind = ContainerKind.REGULAR
     spec: Allocation = field(default_factory=Allocation)
     status: Allocation | None = None
-    """What the kubelet says the container has, completed by the spec; None before it says so."""
+    """Resources that the kubelet reports, completed by the spec; None before it reports any."""
     has_claims: bool = False
     """Whether its resources hold claims on devices, which nobody here touches."""
     restarts_on_resize: frozenset[Resource] = frozenset()

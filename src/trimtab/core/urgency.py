@@ -79,7 +79,7 @@ def measure_change(
     *,
     only_growth: bool = False,
 ) -> Change:
-    """What the recommendation would change about the observed containers of the pod.
+    """Measure what the recommendation would change about the observed containers.
 
     With `only_growth` no resource of a container counts that would stay or shrink (D18).
     """
@@ -144,7 +144,7 @@ def killed_early(
 def gives_memory(
     recommendation: Iterable[ContainerRecommendation], containers: Iterable[Container]
 ) -> bool:
-    """Whether one of the containers would get more memory than it has."""
+    """Return True if one of the containers would get more memory than it has."""
     targets: dict[str, Resources] = {}
     for entry in recommendation:
         targets.setdefault(entry.container_name, entry.target)

@@ -297,13 +297,14 @@ def without_boost(pod: Pod, containers: Iterable[str]) -> Pod:
 
 def _with_original_cpu(container: Container, original: Allocation) -> Container:
     spec = Allocation(
-        _replace_cpu(container.spec.requests, original.requests),
-        _replace_cpu(container.spec.limits, original.limits),
+        with_cpu_of(container.spec.requests, original.requests),
+        with_cpu_of(container.spec.limits, original.limits),
     )
     return replace(container, spec=spec, status=None)
 
 
-def _replace_cpu(amounts: Resources | None, original: Resources | None) -> Resources:
+def with_cpu_of(amounts: Resources | None, original: Resources | None) -> Resources:
+    """Return the amounts with the CPU of the original, or with none where that has none."""
     sources = {Resource.CPU: original or NO_AMOUNTS, Resource.MEMORY: amounts or NO_AMOUNTS}
     return {kind: source[kind] for kind, source in sources.items() if kind in source}
 

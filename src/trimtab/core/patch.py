@@ -14,6 +14,7 @@ from trimtab.core.boost import (
     format_original,
     parse_original,
     span_boost,
+    with_cpu_of,
 )
 from trimtab.core.boost_room import BoostRoom, Share, claims_of, fit_boosts, give_up, share_of
 from trimtab.core.envelopes import find_misfits
@@ -348,19 +349,11 @@ def _as_asked_for(container: Container, original: Allocation | None) -> Containe
     ):
         return container
     if original is not None:
-        requests = _with_cpu(requests, original.requests or NO_AMOUNTS)
-        limits = _with_cpu(limits, original.limits or NO_AMOUNTS)
+        requests = with_cpu_of(requests, original.requests)
+        limits = with_cpu_of(limits, original.limits)
     return replace(
         container, spec=Allocation(without_negatives(requests), without_negatives(limits))
     )
-
-
-def _with_cpu(amounts: Resources, original: Resources) -> Resources:
-    return {
-        kind: source[kind]
-        for kind, source in ((Resource.CPU, original), (Resource.MEMORY, amounts))
-        if kind in source
-    }
 
 
 def _only_cpu(amounts: Resources | None) -> Resources:

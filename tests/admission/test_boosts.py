@@ -245,13 +245,3 @@ def test_pods_of_other_priorities_are_not_taken_for_the_last_one() -> None:
         assert len(likenesses) == 3
 
     at_the_door(scene)
-
-
-def test_without_a_boost_nobody_asks_for_quotas() -> None:
-    def scene(door: Door) -> None:
-        door.cluster.autoscale(boost=None)
-        door.cluster.quotas = None  # type: ignore[assignment, method-assign]
-
-        assert millicores(door.ask()) == 500
-
-    at_the_door(scene)

@@ -77,6 +77,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
         ),
         init_requests=amounts(5000, 0),
         init_peak=Allocation(amounts(5000), {}),
+        init_stated=Allocation(amounts(5000), {}),
     )
 
 
@@ -92,7 +93,21 @@ def test_init_containers_and_the_sandbox_are_known_by_what_they_take() -> None:
     pod = decode_pod(encoded({"spec": spec}))
 
     assert pod.init_peak == Allocation(amounts(300), amounts(300))
+    assert pod.init_stated == Allocation(amounts(200), amounts(200))
     assert pod.overhead == amounts(50, 16 * MIB)
+
+
+def test_amounts_that_one_init_container_leaves_out_are_not_stated_by_all() -> None:
+    asking = {"name": "a", "resources": {"requests": {"cpu": "200m", "memory": "1Mi"}}}
+    less = {"name": "b", "resources": {"requests": {"cpu": "300m"}}}
+    sidecar = {"name": "c", "restartPolicy": "Always"}
+    some = decode_pod(encoded({"spec": {"initContainers": [asking, less, sidecar]}}))
+    none = decode_pod(encoded({"spec": {"initContainers": [asking, {"name": "d"}]}}))
+    only_sidecar = decode_pod(encoded({"spec": {"initContainers": [sidecar]}}))
+
+    assert some.init_stated == Allocation(amounts(200), {})
+    assert none.init_stated == Allocation({}, {})
+    assert only_sidecar.init_stated is None
 
 
 def test_an_empty_object_is_a_pod_of_which_nothing_is_known() -> None:

@@ -17,7 +17,12 @@ def left(hard: dict[str, str], used: dict[str, str], **spec: object) -> object:
 def test_a_quota_is_decoded_with_what_is_left_of_it() -> None:
     limits = Claim(Side.LIMITS, Resource.MEMORY)
 
-    assert decode_quota(encoded(QUOTA)) == Quota("shop", "team", {CPU: 500, limits: -1024 * MIB})
+    assert decode_quota(encoded(QUOTA)) == Quota(
+        "shop",
+        "team",
+        {CPU: 500, limits: -1024 * MIB},
+        used={CPU: 3500, limits: 9 * 1024 * MIB},
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
-from trimtab.admission.granting import QuotaGrants
+from trimtab.admission.granting import Arrivals, QuotaGrants
 from trimtab.admission.index import TargetIndex, target_name
 from trimtab.admission.narrating import log_unsized, tell_of_size
 from trimtab.admission.owning import NotYetError, ReadyOwners
@@ -40,6 +40,9 @@ from trimtab.core.pods import Pod, WorkloadName
 
 UNCHANGED: Final = Sizing()
 _FAILED: Final = "admission failed"
+
+_Gap: TypeAlias = tuple[WorkloadName, tuple[int, int]]
+"""An owner with the number of pods that it wants, and that its status shows."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -77,6 +80,7 @@ class Admission:
         self._owners = ReadyOwners(cluster.owners)
         self._sizings = Sizings(settings.gates)
         self._grants = QuotaGrants(timer)
+        self._arrivals = Arrivals(timer)
         self._marking: Marking | None = None
         if settings.hpa_conflict is HpaConflict.HOLD:
             by_target = cluster.horizontals.index(attrgetter("target"))
@@ -148,40 +152,51 @@ class Admission:
             return Admitted.UNGOVERNED, UNCHANGED
         if self._nodes_changed:
             self._look_at_nodes()
-        # Quotas bound nothing but boosts, and most pods have none.
-        boosts = autoscaler.boosts and self._settings.gates.cpu_startup_boost
-        quotas = self._cluster.quotas(head.namespace) if boosts else ()
+        # Most namespaces have no quota, and there all of this costs one look.
+        quotas = self._cluster.quotas(head.namespace)
+        gap = self._find_gap(head) if quotas else None
         bounds = Bounds(
             self._cluster.limit_ranges(head.namespace),
             self._settings.max_boost_millicores,
             self._rooms,
             self._grants.room_in(quotas),
-            self._count_awaited(head) if quotas else 0,
+            *self._count_siblings(gap),
         )
         if self._marking is not None:
             autoscaler = self._marking.mark(autoscaler)
         sizing = self._sizings.size(new, autoscaler, bounds)
-        if not is_dry_run:
+        if not is_dry_run and quotas:
             self._grants.note(quotas, sizing.claims)
+            if gap is not None:
+                self._arrivals.note(*gap)
         if not sizing.patch:
             return Admitted.COMPLETE, sizing
         tell_of_size(self._teller, head, autoscaler, sizing.patch)
         return Admitted.PATCHED, sizing
 
-    def _count_awaited(self, head: Pod) -> int:
-        """Count the pods that the pod's owner may be about to create beside it.
+    def _find_gap(self, head: Pod) -> _Gap | None:
+        """Return how many pods the pod's owner wants, and has; None if that is not known."""
+        owner = head.owner
+        if owner is None:
+            return None
+        found = self._cluster.owners.known(WorkloadName(head.namespace, owner.kind, owner.name))
+        if found is None or found.replicas is None or found.existing is None:
+            return None
+        return found.name, (found.replicas, found.existing)
+
+    def _count_siblings(self, gap: _Gap | None) -> tuple[int, int]:
+        """Count the pods that may come beside a new one, and those of them that are missing.
 
         An owner creates pods before it says in its status how many are gone. Where the status
         shows no gap, any number of them may be.
         """
-        owner = head.owner
-        if owner is None:
-            return 0
-        found = self._cluster.owners.known(WorkloadName(head.namespace, owner.kind, owner.name))
-        if found is None or found.replicas is None or found.existing is None:
-            return 0
-        missing = found.replicas - found.existing
-        return max((missing if missing > 0 else found.replicas) - 1, 0)
+        if gap is None:
+            return 0, 0
+        wanted, existing = gap[1]
+        missing = wanted - existing
+        if missing <= 0:
+            return max(wanted - 1, 0), 0
+        return missing - 1, max(missing - 1 - self._arrivals.count(*gap), 0)
 
     def _look_at_nodes(self) -> None:
         cluster, rooms = self._cluster, self._rooms or NodeRooms(())

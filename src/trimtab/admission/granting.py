@@ -1,4 +1,4 @@
-"""The room in ResourceQuotas for the boosts of new pods, with what was granted a moment ago.
+"""The room in ResourceQuotas for new pods, with what was granted a moment ago.
 
 Each process remembers what it granted itself. Copies of the admission controller, and workers of
 one copy, do not share it: two pods that come at once through different processes may be granted
@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from trimtab.admission.telling import Timer
+from trimtab.core.pods import WorkloadName
 from trimtab.core.quota_grants import (
+    LIFETIME_SECONDS,
+    MAX_GRANTS,
     NOTHING_GRANTED,
     Granted,
     add_grant,
@@ -17,9 +20,10 @@ from trimtab.core.quota_grants import (
     without_granted,
 )
 from trimtab.core.quotas import Claims, Quota
+from trimtab.core.records import dataclass
 
 _KEPT: Final = 1024
-"""Beyond so many quotas, those are forgotten of which nothing was granted lately."""
+"""Beyond so many quotas or owners, those are forgotten of which no pod came lately."""
 
 
 class QuotaGrants:
@@ -68,3 +72,39 @@ class QuotaGrants:
             name: settle(granted, granted.left, now) for name, granted in self._granted.items()
         }
         self._granted = {name: granted for name, granted in settled.items() if granted.grants}
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrived:
+    """Pods of one owner that came while its status said the same."""
+
+    status: tuple[int, int]
+    at: tuple[float, ...]
+
+
+class Arrivals:
+    """Remembers how many pods of each owner came since its status last changed.
+
+    An owner creates all missing pods before its status shows the first of them.
+    """
+
+    def __init__(self, timer: Timer) -> None:
+        self._timer = timer
+        self._arrived: dict[WorkloadName, _Arrived] = {}
+
+    def count(self, owner: WorkloadName, status: tuple[int, int]) -> int:
+        """Count the pods that came with this status, its wanted and existing pods, lately."""
+        found = self._arrived.get(owner)
+        if found is None or found.status != status:
+            return 0
+        # A pod that was refused never gets into the status.
+        return sum(self._timer() - at <= LIFETIME_SECONDS for at in found.at)
+
+    def note(self, owner: WorkloadName, status: tuple[int, int]) -> None:
+        """Remember that a pod came."""
+        found, now = self._arrived.pop(owner, None), self._timer()
+        before = () if found is None or found.status != status else found.at
+        recent = [at for at in before if now - at <= LIFETIME_SECONDS]
+        self._arrived[owner] = _Arrived(status, (*recent[1 - MAX_GRANTS :], now))
+        if len(self._arrived) > _KEPT:
+            del self._arrived[next(iter(self._arrived))]

@@ -70,9 +70,11 @@ class Bounds:
     rooms: NodeRooms | None = None
     """What nodes have room for, which depends on where the pod may go."""
     quotas: Sequence[Quota] = ()
-    """Quotas with the amounts left for boosts: another amount is another answer."""
+    """Quotas with the amounts left for this pod: another amount is another answer."""
     awaited_pods: int = 0
-    """Number of further pods that the owner is about to create."""
+    """Number of further pods that the owner may be about to create."""
+    missing_pods: int = 0
+    """Number of further pods of which the owner says that they are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,5 +120,6 @@ class Sizings:
             bounds.max_boost_millicores,
             bounds.quotas,
             bounds.awaited_pods,
+            bounds.missing_pods,
         )
         return size_pod(pod, autoscaler, gates=self._gates, room=room)

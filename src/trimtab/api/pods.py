@@ -182,6 +182,7 @@ def _convert_pod(
         priority_class=intern(spec.priority_class_name or ""),
         has_deadline=spec.active_deadline_seconds is not None,
         init_peak=init_peak,
+        init_stated=_init_stated(spec) if spec.init_containers else None,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
     )
@@ -227,6 +228,25 @@ def _init_peak(spec: _Spec) -> Allocation:
 def _peak(amounts: Sequence[Resources]) -> Resources:
     given = {kind: [one[kind] for one in amounts if kind in one] for kind in BOTH}
     return {kind: max(found) for kind, found in given.items() if found}
+
+
+def _init_stated(spec: _Spec) -> Allocation | None:
+    """Return the least of each amount that all ordinary init containers state."""
+    asked = [
+        _convert_allocation(each.resources, f"spec.initContainers[{index}].resources") or _NOTHING
+        for index, each in enumerate(spec.init_containers or ())
+        if each.restart_policy != _SIDECAR
+    ]
+    if not asked:
+        return None
+    requests = [each.requests or {} for each in asked]
+    limits = [each.limits or {} for each in asked]
+    return Allocation(_least(requests), _least(limits))
+
+
+def _least(amounts: Sequence[Resources]) -> Resources:
+    given = {kind: [one[kind] for one in amounts if kind in one] for kind in BOTH}
+    return {kind: min(found) for kind, found in given.items() if len(found) == len(amounts)}
 
 
 def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:

@@ -55,8 +55,9 @@ def decode_quota(data: bytes) -> Quota:
     """The quota in the JSON of one ResourceQuota; nothing counts whose use nobody has counted."""
     source = decode(_DECODER, data)
     metadata, spec = source.metadata or NO_METADATA, source.spec or _NO_SPEC
-    left = _left(source.status or _NO_STATUS)
-    return Quota(metadata.namespace or "", metadata.name or "", left, tuple(_scopes(spec)))
+    left, used = _count(source.status or _NO_STATUS)
+    name = metadata.namespace or "", metadata.name or ""
+    return Quota(*name, left, tuple(_scopes(spec)), used)
 
 
 def _scopes(spec: _Spec) -> Iterator[Scope]:
@@ -66,12 +67,15 @@ def _scopes(spec: _Spec) -> Iterator[Scope]:
         yield Scope(each.scope_name or "", each.operator or "", each.values or ())
 
 
-def _left(status: _Status) -> dict[Claim, int]:
+def _count(status: _Status) -> tuple[dict[Claim, int], dict[Claim, int]]:
+    """Return what is left and what is used."""
     hard, used = status.hard or {}, status.used or {}
     left: dict[Claim, int] = {}
+    counted: dict[Claim, int] = {}
     for name, claim in _NAMES.items():
         if name in hard and name in used:
             most = decode_amount(claim.resource, hard[name], f"status.hard[{name}]")
             taken = decode_amount(claim.resource, used[name], f"status.used[{name}]")
             left[claim] = min(most - taken, left.get(claim, most - taken))
-    return left
+            counted[claim] = taken
+    return left, counted

@@ -229,7 +229,7 @@ def _scope(settings: AdmissionSettings) -> Scope:
         pods=False,
         checkpoints=False,
         nodes=settings.caps_to_nodes,
-        optional_quotas=settings.gates.cpu_startup_boost,
+        optional_quotas=True,
         horizontals=settings.hpa_conflict is HpaConflict.HOLD,
     )
 

@@ -19,7 +19,7 @@ from trimtab.core.notes import NoteKind
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.qos import QosClass, qos_class
-from trimtab.core.quotas import Claim, Claims, Quota, Side
+from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
@@ -38,7 +38,9 @@ class BoostRoom:
     quotas: Sequence[Quota] = ()
     """Quotas of its namespace, with what is left for this pod."""
     awaited_pods: int = 0
-    """Pods that its owner is about to create; each needs room without a boost."""
+    """Pods that its owner may be about to create; each needs room without a boost."""
+    missing_pods: int = 0
+    """Pods of which its owner says that they are missing, and that did not come since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +128,6 @@ def give_up(shares: Sequence[Share], note: NoteKind) -> list[Share]:
         usual if share.span is None else _noted(usual, note)
         for share, usual in zip(shares, _usual(shares), strict=True)
     ]
-
-
-def claims_of(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Mapping[str, Claims]:
-    """By the name of each quota that counts the pod, the CPU that the pod takes from it."""
-    return {
-        quota.name: {
-            Claim(side, _CPU): _counted(pod, shares, side)
-            for side in Side
-            if Claim(side, _CPU) in quota.left
-        }
-        for quota in room.quotas
-        if quotas.covers(quota, pod, _by_name(shares))
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class NoteKind(StrEnum):
     NODE_SIZE = "NodeSize"
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
     """Nothing is applied: a LimitRange would refuse the pod with it, and takes it without."""
+    QUOTA_REFUSES = "QuotaRefuses"
+    """Nothing is applied: a ResourceQuota would refuse the pod with it, and takes it without."""
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -59,6 +61,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.LIMIT_RANGE_MAX: " capped to fit Max in container LimitRange",
     NoteKind.NODE_SIZE: " capped to fit the largest node",
     NoteKind.LIMIT_RANGE_REFUSES: " NOT updated since the LimitRange would refuse the pod",
+    NoteKind.QUOTA_REFUSES: " NOT updated since a ResourceQuota would refuse the pod",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",

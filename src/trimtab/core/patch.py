@@ -16,7 +16,7 @@ from trimtab.core.boost import (
     span_boost,
     with_cpu_of,
 )
-from trimtab.core.boost_room import BoostRoom, Share, claims_of, fit_boosts, give_up, share_of
+from trimtab.core.boost_room import BoostRoom, Share, fit_boosts, give_up, share_of
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items, would_refuse
@@ -27,12 +27,18 @@ from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount
-from trimtab.core.quotas import Claims
+from trimtab.core.quota_check import claims_on, find_refusal, room_for_siblings, usage_of
+from trimtab.core.quotas import Claims, Quota
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_ALLOTMENT: Final = Allotment()
 _ENDLESS: Final = BoostRoom()
+_BOOST_NOTES: Final = {
+    NoteKind.LIMIT_RANGE_REFUSES: NoteKind.BOOST_LIMIT_RANGE,
+    NoteKind.QUOTA_REFUSES: NoteKind.BOOST_QUOTA,
+}
+"""Notes of boosts that go because the pod would be refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Sizing:
     notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
     """By container what was done to what is recommended, and to its boost."""
     claims: Mapping[str, Claims] = field(default_factory=dict)
-    """By the name of each quota that counts the pod, the CPU that the pod takes from it."""
+    """By the name of each quota that counts the pod, the amounts that the pod takes from it."""
 
 
 def admission_patch(
@@ -79,8 +85,7 @@ def size_pod(
     wishes, misfits = door.grant(pod)
     notes = {wish.container.name: wish.notes for wish in wishes if wish.notes}
     patch = tuple(_operations(pod, autoscaler.name, wishes))
-    claims = claims_of(pod, [wish.share for wish in wishes], room) if room.quotas else {}
-    return Sizing(patch, misfits, notes, claims)
+    return Sizing(patch, misfits, notes, _claims(pod, wishes, room) if room.quotas else {})
 
 
 def size_successor(
@@ -103,10 +108,17 @@ def size_successor(
     }
 
 
+def _claims(pod: Pod, wishes: Sequence["_Wish"], room: BoostRoom) -> Mapping[str, Claims]:
+    """Return what the pod takes of quotas: nothing if the API server will refuse it."""
+    results = [_result(wish) for wish in wishes]
+    is_refused = find_refusal(room.quotas, pod, results) is not None
+    return {} if is_refused else claims_on(room.quotas, pod, results)
+
+
 def likeness(pod: Pod) -> tuple[object, ...]:
     """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
     annotations = pod.annotations, pod.has_empty_annotations
-    beside = pod.envelope, pod.init_peak, pod.overhead
+    beside = pod.envelope, pod.init_peak, pod.init_stated, pod.overhead
     # Which quotas are for the pod, and which nodes.
     place = pod.placement, pod.priority_class, pod.has_deadline
     return pod.containers, *annotations, *beside, *place
@@ -156,7 +168,7 @@ class _Wish:
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
     is_refused: bool = False
-    """True if it keeps its own resources, since a LimitRange would refuse the pod otherwise."""
+    """True if it keeps its own resources, since the pod would be refused otherwise."""
 
     @property
     def is_boosted(self) -> bool:
@@ -195,6 +207,24 @@ class _Wish:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of a namespace that may refuse a new pod."""
+
+    pod: Pod
+    limit_ranges: Sequence[LimitRangeItem]
+    quotas: Sequence[Quota]
+    kept: Mapping[str, Claims]
+    """By quota the amounts that are kept for further pods of the owner."""
+
+    def refuser(self, allocations: Sequence[Allocation]) -> NoteKind | None:
+        """Return what refuses the pod if its containers have these resources; None if nothing."""
+        if self.limit_ranges and would_refuse(self.limit_ranges, self.pod, allocations):
+            return NoteKind.LIMIT_RANGE_REFUSES
+        found = find_refusal(self.quotas, self.pod, allocations, reserved=self.kept)
+        return None if found is None else NoteKind.QUOTA_REFUSES
+
+
+@dataclass(frozen=True, slots=True)
 class _Door:
     """Through which the pods of an autoscaler come, and all that decides what they get."""
 
@@ -215,20 +245,24 @@ class _Door:
         return self._accepted(pod, kept), misfits
 
     def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
-        """Return what no LimitRange refuses: first boosts go, then all that is recommended (D19).
+        """Return what the namespace accepts: first boosts go, then all that is recommended (D19).
 
         A pod that would be refused as it came is none of admission's making.
         """
         items = checked_items(self.room.limit_ranges)
-        if not items or not would_refuse(items, pod, [_result(wish) for wish in wishes]):
+        if not items and not self.room.quotas:
             return wishes
-        if would_refuse(items, pod, [container.spec for container in pod.containers]):
+        own = [container.spec for container in pod.containers]
+        rules = _Rules(
+            pod, items, self.room.quotas, _kept_for_siblings(pod, own, wishes, self.room)
+        )
+        note = rules.refuser([_result(wish) for wish in wishes])
+        # What is kept for siblings is no reason to refuse a pod as it came.
+        if note is None or replace(rules, kept={}).refuser(own) is not None:
             return wishes
-        shares = give_up([wish.share for wish in wishes], NoteKind.BOOST_LIMIT_RANGE)
-        usual = _with_shares(wishes, shares)
-        if not would_refuse(items, pod, [_result(wish) for wish in usual]):
-            return usual
-        return [_refused(wish) for wish in usual]
+        usual = _with_shares(wishes, give_up([wish.share for wish in wishes], _BOOST_NOTES[note]))
+        note = rules.refuser([_result(wish) for wish in usual])
+        return usual if note is None else [_refused(wish, note) for wish in usual]
 
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
@@ -274,6 +308,27 @@ class _Door:
         )
 
 
+def _kept_for_siblings(
+    pod: Pod, own: Sequence[Allocation], wishes: Sequence[_Wish], room: BoostRoom
+) -> Mapping[str, Claims]:
+    """Return by quota what further pods of the owner need at least: at most their own size.
+
+    Each of them may keep its own resources, as this one may.
+    """
+    if not room.quotas or not (room.missing_pods or room.awaited_pods):
+        return {}
+    own_usage, usual = usage_of(pod, own), usage_of(pod, [wish.share.usual for wish in wishes])
+    return {
+        quota.name: room_for_siblings(
+            quota,
+            usual if all(usual[claim] <= own_usage[claim] for claim in quota.left) else own_usage,
+            missing=room.missing_pods,
+            awaited=room.awaited_pods,
+        )
+        for quota in room.quotas
+    }
+
+
 def _usual(own: Allocation, recommended: Allotment) -> Allocation:
     """Return what a container gets without a boost."""
     if not recommended.requests and not recommended.limits:
@@ -302,13 +357,11 @@ def _give_up(wish: _Wish) -> _Wish:
     return replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
-def _refused(wish: _Wish) -> _Wish:
+def _refused(wish: _Wish, note: NoteKind) -> _Wish:
     """Return the wish of a container that keeps its own resources, with the reason."""
     found = wish.recommended
     notes = tuple(
-        Note(kind, NoteKind.LIMIT_RANGE_REFUSES)
-        for kind in BOTH
-        if kind in found.requests or kind in found.limits
+        Note(kind, note) for kind in BOTH if kind in found.requests or kind in found.limits
     )
     given_up = _give_up(wish)
     share = replace(given_up.share, notes=wish.share.notes)

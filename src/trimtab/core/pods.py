@@ -185,6 +185,8 @@ class Pod:
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
     init_peak: Allocation = _NOTHING
     """The most that any ordinary init container asks for; sidecars run beside it."""
+    init_stated: Allocation | None = None
+    """The least of each amount that all ordinary init containers state; None without any."""
     init_requests: Resources | None = None
     """The most that the pod requests while an ordinary init container runs; None for most pods."""
     overhead: Resources | None = None

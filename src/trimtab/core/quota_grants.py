@@ -71,7 +71,8 @@ def without_granted(quota: Quota, granted: Granted) -> Quota:
     pending: Counter[Claim] = Counter()
     for grant in granted.grants:
         pending.update(grant.amounts)
-    return replace(quota, left=_subtract(quota.left, pending))
+    used = {claim: amount + pending[claim] for claim, amount in quota.used.items()}
+    return replace(quota, left=_subtract(quota.left, pending), used=used)
 
 
 def _subtract(left: Claims, pending: Mapping[Claim, int]) -> Claims:

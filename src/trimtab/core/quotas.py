@@ -55,6 +55,8 @@ class Quota:
     """What is not used; less than nothing where the quota was made smaller."""
     scopes: tuple[Scope, ...] = ()
     """All of which a pod must be in; without any the quota is for all pods."""
+    used: Claims = field(default_factory=dict)
+    """Amounts that pods of the namespace have, or were granted, of what is counted."""
 
 
 def covers(quota: Quota, pod: Pod, wanted: Wanted) -> bool:
@@ -104,9 +106,10 @@ def leave_room(quotas: Iterable[Quota], asked: Claims, claimed: Claims) -> bool:
 def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:
     if scope.name == "PriorityClass":
         return _has_priority(scope, pod)
-    is_modest = qos_class(wanted.get(each.name, each.spec) for each in pod.containers) is (
-        QosClass.BEST_EFFORT
-    )
+    asked = [wanted.get(each.name, each.spec) for each in pod.containers]
+    if pod.envelope is not None:
+        asked.append(Allocation(pod.envelope.requests, pod.envelope.limits))
+    is_modest = qos_class([*asked, pod.init_peak]) is QosClass.BEST_EFFORT
     placement = pod.placement
     return {
         "BestEffort": is_modest,

@@ -25,12 +25,14 @@ def find_quota_flaw(world: World, pod: Pod, *, before: Pod | None = None) -> str
 
 def count_quota(world: World, quota: Quota) -> core_quotas.Quota:
     """The quota as its status shows it: with what is left."""
-    left = {
-        Claim(side, resource): most - _used(world, quota.namespace, side, resource)
+    hard = {
+        Claim(side, resource): most
         for side, bounds in _sides(quota)
         for resource, most in bounds.items()
     }
-    return core_quotas.Quota(quota.namespace, quota.name, left)
+    used = {claim: _used(world, quota.namespace, *claim) for claim in hard}
+    left = {claim: most - used[claim] for claim, most in hard.items()}
+    return core_quotas.Quota(quota.namespace, quota.name, left, used=used)
 
 
 def _sides(quota: Quota) -> tuple[tuple[Side, Resources], ...]:

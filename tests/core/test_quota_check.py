@@ -1,0 +1,230 @@
+"""The API server's rules for quotas, and what a new pod gets under them (D19)."""
+
+import pytest
+from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+
+from trimtab.core.annotations import UPDATES
+from trimtab.core.boost_room import BoostRoom
+from trimtab.core.gates import FeatureGates
+from trimtab.core.operations import Add
+from trimtab.core.patch import Sizing, size_pod
+from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.quota_check import Refusal, find_refusal, room_for_siblings, usage_of
+from trimtab.core.quotas import Claim, Claims, Quota, Scope, Side
+from trimtab.core.resources import Resource
+
+CPU = Claim(Side.REQUESTS, Resource.CPU)
+MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
+CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
+MEMORY_LIMIT = Claim(Side.LIMITS, Resource.MEMORY)
+ON = FeatureGates()
+BARE = a_container()
+SMALL = a_container(requests=amounts(100, 100 * MIB))
+LARGE = an_autoscaler(a_recommendation(target=amounts(500, 200 * MIB)))
+NOT_BEST_EFFORT = (Scope("NotBestEffort"),)
+
+
+def a_quota(left: Claims, *scopes: Scope, used: Claims | None = None, name: str = "team") -> Quota:
+    return Quota("default", name, left, scopes, used or {})
+
+
+def specs(pod: Pod) -> list[Allocation]:
+    return [each.spec for each in pod.containers]
+
+
+@pytest.mark.parametrize(
+    ("pod", "usage"),
+    [
+        pytest.param(a_pod(SMALL), {CPU: 100, MEMORY: 100 * MIB}, id="requests"),
+        pytest.param(
+            a_pod(a_container(limits=amounts(300))),
+            {CPU: 300, CPU_LIMIT: 300},
+            id="a limit stands for both",
+        ),
+        pytest.param(
+            a_pod(SMALL, a_container("side", requests=amounts(50), kind=ContainerKind.SIDECAR)),
+            {CPU: 150, MEMORY: 100 * MIB},
+            id="sidecars too",
+        ),
+        pytest.param(
+            a_pod(SMALL, init_peak=Allocation(amounts(400))),
+            {CPU: 400, MEMORY: 100 * MIB},
+            id="init containers instead",
+        ),
+        pytest.param(
+            a_pod(SMALL, overhead=amounts(10, MIB)),
+            {CPU: 110, MEMORY: 101 * MIB},
+            id="overhead only where there is a limit, and for requests",
+        ),
+        pytest.param(
+            a_pod(SMALL, envelope=Envelope(amounts(900), amounts(950))),
+            {CPU: 900, MEMORY: 100 * MIB, CPU_LIMIT: 950},
+            id="resources of the pod itself",
+        ),
+    ],
+)
+def test_quotas_count_the_whole_pod(pod: Pod, usage: Claims) -> None:
+    found = usage_of(pod, specs(pod))
+
+    assert {claim: amount for claim, amount in found.items() if amount} == usage
+
+
+@pytest.mark.parametrize(
+    ("pod", "quota", "refusal"),
+    [
+        pytest.param(a_pod(SMALL), a_quota({CPU: 100}), None, id="just enough"),
+        pytest.param(
+            a_pod(SMALL), a_quota({CPU: 99}), Refusal("team", CPU, 100, 99), id="too little"
+        ),
+        pytest.param(
+            a_pod(SMALL),
+            a_quota({MEMORY_LIMIT: 9000 * MIB}),
+            Refusal("team", MEMORY_LIMIT, None, 9000 * MIB),
+            id="an amount that is demanded",
+        ),
+        pytest.param(a_pod(BARE), a_quota({CPU: 9}, *NOT_BEST_EFFORT), None, id="not in the scope"),
+        pytest.param(
+            a_pod(SMALL, BARE),
+            a_quota({CPU: 900}),
+            Refusal("team", CPU, None, 900),
+            id="demanded of each container",
+        ),
+        pytest.param(
+            a_pod(SMALL, init_stated=Allocation({}, {})),
+            a_quota({CPU: 900}),
+            Refusal("team", CPU, None, 900),
+            id="demanded of init containers",
+        ),
+        pytest.param(
+            a_pod(BARE, init_peak=Allocation(amounts(10)), init_stated=Allocation(amounts(10))),
+            a_quota({CPU: 900}, *NOT_BEST_EFFORT),
+            Refusal("team", CPU, None, 900),
+            id="an init container makes a pod burstable",
+        ),
+        pytest.param(
+            a_pod(BARE, envelope=Envelope(amounts(500), {})),
+            a_quota({CPU: 500}, *NOT_BEST_EFFORT),
+            None,
+            id="nothing is demanded beside resources of the pod",
+        ),
+        pytest.param(
+            a_pod(a_container(requests=amounts(0))), a_quota({CPU: -5}), None, id="nothing asked"
+        ),
+        pytest.param(a_pod(SMALL), a_quota({}), None, id="not counted yet"),
+        pytest.param(
+            a_pod(SMALL),
+            a_quota({CPU: 1}, Scope("PriorityClass", "In", ("high",))),
+            None,
+            id="another priority",
+        ),
+        pytest.param(
+            a_pod(SMALL, has_deadline=True),
+            a_quota({CPU: 1}, Scope("Terminating")),
+            Refusal("team", CPU, 100, 1),
+            id="with a deadline",
+        ),
+    ],
+)
+def test_a_quota_refuses_what_does_not_fit_and_what_is_not_stated(
+    pod: Pod, quota: Quota, refusal: Refusal | None
+) -> None:
+    assert find_refusal([a_quota({}), quota], pod, specs(pod)) == refusal
+
+
+def test_of_a_resize_only_growth_counts() -> None:
+    pod = a_pod(SMALL)
+    grown = [Allocation(amounts(150, 50 * MIB))]
+
+    assert find_refusal([a_quota({CPU: 50, MEMORY: -9})], pod, grown, before=specs(pod)) is None
+    assert find_refusal([a_quota({CPU: 49})], pod, grown, before=specs(pod)) == Refusal(
+        "team", CPU, 50, 49
+    )
+
+
+def test_a_refusal_is_told_in_words() -> None:
+    assert Refusal("team", CPU, 500, -3).words == (
+        "ResourceQuota team leaves 0 of requests.cpu, 500m needed"
+    )
+    assert Refusal("team", MEMORY_LIMIT, None, 5).words == (
+        "ResourceQuota team demands limits.memory of each container"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "awaited", "used", "kept"),
+    [
+        pytest.param(2, 2, 0, 200, id="two are missing"),
+        pytest.param(1, 2, 0, 200, id="one came a moment ago and is not counted yet"),
+        pytest.param(0, 3, 300, 0, id="all may be missing, and all are counted"),
+        pytest.param(0, 3, 100, 200, id="all may be missing, and only one is counted"),
+        pytest.param(2, 2, 900, 200, id="others use the quota"),
+    ],
+)
+def test_room_is_kept_for_pods_that_the_owner_still_has_to_create(
+    missing: int, awaited: int, used: int, kept: int
+) -> None:
+    quota = a_quota({CPU: 1000}, used={CPU: used})
+
+    assert room_for_siblings(quota, {CPU: 100}, missing=missing, awaited=awaited) == {CPU: kept}
+
+
+def sized(container: Container, *quotas: Quota, missing: int = 0) -> tuple[Sizing, Allocation, str]:
+    """What a pod with one container gets: its size, and the words in its annotation."""
+    room = BoostRoom(quotas=quotas, missing_pods=missing, awaited_pods=missing)
+    sizing = size_pod(a_pod(container), LARGE, gates=ON, room=room)
+    requests = {
+        Resource(each.path.rsplit("/", 1)[1]): str(each.value)
+        for each in sizing.patch
+        if isinstance(each, Add) and "/requests/" in each.path
+    }
+    words = [
+        str(each.value)
+        for each in sizing.patch
+        if isinstance(each, Add) and each.path.endswith(UPDATES)
+    ]
+    found = container.spec if not requests else Allocation(amounts(500, 200 * MIB))
+    return sizing, found, "".join(words)
+
+
+@pytest.mark.parametrize(
+    ("container", "quota", "is_sized"),
+    [
+        pytest.param(SMALL, a_quota({CPU: 500, MEMORY: 200 * MIB}), True, id="room enough"),
+        pytest.param(SMALL, a_quota({CPU: 499}), False, id="too little CPU left"),
+        pytest.param(SMALL, a_quota({MEMORY: 199 * MIB}), False, id="too little memory left"),
+        pytest.param(SMALL, a_quota({CPU: 99}), True, id="too little for the pod itself"),
+        pytest.param(
+            BARE, a_quota({MEMORY_LIMIT: 9000 * MIB}, *NOT_BEST_EFFORT), False, id="demands limits"
+        ),
+        pytest.param(BARE, a_quota({CPU: 100}, *NOT_BEST_EFFORT), False, id="best effort fits"),
+        pytest.param(BARE, a_quota({CPU: 900}, *NOT_BEST_EFFORT), True, id="all of it is stated"),
+        pytest.param(
+            BARE, a_quota({MEMORY_LIMIT: 9000 * MIB}), True, id="refused with its own resources too"
+        ),
+    ],
+)
+def test_d19_a_recommendation_that_a_quota_refuses_is_left_out_with_a_note(
+    container: Container, quota: Quota, *, is_sized: bool
+) -> None:
+    sizing, found, words = sized(container, a_quota({}, name="other"), quota)
+
+    assert (found != container.spec) is is_sized
+    assert ("NOT updated since a ResourceQuota would refuse the pod" in words) is not is_sized
+    assert all(sizing.notes.values())
+
+
+def test_d19_a_recommendation_leaves_room_for_pods_that_are_missing() -> None:
+    quota = a_quota({CPU: 800})
+    _, alone, _ = sized(SMALL, quota, missing=3)
+    _, beside, _ = sized(SMALL, quota, missing=4)
+
+    assert alone != SMALL.spec
+    assert beside == SMALL.spec
+
+
+def test_a_pod_that_will_be_refused_takes_nothing_from_quotas() -> None:
+    taken, _, _ = sized(SMALL, a_quota({CPU: 500}))
+    refused, _, _ = sized(SMALL, a_quota({CPU: 50}))
+
+    assert taken.claims == {"team": {CPU: 500}}
+    assert refused.claims == {}

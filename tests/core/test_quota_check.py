@@ -143,7 +143,7 @@ def test_of_a_resize_only_growth_counts() -> None:
 
 def test_a_refusal_is_told_in_words() -> None:
     assert Refusal("team", CPU, 500, -3).words == (
-        "ResourceQuota team leaves 0 of requests.cpu, 500m needed"
+        "ResourceQuota team leaves less requests.cpu than the 500m needed"
     )
     assert Refusal("team", MEMORY_LIMIT, None, 5).words == (
         "ResourceQuota team demands limits.memory of each container"

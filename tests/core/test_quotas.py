@@ -4,15 +4,26 @@ from dataclasses import replace
 
 import pytest
 from makers import MIB, a_container, a_pod, amounts, an_autoscaler
-from plan_makers import DOWN, SMALL, UP, boosting, by_pod, planned, several, snapshot_of, told
+from plan_makers import (
+    DOWN,
+    REPLICA_SET,
+    SMALL,
+    UP,
+    boosting,
+    by_pod,
+    planned,
+    several,
+    snapshot_of,
+    told,
+)
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
-from trimtab.core.outcomes import Hold, Wanted
+from trimtab.core.outcomes import Hold, Resize, Wanted
 from trimtab.core.placement import Placement
-from trimtab.core.pods import Allocation, Pod
-from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth, leave_room
+from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
+from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth
 from trimtab.core.resources import Resource
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
@@ -39,49 +50,88 @@ def test_growth_is_the_difference_over_all_containers_that_change() -> None:
     assert growth(pod, wanted) == {CPU: 300, MEMORY: -40 * MIB, CPU_LIMIT: 800}
 
 
-@pytest.mark.parametrize(
-    ("left", "asked", "claimed", "is_enough"),
-    [
-        pytest.param({"cpu": 100}, {CPU: 100}, {}, True, id="just enough"),
-        pytest.param({"cpu": 100}, {CPU: 101}, {}, False, id="a little too much"),
-        pytest.param({"cpu": 100}, {CPU: 60}, {CPU: 50}, False, id="others were first"),
-        pytest.param({"cpu": -5}, {CPU: 0, MEMORY: 9}, {}, True, id="nothing more of what is out"),
-        pytest.param({"cpu": -5}, {CPU: -1}, {CPU: 50}, True, id="less of what is out"),
-        pytest.param({"memory": 1}, {CPU: 10**6}, {}, True, id="nobody counts that"),
-        pytest.param({}, {CPU: 10**6}, {}, True, id="nothing counted at all"),
-    ],
-)
-def test_quotas_refuse_only_growth_beyond_what_is_left(
-    left: dict[str, int], asked: dict[Claim, int], claimed: dict[Claim, int], *, is_enough: bool
-) -> None:
-    assert leave_room([quota(), quota(**left)], asked, claimed) is is_enough
-
-
 def test_f20_no_pod_is_evicted_whose_successor_a_quota_would_refuse() -> None:
     pods, autoscaler = several(2), an_autoscaler(UP)
-    tight = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=399)]}))
-    wide = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=400)]}))
+    tight = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=499)]}))
+    wide = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=500)]}))
 
     assert sorted(told(tight)) == ["QuotaExceeded", "QuotaExceeded"]
     assert all(isinstance(each, Hold) and each.wanted for each in tight)
+    assert {each.detail for each in tight if isinstance(each, Hold)} == {
+        "ResourceQuota team leaves less requests.cpu than the 500m needed"
+    }
     assert sorted(told(wide)) == ["BudgetSpent", "Evict"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "left", "expected"),
+    [
+        pytest.param("ReplicaSet", 400, "QuotaExceeded", id="it would come in its own size"),
+        pytest.param("ReplicaSet", 99, "QuotaExceeded", id="it would never fit"),
+        pytest.param("StatefulSet", 400, "Evict", id="its owner waits until the pod is gone"),
+        pytest.param("StatefulSet", 399, "QuotaExceeded", id="even then there is too little"),
+    ],
+)
+def test_d19_a_pod_is_evicted_only_if_its_successor_gets_its_size(
+    owner: str, left: int, expected: str
+) -> None:
+    pods = several(2, owner=OwnerReference(owner, "web-1"))
+    replicas = {WorkloadName("default", owner, "web-1"): 2}
+    quotas = {"default": [quota(cpu=left)]}
+    snapshot = snapshot_of(pods, an_autoscaler(UP), quotas=quotas, configured_replicas=replicas)
+
+    assert expected in told(planned(snapshot))
+
+
+def test_d19_a_successor_that_waits_for_room_is_sized_once_the_pod_is_gone() -> None:
+    large = several(2, containers=(a_container(requests=amounts(480, 100 * MIB)),))
+    quotas = {"default": [quota(cpu=20)]}
+
+    assert "Evict" in told(planned(snapshot_of(large, an_autoscaler(UP), quotas=quotas)))
+
+
+def test_d19_no_best_effort_pod_is_evicted_into_a_quota_that_demands_limits() -> None:
+    demanding = Quota("default", "team", {CPU_LIMIT: 10**6}, (Scope("NotBestEffort"),))
+    bare = several(4, containers=(a_container(),))
+    sized = several(4)
+    quotas = {"default": [demanding]}
+    held = planned(snapshot_of(bare, an_autoscaler(UP), quotas=quotas))
+
+    assert set(told(held)) == {"QuotaExceeded"}
+    assert {each.detail for each in held if isinstance(each, Hold)} == {
+        "ResourceQuota team demands limits.cpu of each container"
+    }
+    # These came before the quota, which refuses them now in any size.
+    assert set(told(planned(snapshot_of(sized, an_autoscaler(UP), quotas=quotas)))) == {
+        "QuotaExceeded"
+    }
+
+
+def test_no_pod_takes_the_room_that_missing_pods_of_its_owner_need() -> None:
+    pods, quotas = several(4), {"default": [quota(cpu=550)]}
+    complete = snapshot_of(pods, an_autoscaler(UP), quotas=quotas)
+    short = replace(complete, configured_replicas={REPLICA_SET: 5})
+    settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+
+    assert "Evict" in told(planned(complete, settings))
+    assert set(told(planned(short, settings))) == {"QuotaExceeded"}
 
 
 def test_f20_evictions_of_one_plan_share_what_a_quota_leaves() -> None:
     pods, autoscaler = several(6), an_autoscaler(UP)
-    quotas = {"default": [quota(memory=900 * MIB)]}
+    quotas = {"default": [quota(memory=1050 * MIB)]}
     outcomes = planned(snapshot_of(pods, autoscaler, quotas=quotas))
 
     assert sorted(told(outcomes)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
 
 
 def test_d19_successors_are_counted_with_the_boosts_that_admission_will_give_them() -> None:
-    pods, quotas = several(6), {"default": [quota(cpu=2300)]}
+    pods, quotas = several(6), {"default": [quota(cpu=2500)]}
     plain = planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas))
     boosted = planned(snapshot_of(pods, boosting(UP, mode=UpdateMode.RECREATE), quotas=quotas))
 
     assert sorted(told(plain)) == [*["BudgetSpent"] * 3, *["Evict"] * 3]
-    # The first successor takes 1900m more, the second gets the rest, unboosted.
+    # The first successor takes 2000m, the second gets the rest, unboosted.
     assert sorted(told(boosted)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
 
 
@@ -89,12 +139,12 @@ def test_d19_a_pod_is_evicted_where_its_successor_fits_without_its_boost() -> No
     pods = several(2)
     fitting = planned(
         snapshot_of(
-            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=400)]}
+            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=500)]}
         )
     )
     tight = planned(
         snapshot_of(
-            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=399)]}
+            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=499)]}
         )
     )
 
@@ -104,7 +154,7 @@ def test_d19_a_pod_is_evicted_where_its_successor_fits_without_its_boost() -> No
 
 def test_a_boost_that_does_not_say_how_much_keeps_no_pod_from_eviction() -> None:
     unclear = replace(an_autoscaler(UP), boost=CpuBoost("Quantity"))
-    quotas = {"default": [quota(cpu=400)]}
+    quotas = {"default": [quota(cpu=500)]}
 
     assert "Evict" in told(planned(snapshot_of(several(2), unclear, quotas=quotas)))
 
@@ -112,7 +162,7 @@ def test_a_boost_that_does_not_say_how_much_keeps_no_pod_from_eviction() -> None
 def test_f20_limits_count_as_the_admission_controller_will_set_them() -> None:
     container = a_container(requests=SMALL, limits=amounts(200))
     pods, autoscaler = several(2, containers=(container,)), an_autoscaler(UP)
-    quotas = {"default": [quota(cpu_limit=799)]}
+    quotas = {"default": [quota(cpu_limit=999)]}
 
     assert set(told(planned(snapshot_of(pods, autoscaler, quotas=quotas)))) == {"QuotaExceeded"}
 
@@ -126,11 +176,35 @@ def test_f20_shrinking_pods_and_those_of_other_namespaces_need_no_room() -> None
     assert "Evict" in told(elsewhere)
 
 
-def test_f20_a_resize_in_place_is_left_to_the_api_server() -> None:
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        pytest.param({"cpu": 800}, ["Resize", "Resize"], id="room for both"),
+        pytest.param({"cpu": 400}, ["QuotaExceeded", "Resize"], id="room for one"),
+        pytest.param({"cpu": 399}, ["QuotaExceeded"] * 2, id="room for none"),
+        pytest.param({"cpu_limit": 9000}, ["QuotaExceeded"] * 2, id="limits that are demanded"),
+    ],
+)
+def test_f20_no_resize_is_asked_for_that_a_quota_refuses(
+    mode: UpdateMode, left: dict[str, int], expected: list[str]
+) -> None:
+    grown = replace(UP, target=amounts(500, 100 * MIB), lower_bound=amounts(400, 100 * MIB))
+    autoscaler = replace(an_autoscaler(grown), mode=mode)
+    quotas = {"default": [quota(**left)]}
+    outcomes = planned(snapshot_of(several(2), autoscaler, quotas=quotas))
+
+    assert sorted(told(outcomes)) == expected
+    assert all(each.detail for each in outcomes if isinstance(each, Hold))
+
+
+def test_f20_a_full_quota_for_cpu_keeps_no_pod_from_more_memory() -> None:
     autoscaler = replace(an_autoscaler(UP), mode=UpdateMode.IN_PLACE)
     quotas = {"default": [quota(cpu=0)]}
+    (outcome,) = planned(snapshot_of(several(1), autoscaler, quotas=quotas))
 
-    assert "Resize" in told(planned(snapshot_of(several(2), autoscaler, quotas=quotas)))
+    assert isinstance(outcome, Resize)
+    assert (outcome.wanted["app"].requests or {}).keys() == {Resource.MEMORY}
 
 
 def test_a_paused_namespace_shows_what_would_be_done_and_no_other_is_paused() -> None:
@@ -214,8 +288,8 @@ def test_f20_a_full_quota_for_other_pods_keeps_nobody_from_being_evicted() -> No
 
 
 def test_f20_what_pods_of_one_scope_claim_is_not_taken_from_another() -> None:
-    for_high = replace(quota(cpu=400), scopes=(Scope("PriorityClass"),))
-    for_low = replace(quota(cpu=400), name="low", scopes=(Scope("PriorityClass", "DoesNotExist"),))
+    for_high = replace(quota(cpu=500), scopes=(Scope("PriorityClass"),))
+    for_low = replace(quota(cpu=500), name="low", scopes=(Scope("PriorityClass", "DoesNotExist"),))
     pods = several(4)
     pods[0] = replace(pods[0], priority_class="high")
     settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))

@@ -843,11 +843,11 @@ def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
         cluster.deploy()
         cluster.autoscale(UP)
         claim = Claim(Side.REQUESTS, Resource.CPU)
-        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 399})]
+        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 499})]
         updater = an_updater(cluster)
         await updater.tick()
         held, done = set(holds(updater).values()), len(cluster.acts)
-        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 400})]
+        cluster.known_quotas["default"] = [Quota("default", "team", {claim: 500})]
         await updater.tick()
 
         assert (held, done) == ({"QuotaExceeded"}, 0)

@@ -48,7 +48,7 @@ _REASONS: Final = {
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
-    HoldReason.QUOTA_EXCEEDED: "a ResourceQuota leaves no room for what its successor would need",
+    HoldReason.QUOTA_EXCEEDED: "a ResourceQuota refuses what it or its successor would need",
     HoldReason.PAUSED: "a flag, an annotation or the namespace says that nothing may be done",
 }
 
@@ -70,7 +70,7 @@ _PASSES: Final = {
     CheckKind.EVICTION: "no annotation asks not to evict it",
     CheckKind.POD_DISRUPTION_BUDGET: "none refused its eviction of late",
     CheckKind.EARLIER_EVICTIONS: "those had their effect",
-    CheckKind.QUOTA: "all leave room for its successor",
+    CheckKind.QUOTA: "all leave room for what it needs",
     CheckKind.PAUSE: "nobody says to wait",
 }
 _WAYS_OUT: Final[Mapping[Action | None, str]] = {

@@ -269,9 +269,12 @@ def _hear_of_act(
         reasons.append(HoldReason.BUDGET_SPENT)
     if way is Action.EVICT:
         reasons += [each(candidate, context, spent) for each in plan.EVICTION_OBJECTIONS]
-    elif resizing.restarts_containers(candidate.pod, candidate.wanted):
+        return way, reasons
+    if resizing.restarts_containers(candidate.pod, candidate.wanted):
         hold = plan.hold_restart(candidate, context, spent)
         reasons.append(None if hold is None else hold.reason)
+    fits = plan.fit_in_quotas(candidate.pod, candidate.wanted, context, spent) is not None
+    reasons.append(None if fits else HoldReason.QUOTA_EXCEEDED)
     return way, reasons
 
 
@@ -281,7 +284,9 @@ def _asked_of_act(way: Action | None, candidate: Candidate) -> frozenset[CheckKi
             return _OF_ACTS | _OF_EVICTIONS
         case Action.RESIZE if not resizing.restarts_containers(candidate.pod, candidate.wanted):
             # It takes no pod away.
-            return _OF_ACTS - {CheckKind.BUDGET}
+            return (_OF_ACTS - {CheckKind.BUDGET}) | {CheckKind.QUOTA}
+        case Action.RESIZE:
+            return _OF_ACTS | {CheckKind.QUOTA}
         case _:
             return _OF_ACTS
 

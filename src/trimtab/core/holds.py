@@ -50,7 +50,7 @@ class HoldReason(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
     QUOTA_EXCEEDED = "QuotaExceeded"
-    """Its successor would need more than a ResourceQuota of the namespace leaves."""
+    """A ResourceQuota of the namespace refuses a resize, or the successor in a better size."""
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
     """A LimitRange of the namespace would refuse its successor in the recommended size."""
     RESIZE_DEFERRED = "ResizeDeferred"

@@ -93,7 +93,7 @@ class Hold:
     until: datetime | None = field(default=None, compare=False)
     """When another look is worth it although nothing happens, where that is known."""
     detail: str = ""
-    """The words of the kubelet or the API server that refused the change, as far as known."""
+    """Why the kubelet, the API server or a quota refuses the change, as far as known."""
 
 
 Outcome: TypeAlias = Act | Hold

@@ -7,11 +7,19 @@ to whoever carries the plan out.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
-from trimtab.core import annotations, disruption, node_use, quotas, resizing, unboosting, urgency
+from trimtab.core import (
+    annotations,
+    disruption,
+    node_use,
+    quota_plan,
+    resizing,
+    unboosting,
+    urgency,
+)
 from trimtab.core.assessment import (
     EVICTING_MODES,
     Candidate,
@@ -35,7 +43,8 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after
 from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
-from trimtab.core.quotas import Claim
+from trimtab.core.quota_check import Refusal
+from trimtab.core.quotas import Claim, Claims
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
@@ -62,7 +71,9 @@ class Spent:
     claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
-    """By namespace and quota what successors will ask for beyond what there is."""
+    """By namespace and quota what successors and resizes will take of it."""
+    refusals: dict[str, str] = field(default_factory=dict)
+    """By the uid of a pod why a quota refuses it, or its successor."""
     grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
     """By node what resizes take beyond what its pods take now."""
 
@@ -255,7 +266,7 @@ def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Res
     outcome = _choose_whole(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
     if isinstance(outcome, Hold) and (part := _free_part(candidate, context, claimed)) is not None:
-        return _resize(part, part.wanted, spent)
+        return _resize(part, part.wanted, context, spent) or outcome
     return outcome
 
 
@@ -285,8 +296,9 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
     claimed = spent.grown[candidate.pod.node_name]
     candidate, chosen = decide(candidate, context, disruptable=disruptable, claimed=claimed)
     if chosen is Action.EVICT:
-        if (rescue := _rescue(candidate, context, claimed)) is not None:
-            return _resize(candidate, rescue, spent)
+        rescue = _rescue(candidate, context, claimed)
+        if rescue is not None and (act := _resize(candidate, rescue, context, spent)) is not None:
+            return act
         chosen = _confirm_eviction(candidate, context, spent)
     match chosen:
         case Action.EVICT:
@@ -295,7 +307,10 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
             hold = None
             if resizing.restarts_containers(candidate.pod, candidate.wanted):
                 hold = hold_restart(candidate, context, spent)
-            return hold or _resize(candidate, candidate.wanted, spent)
+            resize = None if hold else _resize(candidate, candidate.wanted, context, spent)
+            return hold or resize or _hold_for_quota(candidate, spent)
+        case HoldReason.QUOTA_EXCEEDED:
+            return _hold_for_quota(candidate, spent)
         case _:
             return _hold(candidate, chosen)
 
@@ -313,9 +328,16 @@ def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     )
 
 
-def _resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
-    """The resize; one that restarts nothing costs the workload nothing (D17)."""
+def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent) -> Resize | None:
+    """The resize, as far as quotas accept it; None if nothing is left of it.
+
+    One that restarts nothing costs the workload nothing (D17).
+    """
     pod = candidate.pod
+    fitting = fit_in_quotas(pod, wanted, context, spent)
+    if fitting is None:
+        return None
+    wanted = fitting
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
         _spend(pod, spent)
@@ -498,6 +520,11 @@ def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = Non
     return Hold(candidate.pod, name, reason, change, wanted=candidate.wanted, until=until)
 
 
+def _hold_for_quota(candidate: Candidate, spent: Spent) -> Hold:
+    words = spent.refusals.get(candidate.pod.uid, "")
+    return replace(_hold(candidate, HoldReason.QUOTA_EXCEEDED), detail=words)
+
+
 def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:
     """The resize of a pod that is OOM-killed early and that a budget keeps from eviction (F22).
 
@@ -589,37 +616,37 @@ def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReas
 
 
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
-    """Set aside what its successor needs beyond what there is, if quotas leave room (F20).
-
-    The successor is as large as admission will make it, its startup boost included. Admission cuts
-    a boost that a quota has no room for, so only the size without it can keep a pod from eviction.
-    """
+    """Set aside what its successor needs, if quotas give it more than its own size (F20, D19)."""
     pod = candidate.pod
-    found = context.snapshot.quotas.get(pod.namespace)
-    if not found:
+    left = quota_plan.quotas_for(pod, context, spent.claimed)
+    if not left:
         return None
-    wanted = wanted_by_autoscaler(pod, candidate.autoscaler, context.limit_ranges_of(pod))
-    asked = quotas.growth(pod, wanted)
-    covering = [quota for quota in found if quotas.covers(quota, pod, wanted)]
-    claimed = [spent.claimed[quota.namespace, quota.name] for quota in covering]
-    if not all(
-        quotas.leave_room([quota], asked, its_claims)
-        for quota, its_claims in zip(covering, claimed, strict=True)
-    ):
+    taken = quota_plan.foresee_successor(candidate, context, left)
+    if isinstance(taken, Refusal):
+        spent.refusals[pod.uid] = taken.words
         return HoldReason.QUOTA_EXCEEDED
-    if candidate.autoscaler.boosts:
-        left = [
-            quotas.after_eviction(quota, pod, its_claims)
-            for quota, its_claims in zip(covering, claimed, strict=True)
-        ]
-        room = BoostRoom(context.limit_ranges_of(pod), quotas=left)
-        gates = context.settings.gates
-        boosted = size_successor(pod, candidate.autoscaler, gates=gates, room=room)
-        asked = quotas.growth(pod, boosted)
-    for its_claims in claimed:
-        # What others give back comes late, so it is not counted.
-        its_claims.update(+asked)
+    _set_aside(pod, taken, spent)
     return None
+
+
+def fit_in_quotas(pod: Pod, wanted: Wanted, context: Context, spent: Spent) -> Wanted | None:
+    """Return what of a resize quotas accept, and set it aside; None if that is nothing."""
+    left = quota_plan.quotas_for(pod, context, spent.claimed)
+    if not left:
+        return wanted
+    fitting = quota_plan.fit_resize(pod, wanted, left)
+    if isinstance(fitting, Refusal):
+        spent.refusals[pod.uid] = fitting.words
+        return None
+    part, taken = fitting
+    _set_aside(pod, taken, spent)
+    return part
+
+
+def _set_aside(pod: Pod, taken: Mapping[str, Claims], spent: Spent) -> None:
+    # What others give back comes late, so it is not counted.
+    for name, amounts in taken.items():
+        spent.claimed[pod.namespace, name].update(amounts)
 
 
 EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (

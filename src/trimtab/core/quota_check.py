@@ -37,8 +37,8 @@ class Refusal(NamedTuple):
         if self.asked is None:
             return f"ResourceQuota {self.quota} demands {name} of each container"
         asked = format_amount(self.claim.resource, self.asked)
-        left = format_amount(self.claim.resource, max(self.left, 0))
-        return f"ResourceQuota {self.quota} leaves {left} of {name}, {asked} needed"
+        # The amount that is left changes with every pod of the namespace.
+        return f"ResourceQuota {self.quota} leaves less {name} than the {asked} needed"
 
 
 def usage_of(pod: Pod, allocations: Sequence[Allocation]) -> Claims:

@@ -1,12 +1,11 @@
-"""Resource quotas: whether a namespace leaves room for what a pod is to become.
+"""Resource quotas: the amounts that a namespace leaves, and the pods that they are counted of.
 
-A pod that is evicted gives back what it has before its successor asks for anything, so only the
-growth counts. A quota may be for some pods only (its scopes).
+A quota may be for some pods only (its scopes).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -72,35 +71,6 @@ def growth(pod: Pod, wanted: Wanted) -> Counter[Claim]:
             for side in Side:
                 grown.update(_growth(side, container.spec, wanted[container.name]))
     return grown
-
-
-def after_eviction(quota: Quota, pod: Pod, claimed: Claims) -> Quota:
-    """The quota with what the pod's successor finds: the pod's own share, and less what is claimed.
-
-    A pod that is evicted gives back all that it has.
-    """
-    given_back: Counter[Claim] = Counter()
-    for container in pod.containers:
-        for side in Side:
-            for kind, amount in _amounts(side, container.spec).items():
-                given_back[Claim(side, kind)] += amount
-    left = {
-        claim: amount + given_back[claim] - claimed.get(claim, 0)
-        for claim, amount in quota.left.items()
-    }
-    return replace(quota, left=left)
-
-
-def leave_room(quotas: Iterable[Quota], asked: Claims, claimed: Claims) -> bool:
-    """Whether all quotas of a namespace let so much more be asked for, beside what is claimed.
-
-    What does not grow is never refused, however little is left.
-    """
-    return all(
-        asked.get(claim, 0) <= 0 or asked[claim] + claimed.get(claim, 0) <= left
-        for quota in quotas
-        for claim, left in quota.left.items()
-    )
 
 
 def _is_in(scope: Scope, pod: Pod, wanted: Wanted) -> bool:

@@ -1,0 +1,143 @@
+"""Quotas in the updater's plan: what they leave for a resize, and for the successor of a pod.
+
+The updater evicts no pod whose successor would be refused, or would get no more than its own
+resources (D19). A resize is asked for as far as quotas accept it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from trimtab.core import node_use, quotas
+from trimtab.core.assessment import Candidate, Context
+from trimtab.core.boost_room import BoostRoom
+from trimtab.core.limit_range_check import checked_items, with_defaults
+from trimtab.core.outcomes import Wanted
+from trimtab.core.patch import size_successor
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quota_check import (
+    NO_CLAIMS,
+    Refusal,
+    claims_on,
+    find_refusal,
+    growth_of,
+    usage_of,
+)
+from trimtab.core.quotas import Claim, Claims, Quota
+from trimtab.core.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.wanted import overlaid, wanted_by_autoscaler
+
+_WAITING_KINDS: Final = frozenset({"DaemonSet", "StatefulSet"})
+"""Owners that create a successor once the evicted pod is gone; all others create it at once."""
+
+
+def quotas_for(
+    pod: Pod, context: Context, claimed: Mapping[tuple[str, str], Mapping[Claim, int]]
+) -> Sequence[Quota]:
+    """Return the quotas of the pod's namespace with what is left for a change of the pod.
+
+    What other changes have claimed is not left, by namespace and quota. Nor is what pods need that
+    the owner still has to create.
+    """
+    found = context.snapshot.quotas.get(pod.namespace)
+    if not found:
+        return ()
+    group = context.group_of(pod)
+    missing = 0 if group is None or group.configured is None else group.configured - group.live
+    needed = usage_of(pod, _own(pod)) if missing > 0 else NO_CLAIMS
+    return [
+        replace(
+            quota,
+            left={
+                claim: amount
+                - claimed.get((quota.namespace, quota.name), NO_CLAIMS).get(claim, 0)
+                - missing * needed.get(claim, 0)
+                for claim, amount in quota.left.items()
+            },
+        )
+        for quota in found
+    ]
+
+
+def foresee_successor(
+    candidate: Candidate, context: Context, left: Sequence[Quota]
+) -> Mapping[str, Claims] | Refusal:
+    """Return by quota what the pod's successor takes of it, or why an eviction gains nothing.
+
+    A ReplicaSet creates the successor while the evicted pod still counts. A successor that fits
+    beside it only with the pod's present resources would come with no more than those. Where not
+    even they fit, the successor comes once the evicted pod is gone.
+    """
+    pod, autoscaler, limit_ranges = (
+        candidate.pod,
+        candidate.autoscaler,
+        context.limit_ranges_of(candidate.pod),
+    )
+    wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges)
+    sized = _after(pod, wanted, context)
+    refusal = find_refusal(left, pod, sized)
+    is_alone = pod.owner is not None and pod.owner.kind in _WAITING_KINDS
+    if is_alone or (refusal is not None and find_refusal(left, pod, _own(pod)) is not None):
+        is_alone, left = True, [_without(quota, pod) for quota in left]
+        refusal = find_refusal(left, pod, sized)
+    if refusal is not None:
+        return refusal
+    # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
+    room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
+    given = _after(pod, size_successor(pod, autoscaler, gates=gates, room=room), context)
+    return _growth(left, pod, given) if is_alone else claims_on(left, pod, given)
+
+
+def fit_resize(
+    pod: Pod, wanted: Wanted, left: Sequence[Quota]
+) -> tuple[Wanted, Mapping[str, Claims]] | Refusal:
+    """Return what of a resize quotas accept, with what it takes of them; a refusal if nothing.
+
+    Where one resource is short, the other may still change.
+    """
+    refusal = _refuse_resize(pod, wanted, left)
+    if refusal is None:
+        return wanted, _growth(left, pod, _sizes(pod, wanted))
+    part = node_use.without_growth_of(pod, wanted, {refusal.claim.resource})
+    is_possible = (
+        refusal.asked is not None
+        and resize_effect(pod, part) is ResizeEffect.SAME_QOS
+        and _refuse_resize(pod, part, left) is None
+    )
+    return (part, _growth(left, pod, _sizes(pod, part))) if is_possible else refusal
+
+
+def _refuse_resize(pod: Pod, wanted: Wanted, left: Sequence[Quota]) -> Refusal | None:
+    return find_refusal(left, pod, _sizes(pod, wanted), before=_own(pod))
+
+
+def _growth(
+    found: Sequence[Quota], pod: Pod, allocations: Sequence[Allocation]
+) -> Mapping[str, Claims]:
+    grown = growth_of(pod, allocations, _own(pod))
+    counted = claims_on(found, pod, allocations)
+    return {name: {claim: grown[claim] for claim in claims} for name, claims in counted.items()}
+
+
+def _without(quota: Quota, pod: Pod) -> Quota:
+    """Return the quota with what is left of it once the pod is gone."""
+    if not quotas.covers(quota, pod, {}):
+        return quota
+    usage = usage_of(pod, _own(pod))
+    return replace(
+        quota, left={claim: amount + usage[claim] for claim, amount in quota.left.items()}
+    )
+
+
+def _after(pod: Pod, wanted: Wanted, context: Context) -> list[Allocation]:
+    """Return the resources of a successor, which gets the defaults of newer LimitRanges."""
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    return [with_defaults(items, each) for each in _sizes(pod, wanted)]
+
+
+def _sizes(pod: Pod, wanted: Wanted) -> list[Allocation]:
+    return [overlaid(each.spec, wanted.get(each.name)) for each in pod.containers]
+
+
+def _own(pod: Pod) -> list[Allocation]:
+    return [each.spec for each in pod.containers]

@@ -1,0 +1,110 @@
+"""Namespaces with quotas: pods that fit as they are come up, and running workloads stay whole."""
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import a_template
+from smoke.scene import Scene, describe_pods, is_ready, millicores
+from smoke.test_limits import LASTING
+
+pytestmark = pytest.mark.smoke
+
+TENTH = {"cpu": "100m", "memory": "100Mi"}
+HALF = {"cpu": "500m", "memory": "100Mi"}
+DEMANDS = [
+    pytest.param({"limits.memory": "10Gi"}, id="limits"),
+    pytest.param({"requests.memory": "10Gi"}, id="a request that is not recommended"),
+]
+
+
+def set_quota(scene: Scene, hard: Json, *scopes: str) -> None:
+    """Create a quota that its controller has counted."""
+    manifest = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}}
+    spec: Json = {"hard": hard, "scopes": [*scopes]}
+    scene.create_object("resourcequotas", {**manifest, "spec": spec})
+    path = f"{scene.path('resourcequotas', 'v1')}/team"
+    scene.plane.wait_for(path, lambda found: found.get("status", {}).get("used"))
+
+
+def wait_until_ready(scene: Scene, count: int) -> list[Json]:
+    return scene.wait_for_pods(lambda pods: len(pods) == count and all(map(is_ready, pods)))
+
+
+def scale(scene: Scene, replicas: int) -> None:
+    scene.patch(f"{scene.path('deployments')}/web", {"spec": {"replicas": replicas}})
+
+
+@pytest.mark.parametrize("hard", DEMANDS)
+def test_a_quota_that_demands_amounts_keeps_no_best_effort_pod_out(
+    scene: Scene, hard: Json
+) -> None:
+    set_quota(scene, hard, "NotBestEffort")
+    scene.autoscale({"cpu": "100m"}, mode="Auto")
+    scene.create(a_template({}), replicas=2)
+    pods = wait_until_ready(scene, 2)
+
+    assert all(
+        "would refuse the pod" in pod["metadata"]["annotations"]["vpaUpdates"] for pod in pods
+    ), describe_pods(pods)
+
+
+@pytest.mark.parametrize("hard", DEMANDS)
+def test_no_running_pod_is_evicted_into_a_quota_that_demands_amounts(
+    hasty_scene: Scene, hard: Json
+) -> None:
+    scene = hasty_scene
+    set_quota(scene, hard, "NotBestEffort")
+    scene.create(a_template({}), replicas=4)
+    wait_until_ready(scene, 4)
+    scene.autoscale({"cpu": "100m"})
+
+    scene.watch_uids(20)
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "demands")
+
+
+def test_a_recommendation_above_a_quota_keeps_no_pod_out(scene: Scene) -> None:
+    set_quota(scene, {"requests.cpu": "1"})
+    scene.autoscale(HALF, mode="Auto")
+    scene.create(a_template(TENTH), replicas=4)
+    pods = wait_until_ready(scene, 4)
+
+    # There is room for one of them in the recommended size beside the others in their own.
+    assert sum(map(millicores, pods)) <= 1000, describe_pods(pods)
+
+
+def test_no_running_workload_shrinks_for_a_recommendation_above_its_quota(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    set_quota(scene, {"requests.cpu": "700m"})
+    scene.create(a_template(TENTH), replicas=4)
+    wait_until_ready(scene, 4)
+    scene.autoscale(HALF)
+
+    scene.watch_uids(20)
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "500m")
+
+
+def test_growth_in_place_into_a_full_quota_is_not_asked_for(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    set_quota(scene, {"requests.cpu": "250m"})
+    scene.create(a_template(TENTH), replicas=2)
+    wait_until_ready(scene, 2)
+    scene.autoscale(HALF, mode="InPlaceOrRecreate")
+
+    scene.watch_uids(15)
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "400m")
+    log = scene.components.runs["updater-hasty"].process.log.read_text(encoding="utf-8")
+    failed = [
+        line for line in log.splitlines() if "act failed" in line and f"{scene.namespace}/" in line
+    ]
+    assert failed == []
+
+
+def test_boosts_of_older_pods_make_room_for_new_ones(scene: Scene) -> None:
+    set_quota(scene, {"requests.cpu": "1500m"})
+    scene.autoscale(TENTH, mode="Auto", startupBoost=LASTING)
+    scene.create(a_template(TENTH), replicas=3)
+    wait_until_ready(scene, 3)
+    for replicas in (6, 9):
+        scale(scene, replicas)
+        wait_until_ready(scene, replicas)

@@ -52,7 +52,14 @@ from trimtab.simulation.check_leaders import Leaders
 from trimtab.simulation.check_modes import Modes
 from trimtab.simulation.check_pod_budgets import PodBudgets
 from trimtab.simulation.check_quiet import Quiet
-from trimtab.simulation.facts import FaultBegan, PodCreated, PodEvicted, PodResized, ProcessStarted
+from trimtab.simulation.facts import (
+    FaultBegan,
+    PodCreated,
+    PodEvicted,
+    PodRefused,
+    PodResized,
+    ProcessStarted,
+)
 from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Quota
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.virtual_time import START
@@ -84,6 +91,17 @@ def resized(
         stage.put_pods(1, **pod)
         stage.put_autoscaler(LARGER, mode=mode, policies=(policy,))
         await stage.play(ResizeEverything((amounts(*requests),)))
+
+    return scene
+
+
+def resized_after_refusal(flaw: str) -> Scene:
+    """A boosted pod that is not ready is resized after another pod was refused."""
+
+    async def scene(stage: Stage) -> None:
+        pod = stage.put_pods(2)[1]
+        stage.tell(PodRefused(stage.world.now(), pod, pod, flaw, flaw))
+        await resized((50, None), annotations=BOOSTED, ready_since=None)(stage)
 
     return scene
 
@@ -743,6 +761,12 @@ SINS = [
         unboosted_later(has_node=True),
         unboosted_later(has_node=True, fault="stale stores updater at 0:00:00"),
         id="a boosted pod resized that everybody knows to have a node",
+    ),
+    pytest.param(
+        Boosts,
+        resized_after_refusal("maximum cpu usage per Pod is 1"),
+        resized_after_refusal("exceeded quota: team"),
+        id="a boosted pod resized though no quota refused a pod",
     ),
     pytest.param(
         Boosts,

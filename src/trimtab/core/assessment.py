@@ -171,6 +171,8 @@ class Context:
     now: datetime
     judgements: dict[tuple[object, ...], Judgement] = field(default_factory=dict)
     """Pods of a workload are alike, so most of them were judged before."""
+    in_the_way: frozenset[str] = frozenset()
+    """The uids of boosted pods that fill a quota which missing pods need."""
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""

@@ -52,6 +52,8 @@ class EndOfBoost(StrEnum):
     """There is no room for the boosted pod on any node (F26)."""
     CROWDED = "BoostsCrowded"
     """More pods of its node are boosted than may be."""
+    QUOTA_SHORT = "BoostQuotaShort"
+    """It fills a ResourceQuota that missing pods of the namespace need."""
 
 
 @dataclass(frozen=True, slots=True)

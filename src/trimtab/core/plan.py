@@ -44,6 +44,7 @@ from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after
 from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.quota_check import Refusal
+from trimtab.core.quota_shortage import find_boosts_in_the_way
 from trimtab.core.quotas import Claim, Claims
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
@@ -108,7 +109,11 @@ class Planner:
         settings = self._settings
         live = self._known.meet(snapshot)
         self._boosted = live.boosted
-        context = Context(snapshot, settings, self._count_groups(live, snapshot), now)
+        groups = self._count_groups(live, snapshot)
+        in_the_way: frozenset[str] = frozenset()
+        if live.boosted and snapshot.short_handed:
+            in_the_way = find_boosts_in_the_way(snapshot, groups)
+        context = Context(snapshot, settings, groups, now, in_the_way=in_the_way)
         assessments = self._assess_all(live, context)
         ends = [each for each in assessments if isinstance(each, BoostEnd)]
         candidates = [each for each in assessments if isinstance(each, Candidate)]

@@ -168,6 +168,8 @@ def _ended(
         return boosted_containers(pod), EndOfBoost.UNSCHEDULABLE
     if pod.uid in context.snapshot.crowded:
         return boosted_containers(pod), EndOfBoost.CROWDED
+    if pod.uid in context.in_the_way:
+        return boosted_containers(pod), EndOfBoost.QUOTA_SHORT
     gates = context.settings.gates
     expired = expired_boosts(pod, autoscaler, now, gates=gates, max_duration=limit)
     is_wanted = _is_wanted(pod, autoscaler)

@@ -1,31 +1,38 @@
 """Checks startup boosts: they are left alone before their time, and none lasts for ever."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler, is_paused
 from trimtab.core.boost import boosted_containers, expired_boosts, finds_no_room
 from trimtab.core.gates import FeatureGates
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, PodPhase, ResizeState
-from trimtab.simulation.facts import Fact, PodEvicted, PodResized
+from trimtab.simulation.facts import Fact, PodEvicted, PodRefused, PodResized
 from trimtab.simulation.hindsight import Hindsight, Timeline
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.tables import Change
 from trimtab.simulation.world import World
+
+_CROWDED_FOR: Final = timedelta(minutes=30)
+"""An owner whose pod was refused tries again ever later."""
 
 
 class Boosts(Checker):
     """A boosted pod is left alone until a boost of it is over, and none outlives its hard limit.
 
     The limit is only held against a component that works: nothing broken, and time to act. A pod
-    that finds no node for a minute is better off without its boosts.
+    that finds no node for a minute is better off without its boosts. Boosts also end early in a
+    namespace where a quota has lately refused a pod.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._boosted: dict[str, Timeline[Pod]] = {}
         self._reported: set[str] = set()
+        self._refused_at: dict[str, datetime] = {}
+        """By namespace when a quota last refused a pod."""
         world.pods.subscribe(self._follow)
 
     def observe(self, fact: Fact) -> Iterator[str]:
@@ -36,6 +43,10 @@ class Boosts(Checker):
                 return
             case PodEvicted(actor=actor, pod=pod) if boosted_containers(pod):
                 yield f"{actor} evicted {pod.namespace}/{pod.name}, which is boosted"
+            case PodRefused(pod=pod, flaw=flaw) if "quota" in flaw:
+                self._refused_at[pod.namespace] = fact.at
+            case PodResized(before=before) if self._is_crowded(before.namespace, fact.at):
+                return
             case PodResized(actor=actor, before=before, after=after) if boosted_containers(before):
                 early = self._still_boosted(before) & _changed(before, after)
                 if early or not self._expired(before):
@@ -57,6 +68,10 @@ class Boosts(Checker):
             if self.world.now() > due:
                 self._reported.add(uid)
                 yield f"{pod.namespace}/{pod.name} is boosted since {started}"
+
+    def _is_crowded(self, namespace: str, now: datetime) -> bool:
+        refused_at = self._refused_at.get(namespace)
+        return refused_at is not None and now - refused_at < _CROWDED_FOR
 
     def _lacks_gate(self, actor: str) -> bool:
         return self.past.calm.lacks_gate(actor)

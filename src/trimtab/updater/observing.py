@@ -6,8 +6,9 @@ A part is all pods of some workloads: budgets and roles never reach beyond a wor
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import attrgetter
+from typing import Final
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
@@ -34,6 +35,10 @@ from trimtab.updater.owning import (
     workload_name,
 )
 from trimtab.updater.settings import UpdaterSettings
+
+_SHORT_FOR: Final = timedelta(seconds=10)
+"""Pods that are missing for less long may only not be seen yet, unlike their use of a quota."""
+_ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,8 @@ class Observer:
         self._everywhere: list[_Seen] = []
         self._sight = _sight_of(())
         """Those of them that may concern an autoscaler."""
+        self._short_since: dict[WorkloadName, datetime] = {}
+        """By direct owner, in namespaces with quotas, since when it misses pods."""
         self._workloads: dict[str, WorkloadName | None] = {}
         self._observed: list[ObservedPod] = []
         """How pods were last observed, and the workload of each by uid."""
@@ -255,6 +262,7 @@ class Observer:
     def _forget_owners(self, standing: Container[OwnerKey]) -> None:
         for key in [key for key in self._owners if key not in standing]:
             self._owners_under[self._owners.pop(key).topmost].discard(key)
+            self._short_since.pop(workload_name(key), None)
 
     async def _resolve_owners(self, sight: _Sight) -> dict[OwnerKey, Ownership]:
         return await resolve_owners(
@@ -296,15 +304,17 @@ class Observer:
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
             memory.review(workload, review, now)
+        quotas = {name: found for name in namespaces if (found := self._cluster.quotas(name))}
+        configured = self._configured(sight.by_owner)
         snapshot = Snapshot(
             pods=observed,
             autoscalers=list(autoscalers),
             limit_ranges=self._limit_ranges(namespaces),
             rooms=self._rooms,
             node_use=replace(self._node_use, reserved=self._reserved.by_key()),
-            quotas={name: found for name in namespaces if (found := self._cluster.quotas(name))},
+            quotas=quotas,
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
-            configured_replicas=self._configured(sight.by_owner),
+            configured_replicas=configured,
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -313,6 +323,7 @@ class Observer:
             degraded=memory.degraded(self._settings.plan.degraded_after, now),
             settling=memory.settling(pods, now),
             restarted=dict(memory.restarted),
+            short_handed=self._short_handed(sight, configured, quotas, now),
             crowded=self._crowded(sight.seen),
             usual_share=memory.usual_share,
             is_surging=None if is_all else memory.is_surging,
@@ -398,6 +409,36 @@ class Observer:
         nodes = {seen.pod.node_name for seen in pods if seen.is_boosted} - {""}
         crowds = (crowded_out(self._boosted_on.under(name), most) for name in sorted(nodes))
         return frozenset().union(*crowds)
+
+    def _short_handed(
+        self,
+        sight: _Sight,
+        configured: Mapping[WorkloadName, int],
+        quotas: Container[str],
+        now: datetime,
+    ) -> frozenset[WorkloadName]:
+        """Return the owners in namespaces with quotas that have missed pods for a while."""
+        wanted = {owner: count for owner, count in configured.items() if owner.namespace in quotas}
+        if not wanted:
+            return frozenset()
+        live = Counter(
+            workload_name(seen.owner)
+            for seen in sight.seen
+            if seen.owner is not None
+            and seen.pod.namespace in quotas
+            and not seen.pod.is_deleting
+            and seen.pod.phase not in _ENDED
+        )
+        for owner, count in wanted.items():
+            if live[owner] < count:
+                self._short_since.setdefault(owner, now)
+            else:
+                self._short_since.pop(owner, None)
+        return frozenset(
+            owner
+            for owner in wanted
+            if owner in self._short_since and now - self._short_since[owner] >= _SHORT_FOR
+        )
 
     def _configured(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
         known = ((key, self._owners.get(key)) for key in owners)

@@ -581,9 +581,9 @@ SINS = [
     ),
     pytest.param(
         Acceptable,
-        refused(QUOTA),
         refused(QUOTA, is_boosted=False),
-        id="a quota refuses a pod for its boost",
+        refused(QUOTA, own_flaw=QUOTA, is_boosted=False),
+        id="a quota refuses a pod for its size",
     ),
     pytest.param(
         Sized,

@@ -26,9 +26,8 @@ _ROUNDING: Final = 1.01
 class Acceptable(Checker):
     """No pod that the API server would accept is refused for what admission changed (D19).
 
-    Room in a quota is judged for boosts, and only where admission can know it: it works, and no pod
-    and no quota of the namespace has just changed. A recommendation above a quota is applied as the
-    original does; the updater evicts no pod into it (F20).
+    Room in a quota is judged only where admission can know it: it works, and no pod and no quota of
+    the namespace has just changed.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -50,8 +49,6 @@ class Acceptable(Checker):
     def _could_know(self, pod: Pod, flaw: str) -> bool:
         if "quota" not in flaw:
             return True
-        if not boosted_containers(pod):
-            return False
         now = self.world.now()
         changed_at = self._changed_at.get(pod.namespace)
         is_steady = changed_at is None or now - changed_at > _STEADY_FOR

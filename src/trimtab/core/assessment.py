@@ -24,6 +24,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
 from trimtab.core.outcomes import Hold, Wanted
+from trimtab.core.pending_shrinks import forbidden_shrinks, outdated_shrinks
 from trimtab.core.pods import (
     PUT_OFF,
     Allocation,
@@ -128,6 +129,8 @@ class Candidate(NamedTuple):
     memory: PodMemory
     is_cooling: bool = False
     """True for a pod that was changed a moment ago and may only grow in place (D17)."""
+    takes_back: bool = False
+    """True if all that is wanted is to take back a shrink that the kubelet has put off."""
     workload: WorkloadName | None = None
     """The topmost."""
     owner: WorkloadName | None = None
@@ -230,21 +233,62 @@ def assess(
         if (idle := reason_to_idle(autoscaler, context.settings.gates)) is not None:
             return Hold(pod, name, idle)
         judgement = context.judge(pod, autoscaler)
+    facts = facts_about(pod, autoscaler, workload, judgement, context)
+    if back := shrinks_to_take_back(facts, context):
+        return candidate_to_take_back(facts, back)
     if judgement.distrust is not None:
         return Hold(pod, name, judgement.distrust)
-    facts = facts_about(pod, autoscaler, workload, judgement, context)
     for check in CHECKS:
         if (reason := check(facts, context)) is not None:
             wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
             detail = _detail(reason, workload, context)
             return Hold(pod, name, reason, judgement.change, wanted=wanted, detail=detail)
+    return _candidate_by_standing(facts, context)
+
+
+def _candidate_by_standing(facts: Facts, context: Context) -> Candidate | Hold:
+    pod, name = facts.pod, facts.autoscaler.identity
     standing = standing_of(facts, context)
     candidate = candidate_of(facts, context, standing)
     if isinstance(standing, HoldReason):
         return Hold(pod, name, standing, candidate.change, wanted=candidate.wanted)
-    if not candidate.wanted and autoscaler.mode not in EVICTING_MODES:
+    if not candidate.wanted and facts.autoscaler.mode not in EVICTING_MODES:
         return Hold(pod, name, HoldReason.ONLY_SHRINKS, candidate.change)
     return candidate
+
+
+def shrinks_to_take_back(facts: Facts, context: Context) -> Wanted:
+    """Return what to ask for instead of a shrink that the kubelet has put off; mostly nothing.
+
+    No mode takes more than is recommended, and where pods only grow none takes anything.
+    """
+    pod, autoscaler, memory = facts.pod, facts.autoscaler, facts.memory.resize
+    if not context.snapshot.resizes_in_place or autoscaler.mode in EVICTING_MODES:
+        return {}
+    if only_grows(autoscaler, context.settings):
+        return forbidden_shrinks(pod, autoscaler, memory)
+    # Most pods have no resize under way, and for those nothing has to be measured.
+    if pod.resize not in PUT_OFF or facts.judgement.distrust is not None:
+        return {}
+    wanted = context.want(pod, autoscaler, facts.judgement)
+    least = context.settings.thresholds.smallest_change
+    return outdated_shrinks(pod, autoscaler, memory, wanted, least)
+
+
+def candidate_to_take_back(facts: Facts, back: Wanted) -> Candidate:
+    """Return the pod as a candidate that is given back what its spec would take from it."""
+    return Candidate(
+        facts.pod,
+        facts.autoscaler,
+        change=facts.judgement.change,
+        quick_oom=facts.quick_oom,
+        wanted=back,
+        standing=disruption.Standing.OPEN,
+        memory=facts.memory,
+        takes_back=True,
+        workload=facts.workload,
+        owner=disruption.owner_of(facts.pod),
+    )
 
 
 def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldReason:

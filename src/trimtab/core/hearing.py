@@ -22,6 +22,7 @@ from trimtab.core.assessment import (
     candidate_of,
     facts_about,
     reason_to_idle,
+    shrinks_to_take_back,
     standing_of,
 )
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
@@ -228,6 +229,10 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
     judgement = context.judge(pod, autoscaler)
     facts = facts_about(pod, autoscaler, case.observed.workload, judgement, context)
     idle = reason_to_idle(autoscaler, context.settings.gates)
+    if idle is None and shrinks_to_take_back(facts, context):
+        # Nothing else is asked about a pod that is only given back what it has.
+        asked = frozenset({CheckKind.BOOST, CheckKind.MODE, CheckKind.RESIZE, CheckKind.PAUSE})
+        return _Hearing(held_back, asked, facts, Action.RESIZE)
     asked = frozenset(CheckKind) - _OF_EVICTIONS - _OF_ACTS
     found = [idle, judgement.distrust, *(check(facts, context) for check in CHECKS)]
     if judgement.distrust is not None:

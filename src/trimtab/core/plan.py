@@ -156,9 +156,10 @@ class Planner:
         if not (self._is_surge(candidates, holds, context) if surging is None else surging):
             return candidates, ()
         # A container that dies for want of memory gains nothing from waiting.
+        # So does a pod that is only given back what it has.
         return (
-            [candidate for candidate in candidates if candidate.quick_oom],
-            [candidate for candidate in candidates if not candidate.quick_oom],
+            [each for each in candidates if each.quick_oom or each.takes_back],
+            [each for each in candidates if not each.quick_oom and not each.takes_back],
         )
 
     def _is_surge(
@@ -268,11 +269,24 @@ def _reason_against_unboost(end: BoostEnd, context: Context, spent: Spent) -> Ho
 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
+    if candidate.takes_back:
+        return _take_back(candidate, context, spent)
     outcome = _choose_whole(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
     if isinstance(outcome, Hold) and (part := _free_part(candidate, context, claimed)) is not None:
         return _resize(part, part.wanted, context, spent) or outcome
     return outcome
+
+
+def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize | Hold:
+    """Take back a shrink, unless the API server has lately refused that."""
+    refused = candidate.memory.resize.infeasible
+    asked = {name: each.requests or {} for name, each in candidate.wanted.items()}
+    if refused is not None and refused.targets == asked:
+        until = refused.at + context.settings.infeasible_retry_after
+        if context.now < until:
+            return _hold(candidate, HoldReason.RESIZE_INFEASIBLE, until)
+    return _resize(candidate, candidate.wanted, spent)
 
 
 def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:

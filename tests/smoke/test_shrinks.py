@@ -1,0 +1,37 @@
+"""Shrinks that the kubelet puts off: none comes late, when its autoscaler does not want it."""
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import LARGE, SMALL, requests
+from smoke.scene import Scene, spec_requests, uids_of
+
+from rig import stages
+
+pytestmark = pytest.mark.smoke
+
+DEFERRED = {stages.ANNOTATION: "deferred"}
+
+
+def asked(pods: list[Json]) -> list[Json]:
+    """Return what the specs of the pods' first containers ask for."""
+    return [spec_requests(pod) for pod in pods]
+
+
+@pytest.mark.parametrize("cause", ["mode", "recommendation"])
+def test_a_deferred_shrink_is_taken_back_when_it_is_not_wanted_any_more(
+    scene: Scene, cause: str
+) -> None:
+    uids = scene.deploy("web", LARGE, annotations=DEFERRED)
+    scene.autoscale(SMALL, mode="InPlaceOrRecreate")
+    scene.wait_for_pods(lambda pods: asked(pods) == [SMALL] * 2)
+    if cause == "mode":
+        scene.edit({"updateMode": "UpscaleOnly"})
+    else:
+        scene.recommend(LARGE)
+    pods = scene.wait_for_pods(lambda pods: asked(pods) == [LARGE] * 2)
+
+    # The kubelet finds room, and does what the spec says.
+    for pod in pods:
+        scene.annotate(pod["metadata"]["name"], {stages.ANNOTATION: None})
+    after = scene.watch(10, lambda pods: requests(pods) == [[LARGE]] * 2)
+    assert uids_of(after) == set(uids)

@@ -29,7 +29,8 @@ def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
 
     workload = decode_workload(kind, encoded(DEPLOYMENT))
 
-    assert workload == Workload(name, OWNER, WEB, replicas, uid="u-1")
+    first = 0 if kind == "StatefulSet" else None
+    assert workload == Workload(name, OWNER, WEB, replicas, uid="u-1", first_ordinal=first)
 
 
 def test_d25_a_daemon_set_tells_what_its_pods_take_and_where_they_go() -> None:
@@ -87,6 +88,21 @@ def test_a_workload_tells_how_many_pods_it_has(
     assert decode_workload(kind, encoded({"status": status})).existing == existing
 
 
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        pytest.param({}, 0, id="in order by default"),
+        pytest.param({"podManagementPolicy": "OrderedReady"}, 0, id="in order"),
+        pytest.param({"ordinals": {"start": 5}}, 5, id="in order from another number"),
+        pytest.param({"podManagementPolicy": "Parallel"}, None, id="in no order"),
+    ],
+)
+def test_a_stateful_set_tells_in_which_order_it_makes_its_pods(
+    spec: Json, first: int | None
+) -> None:
+    assert decode_workload("StatefulSet", encoded({"spec": spec})).first_ordinal == first
+
+
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:
     workload = decode_workload("CronJob", encoded(CRON_JOB))
 
@@ -106,7 +122,8 @@ def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:
 def test_a_workload_that_says_nothing_selects_no_pods(kind: str, spec: Json) -> None:
     workload = decode_workload(kind, encoded({"spec": spec}))
 
-    assert workload == Workload(WorkloadName("", kind, ""))
+    first = 0 if kind == "StatefulSet" else None
+    assert workload == Workload(WorkloadName("", kind, ""), first_ordinal=first)
 
 
 def test_any_other_kind_is_known_and_counted_by_its_scale() -> None:

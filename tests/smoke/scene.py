@@ -181,6 +181,11 @@ class Scene(Stage):
         statuses = [{**each, "ready": True} for each in pod["status"]["containerStatuses"]]
         self._report(pod, statuses, readiness="True")
 
+    def play_unreadiness(self, pod: Json) -> None:
+        """Report what a kubelet does of a pod that runs and is not ready any more."""
+        statuses = [{**each, "ready": False} for each in pod["status"]["containerStatuses"]]
+        self._report(pod, statuses, readiness="False")
+
     def _report(self, pod: Json, statuses: list[Json], *, readiness: str) -> None:
         since = {"status": readiness, "lastTransitionTime": _format_time(time.time())}
         told = [

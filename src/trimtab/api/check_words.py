@@ -45,6 +45,8 @@ _REASONS: Final = {
     HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
     HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
+    HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
+    "ordinal that is not ready",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
@@ -67,7 +69,7 @@ _PASSES: Final = {
     CheckKind.SURGE: "no more pods than usual want to change",
     CheckKind.RESIZE: "no earlier resize is in the way",
     CheckKind.BUDGET: "one more pod may be down",
-    CheckKind.EVICTION: "no annotation asks not to evict it",
+    CheckKind.EVICTION: "no annotation asks not to evict it, and its owner would bring it back",
     CheckKind.POD_DISRUPTION_BUDGET: "none refused its eviction of late",
     CheckKind.EARLIER_EVICTIONS: "those had their effect",
     CheckKind.QUOTA: "all leave room for what it needs",
@@ -199,7 +201,7 @@ def _tell_quick_role(check: Check, _: PodExplanation, settings: PlanSettings) ->
 
 
 def _tell_annotation(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
-    if check.reason is None:
+    if check.reason is not HoldReason.EVICTION_UNWANTED:
         return ""
     own = explanation.pod.annotations
     named = [

@@ -21,6 +21,17 @@ class _Selecting(Wire, frozen=True, kw_only=True):
     replicas: Int32 | None = None
 
 
+class _Ordinals(Wire, frozen=True, kw_only=True):
+    start: Int32 | None = None
+
+
+class _StatefulSetSpec(Wire, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    replicas: Int32 | None = None
+    pod_management_policy: str | None = None
+    ordinals: _Ordinals | None = None
+
+
 class _SelectingLabels(Wire, frozen=True, kw_only=True):
     selector: dict[str, str | None] | None = None
     replicas: Int32 | None = None
@@ -65,6 +76,12 @@ class _DaemonSet(Wire, frozen=True, kw_only=True):
     status: _Status | None = None
 
 
+class _StatefulSet(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _StatefulSetSpec | None = None
+    status: _Status | None = None
+
+
 class _ReplicationController(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _SelectingLabels | None = None
@@ -104,8 +121,10 @@ WELL_KNOWN_KINDS: Final = (
 _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSet)
 _REPLICATION_CONTROLLER: Final = msgspec.json.Decoder(_ReplicationController)
+_STATEFUL_SET: Final = msgspec.json.Decoder(_StatefulSet)
 _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
+_PARALLEL: Final = "Parallel"
 
 
 def decode_workload(kind: str, data: bytes) -> Workload:
@@ -117,6 +136,8 @@ def decode_workload(kind: str, data: bytes) -> Workload:
             return _decode_daemon_set(kind, data)
         case "ReplicationController":
             return _decode_replication_controller(kind, data)
+        case "StatefulSet":
+            return _decode_stateful_set(kind, data)
         case _:
             return _decode_controller(kind, data)
 
@@ -149,6 +170,18 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
         return workload
     template = convert_template(spec.template, workload.name.namespace)
     return replace(workload, template=template)
+
+
+def _decode_stateful_set(kind: str, data: bytes) -> Workload:
+    source = decode(_STATEFUL_SET, data)
+    spec = source.spec or _StatefulSetSpec()
+    selector = convert_selector(spec.selector, "spec.selector")
+    existing = (source.status or _Status()).replicas
+    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    if spec.pod_management_policy == _PARALLEL:
+        return workload
+    # OrderedReady is the default.
+    return replace(workload, first_ordinal=(spec.ordinals or _Ordinals()).start or 0)
 
 
 def _decode_replication_controller(kind: str, data: bytes) -> Workload:

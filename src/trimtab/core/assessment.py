@@ -1,6 +1,6 @@
 """What each pod wants and whether anything but its workload's budget speaks against it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
+from trimtab.core.ordinals import ordinal_of, ready_ordinals
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pending_shrinks import forbidden_shrinks, outdated_shrinks
 from trimtab.core.pods import (
@@ -176,11 +177,29 @@ class Context:
     """Pods of a workload are alike, so most of them were judged before."""
     in_the_way: frozenset[str] = frozenset()
     """The uids of boosted pods that fill a quota which missing pods need."""
+    _ready_ordinals: list[Mapping[WorkloadName, frozenset[int]]] = field(default_factory=list)
+    """The answer of `lacks_lower_ordinal`, once it was asked for."""
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
         owner = disruption.owner_of(pod)
         return None if owner is None else self.groups.get(owner)
+
+    def lacks_lower_ordinal(self, pod: Pod, disrupted: Collection[int] = ()) -> bool:
+        """Return True if the pod's owner would not bring it back before a lower ordinal.
+
+        Pods that are disrupted by the same plan cannot be counted on either.
+        """
+        snapshot, owner = self.snapshot, disruption.owner_of(pod)
+        first = None if owner is None else snapshot.first_ordinals.get(owner)
+        if owner is None or first is None or (ordinal := ordinal_of(pod)) is None:
+            return False
+        if not self._ready_ordinals:
+            pods = (each.pod for each in snapshot.pods)
+            found = ready_ordinals(pods, snapshot.first_ordinals, snapshot.settling)
+            self._ready_ordinals.append(found)
+        ready = self._ready_ordinals[0].get(owner, frozenset()).difference(disrupted)
+        return not ready.issuperset(range(first, ordinal))
 
     def limit_ranges_of(self, pod: Pod) -> Sequence[LimitRangeItem]:
         """The limit range items of the pod's namespace, and the room on nodes for it."""

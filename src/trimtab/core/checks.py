@@ -70,6 +70,7 @@ KIND_OF: Final = {
     HoldReason.QOS_WOULD_CHANGE: CheckKind.RESIZE,
     HoldReason.BUDGET_SPENT: CheckKind.BUDGET,
     HoldReason.EVICTION_UNWANTED: CheckKind.EVICTION,
+    HoldReason.LOWER_ORDINAL_NOT_READY: CheckKind.EVICTION,
     HoldReason.POD_DISRUPTION_BUDGET: CheckKind.POD_DISRUPTION_BUDGET,
     HoldReason.EFFECT_AWAITED: CheckKind.EARLIER_EVICTIONS,
     HoldReason.QUOTA_EXCEEDED: CheckKind.QUOTA,

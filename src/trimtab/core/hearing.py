@@ -34,6 +34,7 @@ from trimtab.core.known_pods import KnownPods, spans_of
 from trimtab.core.matching import AutoscalerIndex, governor_of, index_by_workload
 from trimtab.core.node_use import Shortage
 from trimtab.core.notes import Note
+from trimtab.core.ordinals import ordinal_of
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
@@ -331,6 +332,8 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
             spent.disrupted[owner] += 1
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1
+        if isinstance(act, Evict) and (ordinal := ordinal_of(act.pod)) is not None:
+            spent.ordinals[owner].add(ordinal)
         if isinstance(act, Resize) and restarts:
             spent.restarting.add(owner)
     return spent

@@ -47,6 +47,8 @@ class HoldReason(StrEnum):
     """It does not run yet, so there is nothing to resize."""
     EVICTION_UNWANTED = "EvictionUnwanted"
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
+    LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
+    """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
     QUOTA_EXCEEDED = "QuotaExceeded"
@@ -94,6 +96,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.EFFECT_AWAITED,
         HoldReason.EVICTION_UNWANTED,
         HoldReason.LIMIT_RANGE_REFUSES,
+        HoldReason.LOWER_ORDINAL_NOT_READY,
         HoldReason.NOT_CONVERGING,
         HoldReason.NO_OWNER,
         HoldReason.PAUSED,

@@ -39,6 +39,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Shortage
+from trimtab.core.ordinals import ordinal_of
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after
@@ -67,6 +68,8 @@ class Spent:
     """By direct owner the pods that are taken away."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
+    ordinals: defaultdict[WorkloadName, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By direct owner the ordinals of the pods that are evicted."""
     restarting: set[WorkloadName | None] = field(default_factory=set)
     """The direct owners of pods whose containers are restarted."""
     claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
@@ -336,6 +339,8 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
 
 def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     _spend(candidate.pod, spent)
+    if candidate.owner is not None and (ordinal := ordinal_of(candidate.pod)) is not None:
+        spent.ordinals[candidate.owner].add(ordinal)
     if candidate.workload is not None:
         spent.evicted[candidate.workload] += 1
     return Evict(
@@ -602,6 +607,15 @@ def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason
     return HoldReason.EVICTION_UNWANTED if held else None
 
 
+def _waits_for_lower_ordinal(
+    candidate: Candidate, context: Context, spent: Spent
+) -> HoldReason | None:
+    """Object if the StatefulSet would not bring the pod back before a lower ordinal is ready."""
+    disrupted = () if candidate.owner is None else spent.ordinals[candidate.owner]
+    lacking = context.lacks_lower_ordinal(candidate.pod, disrupted)
+    return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
+
+
 def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     is_due = candidate.memory.eviction.is_due(context.now)
     return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
@@ -671,6 +685,7 @@ def _set_aside(pod: Pod, taken: Mapping[str, Claims], spent: Spent) -> None:
 EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (
     _repeats_itself,
     _is_unwanted,
+    _waits_for_lower_ordinal,
     _was_refused,
     _awaits_effect,
     _gains_nothing,

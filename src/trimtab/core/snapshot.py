@@ -101,6 +101,8 @@ class Snapshot:
     paused_namespaces: frozenset[str] = frozenset()
     configured_replicas: Mapping[WorkloadName, int] = field(default_factory=dict)
     """How many pods each direct owner should have (a DaemonSet: how many it wants scheduled)."""
+    first_ordinals: Mapping[WorkloadName, int] = field(default_factory=dict)
+    """By direct owner that makes its pods one after the other the ordinal of the first."""
     admission_alive: bool = True
     """Whether an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

@@ -29,6 +29,8 @@ class Workload:
     """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
     existing: int | None = None
     """Number of pods in its own status, ready or not; None if the status has no number."""
+    first_ordinal: int | None = None
+    """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

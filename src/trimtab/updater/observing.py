@@ -315,6 +315,7 @@ class Observer:
             quotas=quotas,
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=configured,
+            first_ordinals=self._first_ordinals(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -446,6 +447,14 @@ class Observer:
             workload_name(key): found.configured
             for key, found in known
             if found is not None and found.configured is not None
+        }
+
+    def _first_ordinals(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, int]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.first_ordinal
+            for key, found in known
+            if found is not None and found.first_ordinal is not None
         }
 
 

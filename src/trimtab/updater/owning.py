@@ -38,6 +38,8 @@ class Ownership:
     """None while it is in doubt."""
     configured: int | None
     """How many pods the direct owner wants; None if it does not say."""
+    first_ordinal: int | None = None
+    """Ordinal of its first pod, if it makes its pods one after the other."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
@@ -63,7 +65,10 @@ async def resolve_owners(
         key, pod = item
         topmost = await owners.topmost(pod)
         direct = await owners.workload(workload_name(key), key.api_version)
-        found[key] = Ownership(topmost, None if direct is None else direct.replicas)
+        if direct is None:
+            found[key] = Ownership(topmost, None)
+        else:
+            found[key] = Ownership(topmost, direct.replicas, direct.first_ordinal)
 
     await _for_each(pods.items(), resolve, concurrency)
     return found

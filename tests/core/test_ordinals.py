@@ -1,0 +1,114 @@
+"""StatefulSets that make their pods in order: no eviction of a pod that could not come back."""
+
+from collections.abc import Sequence
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
+from plan_makers import SMALL, UP, by_pod, planned
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import TargetReference, UpdateMode
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.hearing import explain_pod, view_plan
+from trimtab.core.matching import ObservedAutoscaler
+from trimtab.core.ordinals import ordinal_of
+from trimtab.core.pods import OwnerReference, Pod, PodPhase, Termination, WorkloadName
+from trimtab.core.selectors import Selector
+from trimtab.core.snapshot import ObservedPod, Snapshot
+
+DB = WorkloadName("default", "StatefulSet", "db")
+KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+ALL_AT_ONCE = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+
+
+def a_member(
+    ordinal: int, *, is_ready: bool = True, is_killed: bool = False, **fields: object
+) -> Pod:
+    container = a_container(requests=SMALL, last_termination=KILLED if is_killed else None)
+    return a_pod(
+        container,
+        name=f"db-{ordinal}",
+        owner=OwnerReference("StatefulSet", "db"),
+        ready_since=NOW - minutes(50) if is_ready and not is_killed else None,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def a_snapshot(pods: Sequence[Pod], *, first: int | None = 0, replicas: int = 4) -> Snapshot:
+    target = TargetReference("StatefulSet", "db", "apps/v1")
+    autoscaler = an_autoscaler(UP, target=target, mode=UpdateMode.RECREATE)
+    return Snapshot(
+        pods=[ObservedPod(pod, DB) for pod in pods],
+        autoscalers=[ObservedAutoscaler(autoscaler, Selector())],
+        configured_replicas={DB: replicas},
+        first_ordinals={} if first is None else {DB: first},
+    )
+
+
+def evicted(snapshot: Snapshot) -> set[str]:
+    return {
+        name for name, word in by_pod(planned(snapshot, ALL_AT_ONCE)).items() if word == "Evict"
+    }
+
+
+@pytest.mark.parametrize(
+    ("lower", "expected"),
+    [
+        pytest.param([a_member(0, is_ready=False)], {"db-0"}, id="not ready"),
+        pytest.param([], set(), id="missing"),
+        pytest.param([a_member(0, is_deleting=True)], set(), id="on its way out"),
+        pytest.param([a_member(0, phase=PodPhase.PENDING, is_ready=False)], {"db-0"}, id="pending"),
+        pytest.param([a_member(0)], {"db-0"}, id="evicted by the same plan"),
+    ],
+)
+def test_no_pod_above_an_ordinal_that_is_not_ready_is_evicted(
+    lower: list[Pod], expected: set[str]
+) -> None:
+    snapshot = a_snapshot([*lower, a_member(1), a_member(2), a_member(3)])
+    outcomes = by_pod(planned(snapshot, ALL_AT_ONCE))
+
+    assert evicted(snapshot) == expected
+    assert {outcomes[f"db-{ordinal}"] for ordinal in (1, 2, 3)} == {"LowerOrdinalNotReady"}
+
+
+def test_a_set_that_makes_its_pods_in_parallel_is_not_concerned() -> None:
+    pods = [a_member(0, is_ready=False), a_member(1), a_member(2), a_member(3)]
+
+    assert evicted(a_snapshot(pods, first=None)) == {f"db-{ordinal}" for ordinal in range(4)}
+
+
+def test_pods_that_are_all_killed_for_memory_are_cured_one_after_the_other() -> None:
+    pods = [a_member(ordinal, is_killed=True) for ordinal in range(4)]
+
+    assert evicted(a_snapshot(pods)) == {"db-0"}
+
+
+def test_the_highest_pod_is_evicted_while_all_below_are_ready() -> None:
+    pods = [*(a_member(ordinal) for ordinal in range(3)), a_member(3, is_killed=True)]
+
+    assert "db-3" in evicted(a_snapshot(pods))
+
+
+def test_ordinals_may_begin_above_zero() -> None:
+    pods = [a_member(5), a_member(6)]
+
+    assert evicted(a_snapshot(pods, first=5, replicas=2)) == {"db-5"}
+    assert evicted(a_snapshot(pods, first=4, replicas=3)) == set()
+
+
+def test_the_explanation_gives_the_same_reason() -> None:
+    snapshot = a_snapshot([a_member(1), a_member(2), a_member(3)])
+    view = view_plan(snapshot, ALL_AT_ONCE, NOW)
+    explanation = explain_pod(snapshot.pods[0], view)
+
+    assert explanation is not None
+    assert [check.reason for check in explanation.checks if check.is_decisive] == [
+        "LowerOrdinalNotReady"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("db-12", 12), ("db", None), ("db-x1", None), ("db-²", None)]
+)
+def test_an_ordinal_ends_the_name_of_a_pod(name: str, expected: int | None) -> None:
+    assert ordinal_of(a_pod(a_container(requests=amounts(1, MIB)), name=name)) == expected

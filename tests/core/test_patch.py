@@ -243,6 +243,17 @@ def test_a_boost_writes_down_what_the_spec_asked_for() -> None:
     assert json.loads(annotations_of(document)[annotation_name("app")]) == {
         "requests": {"cpu": "100m", "memory": "128Mi"},
         "limits": {"cpu": "200m", "memory": "256Mi"},
+        "usualRequests": {"cpu": "500m"},
+        "usualLimits": {"cpu": "1"},
+    }
+
+
+def test_a_boost_of_what_the_spec_asks_for_writes_it_down_once() -> None:
+    document = admitted(a_pod(USUAL), an_autoscaler(boost=DOUBLE))
+
+    assert json.loads(annotations_of(document)[annotation_name("app")]).keys() == {
+        "requests",
+        "limits",
     }
 
 

@@ -50,6 +50,17 @@ def boosts_in_vain(case: dict[str, Any]) -> bool:
     return False
 
 
+def boosts_over_a_recommendation(case: dict[str, Any]) -> bool:
+    """Return True if a boosted container has a recommendation for its CPU."""
+    pod, autoscaler = read(case)
+    known = {
+        entry.container_name
+        for entry in autoscaler.recommendation or ()
+        if Resource.CPU in entry.target
+    }
+    return any(container.name in known for container, _ in boosted(case, pod, autoscaler))
+
+
 def brings_a_boost_along(case: dict[str, Any]) -> bool:
     """Whether a container that would be boosted carries the mark of a boost already."""
     pod, autoscaler = read(case)

@@ -13,6 +13,7 @@ from golden.boost_cases import (
     adds_to_a_limit,
     boosts_a_container_in_mode_off,
     boosts_in_vain,
+    boosts_over_a_recommendation,
     brings_a_boost_along,
     limits_a_boost_under_a_maximum,
 )
@@ -120,6 +121,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="a container in mode Off is boosted too",
         applies=boosts_a_container_in_mode_off,
         where=rf"{BOOST_LINES}|error: startupBoost\.cpu\.\w+: .* != None$",
+    ),
+    Deviation(
+        set="admission",
+        decision="0043",
+        reason="the mark of a boost also has the CPU that the container gets without it",
+        applies=boosts_over_a_recommendation,
+        where=r"(patches\./metadata/annotations/|annotations\.)vpaCpuStartupBoost(~1|/)",
     ),
     Deviation(
         set="admission",

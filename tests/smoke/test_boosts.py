@@ -119,6 +119,20 @@ def test_the_end_of_a_boost_shrinks_no_container_that_requirements_protect(
     assert uids_of(after) == uids_of(boosted)
 
 
+@pytest.mark.parametrize("mode", ["Initial", "UpscaleOnly"])
+def test_a_boost_that_was_cut_ends_at_what_the_pod_would_have_had(scene: Scene, mode: str) -> None:
+    scene.limit({"type": "Container", "max": {"cpu": "1"}})
+    scene.autoscale({"cpu": "600m", "memory": "100Mi"}, mode=mode, startupBoost=BOOST)
+    scene.create(a_template({"cpu": "500m", "memory": "100Mi"}, limits={"cpu": "500m"}))
+    boosted = scene.wait_until_observed(2)
+    assert [(millicores(pod), is_marked(pod)) for pod in boosted] == [(1000, True)] * 2
+    scene.recommend(USUAL)
+    after = scene.wait_for_pods(lambda pods: not any(map(is_marked, pods)))
+
+    assert [millicores(pod) for pod in after] == [600] * 2
+    assert uids_of(after) == uids_of(boosted)
+
+
 NO_BOOSTS: list[Json] = [
     {"cpu": {"type": "Factor", "factor": 1, "duration": "1h"}},
     {"cpu": {"type": "Quantity", "quantity": "0", "duration": "1h"}},

@@ -15,6 +15,7 @@ from trimtab.api.statuses import Status
 from trimtab.cluster.errors import ApiError, InvalidError
 from trimtab.core.autoscalers import ContainerPolicy, CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name, boosted_containers, format_original
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
 from trimtab.updater.settings import UpdaterSettings
@@ -84,6 +85,55 @@ def test_a_mark_that_cannot_be_removed_is_tried_again() -> None:
         assert kept == ["web-0"]
         assert not [pod.name for pod in cluster.pods if MARK in pod.annotations]
         assert "evict" not in cluster.requests
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.INITIAL, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize("updaters", ["one", "a new one for each tick"])
+def test_a_boost_that_was_cut_ends_at_what_the_pod_would_have_had(
+    mode: UpdateMode, updaters: str
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        most = amounts(1000)
+        cluster.items["default"] = [LimitRangeItem(LimitRangeType.CONTAINER, max=most)]
+        usual = a_recommendation(target=amounts(600, 100 * MIB))
+        cluster.autoscale(usual, mode=mode, boost=CpuBoost(factor=3))
+        cluster.deploy("web", a_container(requests=amounts(500, 100 * MIB)))
+        started = cpu(cluster)
+        cluster.autoscale(a_recommendation(target=SMALL))
+        updater = an_updater(cluster)
+        for _ in range(4):
+            updater = updater if updaters == "one" else an_updater(cluster)
+            await updater.tick()
+
+        assert started == [1000, 1000]
+        assert cpu(cluster) == [600, 600]
+        assert not any(map(boosted_containers, cluster.pods_of("web")))
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.OFF, None], ids=["off", "deleted"])
+def test_a_boost_ends_at_the_admitted_size_though_its_autoscaler_acts_no_more(
+    mode: UpdateMode | None,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        usual = a_recommendation(target=amounts(300, 100 * MIB))
+        cluster.autoscale(usual, mode=EITHER, boost=CpuBoost(factor=4))
+        cluster.deploy()
+        started = cpu(cluster)
+        if mode is None:
+            cluster.drop_autoscaler()
+        else:
+            cluster.autoscale(mode=mode)
+        updater = an_updater(cluster)
+        for _ in range(3):
+            await updater.tick()
+
+        assert (started, cpu(cluster)) == ([1200, 1200], [300, 300])
 
     run_virtually(scene())
 

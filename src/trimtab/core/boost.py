@@ -1,7 +1,8 @@
 """CPU startup boost: how much, since what, until when.
 
 A boosted container carries an annotation with what its pod spec asked for; the annotation is what
-makes it boosted, and its CPU is what a boost that ends goes back to.
+makes it boosted. Where admission gives it other CPU without a boost, the annotation has that, too.
+A boost that ends goes back to it.
 """
 
 from collections.abc import Iterable
@@ -250,11 +251,17 @@ def _later(moment: datetime, span: timedelta) -> datetime:
     return _END_OF_TIME if span > _END_OF_TIME - moment else moment + span
 
 
-def format_original(own: Allocation) -> str:
-    """The annotation's value: what the pod spec asks for, as JSON."""
-    return msgspec.json.encode(
-        {"requests": _format_amounts(own.requests), "limits": _format_amounts(own.limits)}
-    ).decode()
+def format_original(own: Allocation, usual: Allocation | None = None) -> str:
+    """The annotation's value: what the pod spec asks for, as JSON.
+
+    `usual` is what the container gets without its boost; its CPU is added where it is another.
+    """
+    written = {"requests": _format_amounts(own.requests), "limits": _format_amounts(own.limits)}
+    if usual is not None and (cpu := _cpu_of(usual)) != _cpu_of(own):
+        # The original reads only the first two members.
+        written["usualRequests"] = _format_amounts(cpu.requests)
+        written["usualLimits"] = _format_amounts(cpu.limits)
+    return msgspec.json.encode(written).decode()
 
 
 def parse_original(text: str) -> Allocation | None:
@@ -272,7 +279,27 @@ def before_boost(pod: Pod, container_name: str) -> Allocation | None:
     A boost raises nothing but CPU. Its memory may have grown since the spec was written, and
     taking that back might kill a container that uses it.
     """
-    original = parse_original(pod.annotations.get(annotation_name(container_name), ""))
+    mark = pod.annotations.get(annotation_name(container_name), "")
+    return _startable(parse_usual(mark) or parse_original(mark))
+
+
+def own_before_boost(pod: Pod, container_name: str) -> Allocation | None:
+    """The CPU that the pod spec asked for, whatever admission gave the container; or None."""
+    return _startable(parse_original(pod.annotations.get(annotation_name(container_name), "")))
+
+
+def parse_usual(text: str) -> Allocation | None:
+    """Return the CPU that admission gave the container without its boost; None if not known."""
+    try:
+        usual = msgspec.json.decode(text, type=_Usual)
+        if not usual.requests:
+            return None
+        return Allocation(_parse_amounts(usual.requests), _parse_amounts(usual.limits))
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return None
+
+
+def _startable(original: Allocation | None) -> Allocation | None:
     if original is None:
         return None
     requests, limits = original.requests or NO_AMOUNTS, original.limits or NO_AMOUNTS
@@ -313,6 +340,17 @@ def with_cpu_of(amounts: Resources | None, original: Resources | None) -> Resour
 class _Original:
     requests: dict[str, str | int] | None = None
     limits: dict[str, str | int] | None = None
+
+
+class _Usual(msgspec.Struct, frozen=True):
+    requests: dict[str, str | int] | None = msgspec.field(default=None, name="usualRequests")
+    limits: dict[str, str | int] | None = msgspec.field(default=None, name="usualLimits")
+
+
+def _cpu_of(allocation: Allocation) -> Allocation:
+    return Allocation(
+        _only_cpu(allocation.requests or NO_AMOUNTS), _only_cpu(allocation.limits or NO_AMOUNTS)
+    )
 
 
 def _only_cpu(amounts: Resources) -> Resources:

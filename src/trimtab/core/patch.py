@@ -420,7 +420,7 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
     for wish in wishes:
         if wish.is_boosted and not wish.is_marked:
             name = annotation_name(wish.container.name)
-            yield _annotate(name, format_original(wish.own))
+            yield _annotate(name, format_original(wish.own, wish.share.usual))
         operations = _container_operations(wish)
         yield from operations
         if wish.loses_mark:

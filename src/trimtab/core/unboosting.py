@@ -15,6 +15,7 @@ from trimtab.core.assessment import Context, distrust, only_grows
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, effective_boost
 from trimtab.core.boost import (
     MAX_BOOST_DURATION,
+    annotation_name,
     base_millicores,
     before_boost,
     boosted_containers,
@@ -22,6 +23,8 @@ from trimtab.core.boost import (
     finds_no_room,
     is_overdue,
     next_boost_end,
+    own_before_boost,
+    parse_usual,
     without_boost,
 )
 from trimtab.core.envelopes import without_misfits
@@ -202,7 +205,14 @@ def _wanted(end: BoostEnd, context: Context) -> Wanted:
     pod, original = end.pod, _original(end)
     recommended = without_misfits(pod, _recommended(end, context))
     followed = {name: _within(each, original.get(name)) for name, each in recommended.items()}
-    wanted = _in_same_class(pod, {**original, **followed}, original)
+    if end.autoscaler is not None and _is_protected(end.autoscaler, context):
+        # A maximum that was lowered since takes nothing from a running pod either.
+        followed = {
+            name: _at_least(each, original[name]) if name in original else each
+            for name, each in followed.items()
+        }
+    own = {name: found for name in original if (found := own_before_boost(pod, name)) is not None}
+    wanted = _in_same_class(pod, {**original, **followed}, original, own)
     if pod.resize in PUT_OFF or end.memory.unboost_error:
         # A full node or quota may stay full, and only growth runs into it.
         return {name: _without_growth(pod, name, each) for name, each in wanted.items()}
@@ -215,11 +225,25 @@ def _within(recommended: Allocation, original: Allocation | None) -> Allocation:
     return Allocation(_at_most(recommended.requests, limits), limits or {})
 
 
-def _in_same_class(pod: Pod, wanted: Wanted, original: Wanted) -> Wanted:
+def _at_least(recommended: Allocation, usual: Allocation) -> Allocation:
+    """Return the recommendation with no less than the container has without its boost."""
+    least, limits = usual.requests or NO_AMOUNTS, recommended.limits or NO_AMOUNTS
+    most = usual.limits or NO_AMOUNTS
+    return Allocation(
+        {
+            kind: max(amount, least.get(kind, amount))
+            for kind, amount in (recommended.requests or NO_AMOUNTS).items()
+        },
+        {kind: max(amount, most.get(kind, amount)) for kind, amount in limits.items()},
+    )
+
+
+def _in_same_class(pod: Pod, wanted: Wanted, original: Wanted, own: Wanted) -> Wanted:
     """Return the first way back that keeps the QoS class of the pod, as the API server demands."""
     ways = (
         wanted,
         original,
+        own,
         {name: _with_request(each, below=1) for name, each in original.items()},
         {name: _with_request(each, below=0) for name, each in original.items()},
     )
@@ -261,19 +285,37 @@ def _protected(pod: Pod, autoscaler: Autoscaler, context: Context) -> Autoscaler
     Where running pods only grow, or are left alone, a recommendation that fell since the pod was
     created takes nothing from it.
     """
-    is_protected = autoscaler.mode is UpdateMode.INITIAL or only_grows(autoscaler, context.settings)
-    if not is_protected:
+    if not _is_protected(autoscaler, context):
         return autoscaler
-    has = {each.name: amount_of(each.current.requests, Resource.CPU) for each in pod.containers}
+    bases = {each.name: _base(pod, each, autoscaler) for each in pod.containers}
     recommendation = tuple(
         replace(entry, target={**entry.target, Resource.CPU: max(entry.target[Resource.CPU], base)})
-        if Resource.CPU in entry.target
-        and (boost := effective_boost(autoscaler, entry.container_name)) is not None
-        and (base := base_millicores(boost, has.get(entry.container_name, 0)))
+        if Resource.CPU in entry.target and (base := bases.get(entry.container_name))
         else entry
         for entry in autoscaler.recommendation or ()
     )
     return replace(autoscaler, recommendation=recommendation)
+
+
+def _is_protected(autoscaler: Autoscaler, context: Context) -> bool:
+    """Return True if running pods only grow, or are left alone."""
+    return autoscaler.mode is UpdateMode.INITIAL or only_grows(autoscaler, context.settings)
+
+
+def _base(pod: Pod, container: Container, autoscaler: Autoscaler) -> int:
+    """Return the CPU that a container would have without its boost; 0 if it has none."""
+    mark = pod.annotations.get(annotation_name(container.name))
+    if mark is None:
+        return 0
+    if (usual := parse_usual(mark)) is not None:
+        return amount_of(usual.requests, Resource.CPU)
+    # A mark of the original, or of earlier versions, has only what the spec asked for.
+    own, boost = before_boost(pod, container.name), effective_boost(autoscaler, container.name)
+    has = amount_of(container.current.requests, Resource.CPU)
+    return max(
+        0 if own is None else amount_of(own.requests, Resource.CPU),
+        0 if boost is None else base_millicores(boost, has),
+    )
 
 
 def _without_growth(pod: Pod, name: str, wanted: Allocation) -> Allocation:

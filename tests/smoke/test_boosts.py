@@ -133,6 +133,19 @@ def test_a_boost_that_was_cut_ends_at_what_the_pod_would_have_had(scene: Scene, 
     assert uids_of(after) == uids_of(boosted)
 
 
+@pytest.mark.parametrize("mode", ["Off", "Auto"])
+def test_a_limit_range_made_meanwhile_keeps_no_boost_for_ever(scene: Scene, mode: str) -> None:
+    scene.autoscale(USUAL, mode=mode, startupBoost=BOOST)
+    scene.create(a_template(USUAL))
+    boosted = scene.wait_until_observed(2)
+    assert [(millicores(pod), is_marked(pod)) for pod in boosted] == [(300, True)] * 2
+    scene.limit({"type": "Container", "min": {"cpu": "200m"}})
+    after = scene.wait_for_pods(lambda pods: not any(map(is_marked, pods)))
+
+    assert [millicores(pod) for pod in after] == [200] * 2
+    assert uids_of(after) == uids_of(boosted)
+
+
 NO_BOOSTS: list[Json] = [
     {"cpu": {"type": "Factor", "factor": 1, "duration": "1h"}},
     {"cpu": {"type": "Quantity", "quantity": "0", "duration": "1h"}},

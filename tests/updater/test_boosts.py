@@ -25,6 +25,7 @@ EITHER = UpdateMode.IN_PLACE_OR_RECREATE
 SMALL = amounts(100, 100 * MIB)
 LARGE = amounts(400, 100 * MIB)
 SOON = timedelta(seconds=2)
+CONTAINER, POD = LimitRangeType.CONTAINER, LimitRangeType.POD
 
 
 def boost(cluster: SmallCluster) -> None:
@@ -111,6 +112,33 @@ def test_a_boost_that_was_cut_ends_at_what_the_pod_would_have_had(
         assert started == [1000, 1000]
         assert cpu(cluster) == [600, 600]
         assert not any(map(boosted_containers, cluster.pods_of("web")))
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param(LimitRangeItem(CONTAINER, min=amounts(200)), 200, id="a minimum"),
+        pytest.param(LimitRangeItem(POD, min=amounts(250)), 250, id="a minimum of pods"),
+        pytest.param(LimitRangeItem(CONTAINER, min=amounts(500)), 400, id="above the boost"),
+    ],
+)
+def test_a_limit_range_made_meanwhile_keeps_no_boost_for_ever(
+    item: LimitRangeItem, expected: int
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.autoscale(mode=UpdateMode.OFF, boost=CpuBoost(factor=4))
+        cluster.deploy()
+        cluster.items["default"] = [item]
+        updater = an_updater(cluster)
+        for _ in range(3):
+            await updater.tick()
+
+        assert cpu(cluster) == [expected, expected]
+        assert not any(map(boosted_containers, cluster.pods_of("web")))
+        assert "LimitRange" in cluster.events[-1].message
 
     run_virtually(scene())
 

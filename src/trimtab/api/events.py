@@ -127,9 +127,10 @@ def resized(pod: Pod, at: datetime) -> Event:
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
 
 
-def unboosted(pod: Pod, containers: Iterable[str], at: datetime) -> Event:
+def unboosted(pod: Pod, containers: Iterable[str], at: datetime, note: str = "") -> Event:
     """What the end of a startup boost says on the pod: it is a resize in place too."""
-    message = f"Resized in place: the startup boost has ended for {', '.join(containers)}."
+    names = ", ".join(containers)
+    message = f"Resized in place: the startup boost has ended for {names}{note and f', {note}'}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
 
 

@@ -36,10 +36,12 @@ from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory
+from trimtab.core.unboost_bounds import nearest_accepted
 from trimtab.core.wanted import wanted_by_autoscaler
 
 _FORCED: Final = (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
 """Causes that end the boost of a pod that does not run."""
+_BOUND_BY_LIMIT_RANGE: Final = "at the CPU that the LimitRange allows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,16 @@ def assess_boost(
 def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
     """Return the next step towards the end of a boost, or why it has to wait, budgets aside."""
     name = None if end.autoscaler is None else end.autoscaler.identity
-    wanted = _wanted(end, context)
+    usual = _wanted(end, context)
+    limit_ranges = context.snapshot.limit_ranges.get(end.pod.namespace, ())
+    wanted = nearest_accepted(end.pod, usual, limit_ranges)
+    note = "" if wanted == usual else _BOUND_BY_LIMIT_RANGE
     reported = _reported(end, wanted)
     if reported and end.memory.unmarked.isdisjoint(reported):
-        return Unboost(end.pod, name, reported, {}, end.cause)
+        return Unboost(end.pod, name, reported, {}, end.cause, note)
     if (reason := _reason_to_wait(end, wanted, context.now)) is not None:
         return hold_boost(end, reason)
-    return Unboost(end.pod, name, end.containers, wanted, end.cause)
+    return Unboost(end.pod, name, end.containers, wanted, end.cause, note)
 
 
 def hold_boost(end: BoostEnd, reason: HoldReason) -> Hold:

@@ -122,7 +122,7 @@ def _events(task: Task, result: ActResult, now: datetime, words: str) -> Sequenc
         case Resize(pod=pod) if result is ActResult.DONE:
             return (events.resized(pod, now),)
         case Unboost(pod=pod, containers=containers, is_reported=True) if result is ActResult.DONE:
-            return (events.unboosted(pod, containers, now),)
+            return (events.unboosted(pod, containers, now, task.act.note),)
         case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
             return (events.unboost_failed(pod, now, f"the API server answers: {words}"),)
         case _:

@@ -11,10 +11,11 @@ from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.node_use import NodeUse
-from trimtab.core.nodes import Node
+from trimtab.core.nodes import Node, Taint
 from trimtab.core.outcomes import Resize
 from trimtab.core.placement import NodeExpression, NodeTerm, Placement
 from trimtab.core.pods import Allocation, Pod, ResizeState, Termination, WorkloadName
+from trimtab.core.resizing import ResizeMemory
 from trimtab.core.resources import Resources
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
@@ -134,6 +135,72 @@ def test_d25_a_pod_is_evicted_for_room_if_another_node_could_take_it(
     snapshot = crowd(EITHER, use(100), rooms=rooms)
 
     assert told(planned(snapshot, SETTINGS)) == [expected] * 2
+
+
+def place_on(other: Node, taken: int, *, own: int = 200) -> NodeUse:
+    """A full node with two pods, and another of which other pods take so much CPU."""
+    one = Node("one", amounts(300, 9000 * MIB))
+    given = {node.name: node.allocatable for node in (one, other)}
+    reserved = {"one": amounts(own, 200 * MIB), other.name: amounts(taken, 200 * MIB)}
+    return NodeUse(given, reserved, nodes=(one, other))
+
+
+TWO = Node("two", amounts(2000, 9000 * MIB))
+NOT_READY = Taint("node.kubernetes.io/not-ready", effect="NoSchedule")
+
+
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("other", "taken", "evicted"),
+    [
+        pytest.param(TWO, 0, 2, id="room for both"),
+        pytest.param(TWO, 1200, 1, id="room for one"),
+        pytest.param(TWO, 1600, 0, id="large enough, but full"),
+        pytest.param(replace(TWO, is_unschedulable=True), 0, 0, id="cordoned"),
+        pytest.param(replace(TWO, taints=(NOT_READY,)), 0, 0, id="not ready"),
+        pytest.param(replace(TWO, taints=(Taint("gpu", effect="NoExecute"),)), 0, 0, id="tainted"),
+    ],
+)
+def test_a_pod_moves_only_to_a_node_that_has_room_now(
+    other: Node, taken: int, evicted: int, mode: UpdateMode
+) -> None:
+    nodes = place_on(other, taken)
+    found = told(planned(crowd(mode, nodes, rooms=NodeRooms(nodes.nodes)), SETTINGS))
+
+    assert found == ["Evict"] * evicted + ["ResizeInfeasible"] * (2 - evicted)
+
+
+def test_a_resize_that_waits_for_long_moves_its_pod_only_to_free_room() -> None:
+    asked = a_container(
+        requests=amounts(500, 100 * MIB), status=Allocation(amounts(100, 100 * MIB))
+    )
+    pods = several(2, node_name="one", containers=(asked,), resize=ResizeState.DEFERRED)
+    autoscaler = an_autoscaler(UP, mode=EITHER)
+    memory = PodMemory(ResizeMemory(resize_since=NOW - minutes(6)))
+    memories = {(pod.uid, autoscaler.identity): memory for pod in pods}
+    full, free = (
+        snapshot_of(pods, autoscaler, node_use=place_on(TWO, taken, own=1000), pod_memory=memories)
+        for taken in (1600, 0)
+    )
+
+    assert told(planned(full, SETTINGS)) == ["ResizeDeferred"] * 2
+    assert told(planned(free, SETTINGS)) == ["Evict"] * 2
+
+
+def test_a_pod_that_dies_for_memory_has_nothing_to_lose_by_waiting_for_a_node() -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
+    pods = several(2, node_name="one", containers=(container,))
+    autoscaler = resizable(target=amounts(100, 20_000 * MIB), mode=EITHER)
+    snapshot = snapshot_of(pods, autoscaler, node_use=place_on(TWO, 0))
+
+    assert told(planned(snapshot, SETTINGS))[0] == "Evict"
+
+
+def test_recreate_evicts_into_a_full_cluster_so_that_nodes_are_added() -> None:
+    snapshot = crowd(UpdateMode.RECREATE, place_on(TWO, 1600))
+
+    assert told(planned(snapshot, SETTINGS)) == ["Evict"] * 2
 
 
 def test_a_resize_that_waits_for_room_already_goes_on_as_before() -> None:

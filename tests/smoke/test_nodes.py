@@ -15,14 +15,15 @@ SIZE = {"cpu": "4", "memory": "8Gi", "pods": "100"}
 ONE = {"cpu": "1", "memory": "1Gi"}
 
 
-def add_node(scene: Scene) -> Json:
-    """Create a node of four cores for this test alone; return what leads pods there."""
-    name = scene.namespace
-    scene.plane.create("/api/v1/nodes", fake_node.manifest(name, SIZE, only_for=name))
+def add_node(scene: Scene, suffix: str = "", cpu: str = "4") -> Json:
+    """Create a node for this test alone, of four cores; return what leads pods there."""
+    name, size = f"{scene.namespace}{suffix}", {**SIZE, "cpu": cpu}
+    manifest = fake_node.manifest(name, size, only_for=scene.namespace)
+    scene.plane.create("/api/v1/nodes", manifest)
     scene.plane.wait_for(
         f"/api/v1/nodes/{name}", lambda node: fake_node.is_schedulable(node, is_freed=True)
     )
-    return fake_node.demands(name)
+    return fake_node.demands(scene.namespace)
 
 
 def a_template_for(place: Json, size: Json) -> Json:
@@ -75,6 +76,27 @@ def test_a_growth_beyond_what_the_own_node_has_left_is_not_asked_for(scene: Scen
 
     pods = scene.watch_uids(20)
     assert [millicores(pod) <= 1500 for pod in pods] == [True]
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_pod_is_not_evicted_into_a_cluster_that_is_full(hasty_scene: Scene, mode: str) -> None:
+    scene, place = hasty_scene, add_node(hasty_scene)
+    scene.create(a_template_for(place, ONE), replicas=1)
+    scene.create(a_template_for(place, {"cpu": "3", "memory": "1Gi"}), name="beside", replicas=1)
+    scene.wait_until_running(1)
+    scene.wait_until_running(1, "beside")
+    # Another node is large enough, and as full.
+    add_node(scene, "-large", cpu="8")
+    scene.create(a_template_for(place, {"cpu": "7", "memory": "1Gi"}), name="far", replicas=1)
+    scene.wait_until_running(1, "far")
+    scene.autoscale({"cpu": "2", "memory": "1Gi"}, mode=mode)
+    scene.edit({"minReplicas": 1})
+    scene.watch_uids(20)
+
+    # There is room elsewhere, and the pod goes there.
+    scene.patch(f"{scene.path('deployments')}/far", {"spec": {"replicas": 0}})
+    (after,) = scene.wait_for_pods(lambda pods: requests(pods) == [[{**ONE, "cpu": "2"}]])
+    assert after["spec"]["nodeName"] == f"{scene.namespace}-large"
 
 
 def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:

@@ -23,6 +23,7 @@ from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
+from trimtab.core.node_use import FreeNodes
 from trimtab.core.ordinals import ordinal_of, ready_ordinals
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pending_shrinks import forbidden_shrinks, outdated_shrinks
@@ -179,6 +180,8 @@ class Context:
     """The uids of boosted pods that fill a quota which missing pods need."""
     _ready_ordinals: list[Mapping[WorkloadName, frozenset[int]]] = field(default_factory=list)
     """The answer of `lacks_lower_ordinal`, once it was asked for."""
+    _free_nodes: list[FreeNodes] = field(default_factory=list)
+    """The answer of `free_nodes`, once it was asked for."""
 
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
@@ -200,6 +203,12 @@ class Context:
             self._ready_ordinals.append(found)
         ready = self._ready_ordinals[0].get(owner, frozenset()).difference(disrupted)
         return not ready.issuperset(range(first, ordinal))
+
+    def free_nodes(self) -> FreeNodes:
+        """What the pods of all nodes leave of them; nothing where nodes are not known."""
+        if not self._free_nodes:
+            self._free_nodes.append(self.snapshot.node_use.free_nodes())
+        return self._free_nodes[0]
 
     def limit_ranges_of(self, pod: Pod) -> Sequence[LimitRangeItem]:
         """The limit range items of the pod's namespace, and the room on nodes for it."""

@@ -1,16 +1,19 @@
 """Use of nodes: what a pod's own node has left for it beside all other pods.
 
 A resize that needs more is put off by the kubelet, and while it waits the scheduler keeps the room
-for it: the node is closed to other pods. So such a resize is not asked for.
+for it: the node is closed to other pods. So such a resize is not asked for. A pod is moved only if
+a node has room for its successor now.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final, NamedTuple
 
 from trimtab.core import pods
 from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.nodes import Node
 from trimtab.core.outcomes import Wanted
+from trimtab.core.placement import takes_now
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.records import dataclass
@@ -24,6 +27,61 @@ class Shortage(NamedTuple):
     left: int
 
 
+class FreeNode(NamedTuple):
+    """A node, and what its pods leave of it."""
+
+    node: Node
+    free: Resources
+
+
+class FreeNodes:
+    """All nodes with what is left of them, those with the most CPU first."""
+
+    def __init__(self, nodes: Iterable[FreeNode]) -> None:
+        self._ranked = sorted(nodes, key=_free_cpu, reverse=True)
+        self._by_name = {each.node.name: each for each in self._ranked}
+
+    def __bool__(self) -> bool:
+        return bool(self._ranked)
+
+    def find_place(
+        self, pod: Pod, requests: Resources, claimed: Mapping[str, Resources]
+    ) -> str | None:
+        """Return the name of a node with room for the successor of a pod; None if there is none.
+
+        What the pod takes of its own node is free for the successor; what is claimed is not.
+        """
+        own = self._by_name.get(pod.node_name)
+        if own is not None and _has_room(own, pod, requests, claimed, reserved_for(pod)):
+            return own.node.name
+        needed = requests.get(Resource.CPU, 0)
+        for each in self._ranked:
+            if _free_cpu(each) < needed:
+                # All that follow have less.
+                return None
+            if each is not own and _has_room(each, pod, requests, claimed):
+                return each.node.name
+        return None
+
+
+def _free_cpu(each: FreeNode) -> int:
+    return each.free.get(Resource.CPU, 0)
+
+
+def _has_room(
+    each: FreeNode,
+    pod: Pod,
+    requests: Resources,
+    claimed: Mapping[str, Resources],
+    returned: Resources = NO_AMOUNTS,
+) -> bool:
+    taken = claimed.get(each.node.name, NO_AMOUNTS)
+    return all(
+        amount - taken.get(kind, 0) + returned.get(kind, 0) >= requests.get(kind, 0)
+        for kind, amount in each.free.items()
+    ) and takes_now(pod.placement, each.node)
+
+
 @dataclass(frozen=True, slots=True)
 class NodeUse:
     """Allocatable amounts of nodes, and the amounts that all pods on them take."""
@@ -32,6 +90,21 @@ class NodeUse:
     """By the name of the node."""
     reserved: Mapping[str, Resources] = field(default_factory=dict)
     """By the name of the node what all its pods take together that have not ended."""
+    nodes: Sequence[Node] = ()
+    """All nodes, where it is known which pods they take."""
+
+    def free_nodes(self) -> FreeNodes:
+        """Return what the pods of all nodes leave of them."""
+        return FreeNodes(
+            FreeNode(
+                each,
+                {
+                    kind: amount - self.reserved.get(each.name, NO_AMOUNTS).get(kind, 0)
+                    for kind, amount in each.allocatable.items()
+                },
+            )
+            for each in self.nodes
+        )
 
     def shortages(
         self, pod: Pod, wanted: Wanted, claimed: Resources = NO_AMOUNTS

@@ -80,6 +80,17 @@ def may_go_to(placement: Placement | None, node: Node) -> bool:
     )
 
 
+def takes_now(placement: Placement | None, node: Node) -> bool:
+    """Return True if the scheduler may put a pod on the node now, as far as it has room."""
+    demands = placement or NO_DEMANDS
+    is_open = not node.is_unschedulable and all(
+        taint.effect not in _KEEPS_AWAY
+        or any(_tolerates(each, taint) for each in demands.tolerations)
+        for taint in node.taints
+    )
+    return is_open and may_go_to(placement, node)
+
+
 def is_passing(key: str) -> bool:
     """Whether a taint tells of something that passes."""
     return key.startswith(_PASSING)

@@ -42,8 +42,8 @@ from trimtab.core.node_use import Shortage
 from trimtab.core.ordinals import ordinal_of
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
 from trimtab.core.patch import size_successor
-from trimtab.core.pod_requests import requested_after
-from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
+from trimtab.core.pod_requests import requested_after, reserved_for
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.quota_check import Refusal
 from trimtab.core.quota_shortage import find_boosts_in_the_way
 from trimtab.core.quotas import Claim, Claims
@@ -54,6 +54,9 @@ from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Snapshot
 from trimtab.core.unboosting import BoostEnd
 from trimtab.core.wanted import is_within, only_growing, overlaid, wanted_by_autoscaler
+
+_MAY_STAY: Final = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
+"""Modes that evict only where a resize does not help: their pods move to free room alone."""
 
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
@@ -316,7 +319,9 @@ def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Ca
 def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
     disruptable = may_disrupt(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
-    candidate, chosen = decide(candidate, context, disruptable=disruptable, claimed=claimed)
+    candidate, chosen = decide(
+        candidate, context, disruptable=disruptable, claimed=claimed, elsewhere=spent.grown
+    )
     if chosen is Action.EVICT:
         rescue = _rescue(candidate, context, claimed)
         if rescue is not None and (act := _resize(candidate, rescue, context, spent)) is not None:
@@ -343,6 +348,9 @@ def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
         spent.ordinals[candidate.owner].add(ordinal)
     if candidate.workload is not None:
         spent.evicted[candidate.workload] += 1
+    if (place := _place_of_successor(candidate, context, spent.grown)) is not None:
+        name, needed = place
+        spent.grown[name].update(needed)
     return Evict(
         candidate.pod,
         candidate.autoscaler.identity,
@@ -385,14 +393,19 @@ def decide(
     *,
     disruptable: bool,
     claimed: Resources = NO_AMOUNTS,
+    elsewhere: Mapping[str, Resources] | None = None,
 ) -> tuple[Candidate, Action | HoldReason]:
     """Decide what may be done about a candidate, given its budget, or why nothing may.
 
     Where the pod's node has too little left beside what others have claimed, and no eviction
-    helps, the candidate comes back without what would grow.
+    helps, the candidate comes back without what would grow. `elsewhere` has by node what the
+    successors of evicted pods have claimed.
     """
     lacking = shortages(candidate, context, claimed)
     chosen = _decide(candidate, context, disruptable=disruptable, lacking=lacking)
+    if chosen is Action.EVICT and _would_stay_pending(candidate, context, elsewhere or {}):
+        is_deferred = candidate.pod.resize is ResizeState.DEFERRED
+        chosen = HoldReason.RESIZE_DEFERRED if is_deferred else HoldReason.RESIZE_INFEASIBLE
     restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
     if not lacking or chosen is Action.EVICT or restarts:
         return candidate, chosen
@@ -411,6 +424,35 @@ def shortages(
     if candidate.autoscaler.mode in EVICTING_MODES or not snapshot.resizes_in_place:
         return {}
     return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
+
+
+def _would_stay_pending(
+    candidate: Candidate, context: Context, claimed: Mapping[str, Resources]
+) -> bool:
+    """Return True if no node has room for the successor of a pod that runs well enough.
+
+    A pod that dies early for lack of memory loses nothing, and one that is pending is down.
+    """
+    if candidate.quick_oom or candidate.pod.phase is PodPhase.PENDING or not context.free_nodes():
+        return False
+    if candidate.autoscaler.mode not in _MAY_STAY:
+        return False
+    return _place_of_successor(candidate, context, claimed) is None
+
+
+def _place_of_successor(
+    candidate: Candidate, context: Context, claimed: Mapping[str, Resources]
+) -> tuple[str, Resources] | None:
+    """Return a node with room for the pod's successor, and what that takes beyond the pod."""
+    pod, nodes = candidate.pod, context.free_nodes()
+    if candidate.autoscaler.mode not in _MAY_STAY or not nodes:
+        return None
+    requests = requested_after(pod, _wanted_by_successor(candidate, context))
+    name = nodes.find_place(pod, requests, claimed)
+    if name is None:
+        return None
+    now = reserved_for(pod) if name == pod.node_name else NO_AMOUNTS
+    return name, {kind: max(amount - now.get(kind, 0), 0) for kind, amount in requests.items()}
 
 
 def _can_move(candidate: Candidate, context: Context) -> bool:

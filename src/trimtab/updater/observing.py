@@ -395,7 +395,7 @@ class Observer:
     def _look_at_nodes(self) -> None:
         cluster, rooms = self._cluster, self._rooms or NodeRooms(())
         nodes = tuple(cluster.nodes)
-        self._node_use = NodeUse({node.name: node.allocatable for node in nodes})
+        self._node_use = NodeUse({node.name: node.allocatable for node in nodes}, nodes=nodes)
         if self._settings.caps_to_nodes:
             daemons = list_daemons(cluster.daemon_sets, self._autoscalers_for, cluster.limit_ranges)
             # The same while nothing changed, so that no pod needs a new look.

@@ -237,6 +237,17 @@ def test_a_boosted_container_starts_with_more_cpu(
     assert resources_of(admitted(a_pod(USUAL), autoscaler)) == expected
 
 
+@pytest.mark.parametrize("name", ["app", "*"])
+def test_a_target_of_a_resource_that_is_not_controlled_is_not_applied(name: str) -> None:
+    policies = (ContainerPolicy(name, controlled_resources=(Resource.MEMORY,)),)
+    document = admitted(a_pod(USUAL), an_autoscaler(ADVICE, policies=policies))
+
+    assert resources_of(document) == {
+        "requests": {"cpu": "100m", "memory": "512Mi"},
+        "limits": {"cpu": "200m", "memory": "1Gi"},
+    }
+
+
 def test_a_boost_writes_down_what_the_spec_asked_for() -> None:
     document = admitted(a_pod(USUAL), an_autoscaler(ADVICE, boost=DOUBLE))
 

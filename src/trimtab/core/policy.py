@@ -27,6 +27,7 @@ from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_POLICY: Final = ContainerPolicy("*")
+_NOTHING_HELD: Final = frozenset[Held]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ def cap_for_pod(
     """The recommendation for the containers of the pod, inside policies and limit ranges.
 
     Without a recommendation there is nothing to cap, whatever policies and limit ranges say, and
-    what is held is not in it.
+    neither what is held nor what the policies do not control is in it.
     """
     if recommendations is None:
         return Capped()
+    held |= _uncontrolled(recommendations, policies)
     pod_item = effective_item(limit_ranges, LimitRangeType.POD)
     container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     containers = {container.name: container for container in reversed(pod.containers)}
@@ -76,6 +78,24 @@ def cap_for_pod(
     for name, further in found_on_nodes.items():
         notes[name] = (*notes.get(name, ()), *further)
     return Capped(tuple(fitting), notes)
+
+
+def _uncontrolled(
+    recommendations: Iterable[ContainerRecommendation], policies: tuple[ContainerPolicy, ...]
+) -> frozenset[Held]:
+    """Return the resources of containers that are not in their `controlledResources`.
+
+    A recommender leaves them out. A status may be older than the policy, or written by hand.
+    """
+    if all(policy.controlled_resources == BOTH for policy in policies):
+        return _NOTHING_HELD
+    return frozenset(
+        Held(kind, entry.container_name)
+        for entry in recommendations
+        if (policy := policy_for(policies, entry.container_name)) is not None
+        for kind in BOTH
+        if kind not in policy.controlled_resources
+    )
 
 
 def _change_amounts(

@@ -2,18 +2,18 @@
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import UP, several, snapshot_of
+from plan_makers import UP, by_pod, planned, several, snapshot_of
 
 from trimtab.api.check_words import tell_check
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import Held, UpdateMode
 from trimtab.core.checks import KIND_OF, Check, CheckKind, Verdict
 from trimtab.core.hearing import PodExplanation, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
 from trimtab.core.node_use import NodeUse
 from trimtab.core.outcomes import Hold
 from trimtab.core.pods import Termination
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Snapshot
 
 SETTINGS = PlanSettings()
@@ -94,6 +94,21 @@ def test_of_a_kill_for_which_no_memory_is_recommended_that_is_told(
     sentences = told(snapshot_of(pods, an_autoscaler(a_recommendation(target=target))))
 
     assert sentences[CheckKind.CHANGE] == sentence
+
+
+@pytest.mark.parametrize("cpu", [100, 101], ids=["the CPU it has", "a little more CPU"])
+def test_of_a_kill_whose_cure_an_hpa_holds_that_is_told(cpu: int) -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
+    pods = [a_pod(container, name=f"web-{index}") for index in range(2)]
+    more = a_recommendation(target=amounts(cpu, 500 * MIB))
+    autoscaler = an_autoscaler(more, held=frozenset({Held(Resource.MEMORY)}))
+    snapshot = snapshot_of(pods, autoscaler)
+
+    assert set(by_pod(planned(snapshot)).values()) == {"ScaledHorizontally"}
+    assert told(snapshot)[CheckKind.CHANGE] == (
+        "OOM-killed, but its memory is left to a HorizontalPodAutoscaler"
+    )
 
 
 def test_figures_are_told_where_they_help() -> None:

@@ -124,21 +124,33 @@ def _tell_mode(check: Check, explanation: PodExplanation, _: PlanSettings) -> st
 
 
 def _tell_change(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
-    change, least = explanation.change, settings.thresholds.smallest_change
-    by = f"{100 * change.relative_difference:.3g} %"
-    if check.reason is HoldReason.INSIDE_BOUNDS and explanation.is_killed_early:
-        return "killed for want of memory, but its target is what it has"
-    if check.reason is HoldReason.CHANGE_TOO_SMALL:
-        killed = "killed for want of memory, but " if explanation.is_killed_early else ""
-        gets = "" if explanation.quick_oom or not killed else "its target has no more of it, and "
-        return f"{killed}{gets}requests are off by {by}, less than {100 * least:.3g} %"
     if check.reason is not None:
-        return ""
+        return _tell_small_change(check.reason, explanation, settings)
+    change, by = explanation.change, _difference(explanation)
     if change.outside_bounds:
         return f"requests are off by {by}, and outside the recommended bounds"
     if explanation.quick_oom:
         return f"killed for want of memory soon after its start, and off by {by}"
     return f"requests are off by {by}, inside the recommended bounds"
+
+
+def _tell_small_change(
+    reason: HoldReason, explanation: PodExplanation, settings: PlanSettings
+) -> str:
+    if reason is HoldReason.INSIDE_BOUNDS and explanation.is_killed_early:
+        return "killed for want of memory, but its target is what it has"
+    if reason is HoldReason.SCALED_HORIZONTALLY and explanation.is_cure_held:
+        return "OOM-killed, but its memory is left to a HorizontalPodAutoscaler"
+    if reason is HoldReason.CHANGE_TOO_SMALL:
+        killed = "killed for want of memory, but " if explanation.is_killed_early else ""
+        gets = "" if explanation.quick_oom or not killed else "its target has no more of it, and "
+        by, least = _difference(explanation), settings.thresholds.smallest_change
+        return f"{killed}{gets}requests are off by {by}, less than {100 * least:.3g} %"
+    return ""
+
+
+def _difference(explanation: PodExplanation) -> str:
+    return f"{100 * explanation.change.relative_difference:.3g} %"
 
 
 def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:

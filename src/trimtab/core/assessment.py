@@ -14,6 +14,7 @@ from trimtab.core.autoscalers import (
     ContainerRecommendation,
     Held,
     UpdateMode,
+    holds,
 )
 from trimtab.core.boost import MAX_BOOST_DURATION, UNSCHEDULABLE_FOR, boosted_containers
 from trimtab.core.disruption import DisruptionSettings
@@ -59,6 +60,7 @@ DISTRUSTED_CONDITIONS: Final = {
 """Conditions with which a recommender says that its recommendation should not be acted on."""
 
 _TRUE: Final = "True"
+_OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
 # In these a pod is replaced as a whole, so what a resize would ask for does not matter.
 EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 
@@ -242,6 +244,8 @@ class Facts(NamedTuple):
     memory: PodMemory
     is_killed_early: bool = False
     """True if a container was OOM-killed early, whatever it would get."""
+    is_cure_held: bool = False
+    """True if it would get more memory, were that not left to a HorizontalPodAutoscaler."""
 
 
 def assess(
@@ -360,6 +364,7 @@ def facts_about(
 ) -> Facts:
     """All that the checks of one pod ask for."""
     killed = _killed_early(pod, autoscaler, context)
+    waiting = [each for each in killed if holds(autoscaler, each.name, Resource.MEMORY)]
     return Facts(
         pod,
         autoscaler,
@@ -369,6 +374,8 @@ def facts_about(
         quick_oom=bool(killed) and urgency.gives_memory(judgement.recommendation, killed),
         memory=context.snapshot.pod_memory.get((pod.uid, autoscaler.identity), NO_MEMORY),
         is_killed_early=bool(killed),
+        is_cure_held=bool(waiting)
+        and urgency.gives_memory(autoscaler.recommendation or (), waiting),
     )
 
 
@@ -624,6 +631,9 @@ def _is_worth_it(change: Change, facts: Facts, context: Context) -> HoldReason |
 
 def _worth_it(facts: Facts, context: Context) -> HoldReason | None:
     reason = _is_worth_it(facts.judgement.change, facts, context)
+    if facts.is_cure_held and reason in _OF_TRIFLES:
+        # What is left to change is not what the pod needs.
+        return HoldReason.SCALED_HORIZONTALLY
     if reason is not HoldReason.INSIDE_BOUNDS:
         return reason
     if facts.judgement.is_boosted:

@@ -87,6 +87,8 @@ class PodExplanation:
     quick_oom: bool = False
     is_killed_early: bool = False
     """True if a container was OOM-killed early, also if it would get no more memory."""
+    is_cure_held: bool = False
+    """True if more memory for it is left to a HorizontalPodAutoscaler."""
     age: timedelta | None = None
     """Since it started, or was last resized."""
     group: ReplicaGroup | None = None
@@ -214,6 +216,7 @@ def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> Po
         change=judgement.change,
         quick_oom=facts.quick_oom,
         is_killed_early=facts.is_killed_early,
+        is_cure_held=facts.is_cure_held,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, view.context.now),
         recommendation=judgement.recommendation,
         notes={} if judgement.capped is None else judgement.capped.notes,

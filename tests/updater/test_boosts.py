@@ -18,6 +18,7 @@ from trimtab.core.boost import annotation_name, boosted_containers, format_origi
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.pacing import PaceSettings
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.resources import Resource
 from trimtab.updater.settings import UpdaterSettings
 
 MARK = annotation_name("app")
@@ -139,6 +140,35 @@ def test_a_limit_range_made_meanwhile_keeps_no_boost_for_ever(
         assert cpu(cluster) == [expected, expected]
         assert not any(map(boosted_containers, cluster.pods_of("web")))
         assert "LimitRange" in cluster.events[-1].message
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(UpdateMode.OFF, (400, True)), (EITHER, (150, False))]
+)
+def test_a_mark_that_cannot_be_read_stays_while_nothing_else_tells_the_way_back(
+    mode: UpdateMode, expected: tuple[int, bool]
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        boost(cluster)
+        pod = cluster.pods_of("web")[0]
+        cluster.put(replace(pod, annotations={MARK: "corrupt"}))
+        target = amounts(150, 100 * MIB)
+        cluster.autoscale(a_recommendation(target=target, lower=target, upper=target), mode=mode)
+        updater = an_updater(cluster)
+        for _ in range(4):
+            await updater.tick()
+        pod = cluster.pods_of("web")[0]
+        requests = pod.containers[0].current.requests or {}
+        condition = cluster.condition("UpdatesHeld")
+
+        assert (requests[Resource.CPU], MARK in pod.annotations) == expected
+        if mode is UpdateMode.OFF:
+            assert condition is not None
+            assert f"since {MARK} cannot be read" in condition.message
+        assert "evict" not in cluster.requests
 
     run_virtually(scene())
 

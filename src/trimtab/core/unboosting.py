@@ -88,6 +88,9 @@ def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
     reported = _reported(end, wanted)
     if reported and end.memory.unmarked.isdisjoint(reported):
         return Unboost(end.pod, name, reported, {}, end.cause, note)
+    if not wanted:
+        # Nothing tells which CPU the containers had: to guess might take some that they need.
+        return replace(hold_boost(end, HoldReason.UNBOOST_DELAYED), detail=_tell_unreadable(end))
     if (reason := _reason_to_wait(end, wanted, context.now)) is not None:
         return hold_boost(end, reason)
     return Unboost(end.pod, name, end.containers, wanted, end.cause, note)
@@ -102,6 +105,14 @@ def hold_boost(end: BoostEnd, reason: HoldReason) -> Hold:
         reason,
         until=None if end.memory.unboost.is_due(end.now) else end.memory.unboost.not_before,
         detail=_refusal(end) if reason is HoldReason.UNBOOST_DELAYED else "",
+    )
+
+
+def _tell_unreadable(end: BoostEnd) -> str:
+    marks = ", ".join(map(annotation_name, end.containers))
+    return (
+        f"the CPU before the boost is not known, since {marks} cannot be read; "
+        "set the CPU by a resize and remove the annotation"
     )
 
 
@@ -123,16 +134,17 @@ def _reported(end: BoostEnd, wanted: Wanted) -> tuple[str, ...]:
         for name in end.containers
         if name not in containers
         or any(
-            _is_reported(end.pod, containers[name], goal.get(name))
+            _is_reported(end.pod, containers[name], goal[name])
             # A recommendation may have moved since the kubelet was asked.
             for goal in (asked, wanted)
-            if name in goal or goal is wanted
+            # Without a goal, its mark cannot be read, and its CPU may be boosted still.
+            if name in goal
         )
     )
 
 
-def _is_reported(pod: Pod, container: Container, goal: Allocation | None) -> bool:
-    if goal is not None and resize_effect(pod, {container.name: goal}) is not ResizeEffect.NONE:
+def _is_reported(pod: Pod, container: Container, goal: Allocation) -> bool:
+    if resize_effect(pod, {container.name: goal}) is not ResizeEffect.NONE:
         return False
     return _cpu_of(container.current) == _cpu_of(container.spec)
 

@@ -311,9 +311,13 @@ class SimulatedCluster:
 
     def age(self) -> timedelta | None:
         """How old the oldest view is; None before everything has been listed once."""
-        ages = [age() for age in self._ages]
-        known = [age for age in ages if age is not None]
-        return max(known) if len(known) == len(ages) else None
+        oldest = timedelta()
+        for look in self._ages:
+            age = look()
+            if age is None:
+                return None
+            oldest = max(oldest, age)
+        return oldest
 
     def problems(self) -> Mapping[str, Exception]:
         """What keeps us from seeing or acting now, by where."""

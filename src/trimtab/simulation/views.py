@@ -23,6 +23,7 @@ BOOKMARK_INTERVAL: Final = timedelta(minutes=1)
 """How often a watch confirms that nothing has changed."""
 RETRY_INTERVAL: Final = timedelta(seconds=1)
 """How often a lost watch is tried again."""
+_RETRY_SECONDS: Final = RETRY_INTERVAL.total_seconds()
 _NOT_CONNECTED: Final = -1
 _MOMENT: Final = 1e-6
 """Seconds by which a timer may be early."""
@@ -42,7 +43,6 @@ class View(Generic[RecordT]):
     ) -> None:
         self._table = table
         self._line = line
-        self._kind = kind
         self._versions = versions
         self._loop = asyncio.get_running_loop()
         self._position = -1
@@ -50,6 +50,8 @@ class View(Generic[RecordT]):
         self._writer: Writer[RecordT]
         self.reader: Reader[RecordT]
         self._writer, self.reader = open_store(clock)
+        self._list_request = Request(Act.LIST, kind.right(Act.LIST))
+        self._watch_request = Request(Act.WATCH, kind.right(Act.WATCH))
         self._due: asyncio.TimerHandle | None = None
         self.problem: ClusterError | None = None
         """What keeps it from getting newer; None while all is well."""
@@ -82,11 +84,19 @@ class View(Generic[RecordT]):
         self._due = None
         if self._line.is_dead:
             return
-        if not self._catch_up():
-            self._look_at(self._time() + RETRY_INTERVAL.total_seconds())
+        if self._is_still_cut() or not self._catch_up():
+            self._due = self._loop.call_at(self._loop.time() + _RETRY_SECONDS, self._look)
             return
         bookmark = self._time() + BOOKMARK_INTERVAL.total_seconds()
         self._look_at(min(bookmark, self._underway[0][0]) if self._underway else bookmark)
+
+    def _is_still_cut(self) -> bool:
+        """Tell whether the watch was refused before, and the line is cut.
+
+        Most looks of a run are these: to work out the same refusal each second is slow.
+        """
+        is_refused = self._connection == _NOT_CONNECTED and self.problem is not None
+        return is_refused and self._line.is_cut and not self._line.is_silent
 
     def _catch_up(self) -> bool:
         """Whether the watch has told all that it can tell by now."""
@@ -95,7 +105,7 @@ class View(Generic[RecordT]):
         if line.is_silent:
             if not is_connected:
                 # A watch that is there just hears nothing; one that is not cannot be made.
-                self.problem = UnreachableError(str(self._ask(Act.WATCH)), "no answer in time")
+                self.problem = UnreachableError(str(self._watch_request), "no answer in time")
             return False
         if self._position < self._table.forgotten and not self._list():
             return False
@@ -106,7 +116,7 @@ class View(Generic[RecordT]):
 
     def _connect(self) -> bool:
         self._connection = _NOT_CONNECTED
-        self.problem = self._line.refusal(self._ask(Act.WATCH))
+        self.problem = self._line.refusal(self._watch_request)
         if self.problem is None:
             self._connection = self._line.breaks
             # A new watch begins with all that has happened since.
@@ -114,7 +124,7 @@ class View(Generic[RecordT]):
         return self.problem is None
 
     def _list(self) -> bool:
-        self.problem = self._line.refusal(self._ask(Act.LIST))
+        self.problem = self._line.refusal(self._list_request)
         if self.problem is not None:
             return False
         entries = [
@@ -124,9 +134,6 @@ class View(Generic[RecordT]):
         self._position = self._versions.latest
         self._underway.clear()
         return True
-
-    def _ask(self, act: Act) -> Request:
-        return Request(act, self._kind.right(act))
 
     def _read_log(self) -> None:
         self._writer.confirm()

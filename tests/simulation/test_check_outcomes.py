@@ -412,8 +412,9 @@ def left_dying(
     min_replicas: int | None = None,
     scaled_on: str = "cpu",
     must_stay: int = 0,
+    killed: str = "app",
 ) -> Scene:
-    """Pods go on to be OOM-killed for so long, perhaps beside others that are well."""
+    """A container of pods goes on to be OOM-killed, perhaps beside pods that are well."""
 
     async def scene(stage: Stage) -> None:
         stage.put_pods(2)
@@ -429,14 +430,16 @@ def left_dying(
             stage.tell(FaultBegan(stage.world.now(), fault))
         for _ in range(minutes):
             now = stage.world.now()
-            killed = Termination("OOMKilled", now - after * MINUTE, now)
-            dying = replace(
-                a_container(USUAL, USUAL),
-                last_termination=killed,
-                restarts_on_resize=frozenset(BOTH if restarts else ()),
+            end = Termination("OOMKilled", now - after * MINUTE, now)
+            small = replace(
+                a_container(USUAL, USUAL), restarts_on_resize=frozenset(BOTH if restarts else ())
             )
+            containers = [
+                replace(each, last_termination=end if each.name == killed else None)
+                for each in (small, replace(small, name="proxy"))
+            ]
             for number in range(2):
-                stage.put_pod(f"web-1-{number}", containers=(dying,), ready_since=None)
+                stage.put_pod(f"web-1-{number}", containers=tuple(containers), ready_since=None)
             await stage.wait(MINUTE)
             stage.inspector.inspect()
 
@@ -713,6 +716,9 @@ SINS = [
     pytest.param(PromptRescues, left_dying(), left_dying(minutes=5), id="all pods go on dying"),
     pytest.param(
         PromptRescues, left_dying(), left_dying(healthy=1), id="there is no pod that is well"
+    ),
+    pytest.param(
+        PromptRescues, left_dying(), left_dying(killed="proxy"), id="more memory ends the kills"
     ),
     pytest.param(
         PromptRescues, left_dying(), left_dying(mode=UpdateMode.OFF), id="the mode may help"

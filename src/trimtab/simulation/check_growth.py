@@ -125,7 +125,7 @@ class PromptGrowth(Checker):
 
 
 class PromptRescues(Checker):
-    """Where all pods of an owner are OOM-killed, each of them soon gets more memory (D17, D22).
+    """Where all pods of an owner are OOM-killed, each killed container soon gets memory (D17).
 
     No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
     one for an eviction, but not for growth in place that restarts nothing. A single kill after a
@@ -180,8 +180,11 @@ class PromptRescues(Checker):
         return [] if is_bound or not all(map(self._is_dying, found)) else found
 
     def _is_dying(self, pod: Pod) -> bool:
+        return any(map(self._was_killed, pod.containers))
+
+    def _was_killed(self, container: Container) -> bool:
+        """Tell whether the container was lately OOM-killed soon after it had begun."""
         now = self.world.now()
-        ends = [end for each in pod.containers for end in (each.termination, each.last_termination)]
         return any(
             end is not None
             and end.is_oom_kill
@@ -189,11 +192,11 @@ class PromptRescues(Checker):
             and end.finished_at is not None
             and end.finished_at - end.started_at < _SOON
             and now - end.finished_at < _LATELY
-            for end in ends
+            for end in (container.termination, container.last_termination)
         )
 
     def _needs_memory(self, pod: Pod, autoscaler: Autoscaler) -> bool:
-        """Tell whether the pod should get more memory, and no change is under way."""
+        """Tell whether a killed container should get more memory, and no change is under way."""
         if pod.resize is not None or pod.phase is not PodPhase.RUNNING or boosted_containers(pod):
             return False
         held = _claimed(self.world, self.past.topmost(pod))
@@ -202,6 +205,8 @@ class PromptRescues(Checker):
             each
             for each in pod.containers
             if each.name in wanted
+            # Memory for another container ends no kills.
+            and self._was_killed(each)
             # No component changes what a horizontal autoscaler scales on.
             and held.isdisjoint({Held(Resource.MEMORY), Held(Resource.MEMORY, each.name)})
             and amount_of(wanted[each.name].requests, Resource.MEMORY)

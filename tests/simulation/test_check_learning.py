@@ -40,6 +40,7 @@ from trimtab.simulation.check_kills import KillsCountedOnce
 from trimtab.simulation.check_recommendations import SoundRecommendations
 from trimtab.simulation.check_restarts import SteadyRestarts
 from trimtab.simulation.facts import ContainerKilled, PodPressedOut, UsageTold
+from trimtab.simulation.processes import Surroundings
 from trimtab.simulation.rules import Checker
 from trimtab.simulation.virtual_time import START
 
@@ -186,9 +187,9 @@ def counted(samples: int, *, weight: float = 0.0, told: int = 10) -> Scene:
     return scene
 
 
-def reading(at: datetime, memory: int = 100 * MIB) -> UsageColumns:
+def reading(at: datetime, memory: int = 100 * MIB, pod: str = "web-1-0") -> UsageColumns:
     return UsageColumns(
-        ("default",), ("web-1-0",), ("app",), (at.timestamp(),), (100,), (memory,), (True,), (True,)
+        ("default",), (pod,), ("app",), (at.timestamp(),), (100,), (memory,), (True,), (True,)
     )
 
 
@@ -286,6 +287,38 @@ def said_after_looks(looks: Sequence[Mapping[str, object]]) -> Scene:
             stage.tell(UsageTold(stage.world.now(), "recommender", usage))
         less = a_recommendation(target=amounts(240, 300 * MIB))
         await stage.play(PublishTo((less,)), "recommender")
+
+    return scene
+
+
+def said_after_lost_readings(*, is_told: bool) -> Scene:
+    """Readings are lost in a crash; the next recommender is perhaps told others, half a day later.
+
+    Windows that begin with the later readings end half a day later, and weigh more.
+    """
+    first = START + DAY + timedelta(seconds=1)
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(a_recommendation(target=amounts(240, 500 * MIB)))
+        stage.world.checkpoints.put(replace(CHECKPOINT, aggregate=MIXED, name="web-app"))
+        pods = stage.put_pods(2)
+
+        def tell(at: datetime) -> None:
+            for pod in pods:
+                usage = reading(at, pod=pod.name)
+                stage.tell(UsageTold(stage.world.now(), "recommender", usage))
+
+        async def recommend(surroundings: Surroundings) -> None:
+            await surroundings.clock.sleep(timedelta(seconds=1))
+            if is_told:
+                tell(first + DAY / 2)
+            less = a_recommendation(target=amounts(240, 300 * MIB))
+            await PublishTo((less,))(surroundings)
+
+        tell(first)
+        if not is_told:
+            tell(first + DAY / 2)
+        await stage.play(recommend, "recommender")
 
     return scene
 
@@ -492,6 +525,12 @@ SINS = [
         said_after_successors("first"),
         said_after_successors("first", "second", "third"),
         id="memory falls though no pod has taken the place of another",
+    ),
+    pytest.param(
+        SteadyRestarts,
+        said_after_lost_readings(is_told=False),
+        said_after_lost_readings(is_told=True),
+        id="memory falls though no window begins after the start",
     ),
     pytest.param(
         SteadyRestarts,

@@ -87,12 +87,12 @@ class SteadyRestarts(Checker):
                 old = amount_of(targets, resource)
                 if saved is None or new >= old:
                     continue
-                least = min(old, self._explained(saved, resource))
+                least = min(old, self._explained(saved, resource, beginning.at))
                 if new < least and not self._is_capped(after, container_name, resource, new):
                     where = f"{after.namespace}/{after.name} {container_name}"
                     yield f"{actor} let {resource} of {where} fall below {least} to {new}"
 
-    def _explained(self, saved: Checkpoint, resource: Resource) -> int:
+    def _explained(self, saved: Checkpoint, resource: Resource, begun: datetime) -> int:
         """The least target that follows from what is saved; 0 if nothing does."""
         workload = self.past.target_of(saved.namespace, saved.autoscaler_name)
         if workload is None:
@@ -103,7 +103,7 @@ class SteadyRestarts(Checker):
             if resource is Resource.CPU:
                 estimate = self._explained_cores(saved, kind) * CORE
             else:
-                estimate = self._explained_bytes(saved, kind)
+                estimate = self._explained_bytes(saved, kind, begun)
         except CheckpointError:
             return needed
         # One less, for what is cut off where numbers become whole.
@@ -121,7 +121,7 @@ class SteadyRestarts(Checker):
         new = self._told.cpu_after(kind, last, seen_from=stored.reference_time)
         return self._diluted_percentile(bank, row, new)
 
-    def _explained_bytes(self, saved: Checkpoint, kind: ContainerKind) -> float:
+    def _explained_bytes(self, saved: Checkpoint, kind: ContainerKind, begun: datetime) -> float:
         stored, at = saved.aggregate.memory_histogram, saved.aggregate.last_update_time
         if at is None:
             return 0.0
@@ -136,7 +136,7 @@ class SteadyRestarts(Checker):
             if memory.window_end is not None and memory.peak > 0 and not memory.is_saved:
                 bank.add([row], [memory.peak], MEMORY_WEIGHT, memory.window_end)
         reference = from_seconds(float(bank.references[row])) or at
-        new = self._told.memory_after(kind, at, known=known, seen_from=reference)
+        new = self._told.memory_after(kind, at, known=known, seen_from=reference, begun=begun)
         return self._diluted_percentile(bank, row, new)
 
     def _needed_bytes(self, saved: Checkpoint) -> int:

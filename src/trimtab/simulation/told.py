@@ -33,10 +33,12 @@ A successor of the same name may go on in a window of the one before, or not.
 
 @dataclass(slots=True)
 class _Mentioned:
-    """When something was first and last told of one container in one role, in seconds."""
+    """The first and the last that was told of one container in one role, in seconds."""
 
     first: float
     last: float
+    told_at: datetime
+    """When the last was told: a reading is older than that."""
 
 
 @dataclass(slots=True)
@@ -60,17 +62,18 @@ class Told:
     def note(self, fact: Fact) -> None:
         """Take in what a fact tells of containers."""
         match fact:
-            case UsageTold(usage=usage):
+            case UsageTold(at=at, usage=usage):
                 rows = zip(usage.namespaces, usage.pods, usage.containers, usage.times, strict=True)
                 for namespace, pod_name, container, time in rows:
                     if time > self._newest.get((namespace, pod_name, container), 0.0):
                         self._newest[namespace, pod_name, container] = time
-                        self._mention(namespace, pod_name, container, time).samples.append(time)
+                        kind = self._mention(namespace, pod_name, container, time, at)
+                        kind.samples.append(time)
             case ContainerKilled(at=at, pod=pod, container_name=name):
-                self._mention(pod.namespace, pod.name, name, at.timestamp())
+                self._mention(pod.namespace, pod.name, name, at.timestamp(), at)
             case PodPressedOut(at=at, pod=pod, blamed=blamed):
                 for eviction in blamed:
-                    self._mention(pod.namespace, pod.name, eviction.container, at.timestamp())
+                    self._mention(pod.namespace, pod.name, eviction.container, at.timestamp(), at)
             case _:
                 return
 
@@ -106,8 +109,13 @@ class Told:
         *,
         known: Mapping[str, ContainerMemory],
         seen_from: datetime,
+        begun: datetime,
     ) -> float:
-        """What all windows weigh that are new since then, given the current ones of that time."""
+        """Weigh all windows that are new since then, given the current ones of that time.
+
+        A recommender that has begun later lost what was told before and not saved: where no window
+        is known, its own begins with a reading that it was told itself.
+        """
         interval, total = self._settings.memory_interval.total_seconds(), 0.0
         current = {
             pod_name: memory.window_end
@@ -118,10 +126,13 @@ class Told:
             if one.last <= moment.timestamp():
                 continue
             anew = max(one.first, moment.timestamp() - interval)
+            is_known = pod_name in current
             # What is known goes on in one role; in any other there is another window.
             begins = {current.pop(pod_name, anew)}
             if one.first > moment.timestamp():
                 begins.add(anew)
+            if not is_known and one.told_at > begun:
+                begins.add(one.last)
             total += max(self._weigh_since(first, one.last, seen_from) for first in begins)
         return total
 
@@ -149,14 +160,17 @@ class Told:
     def _containers(self, kind: ContainerKind) -> Mapping[_Role, _Mentioned]:
         return self._kinds.get(kind, _Kind()).containers
 
-    def _mention(self, namespace: str, pod_name: str, container: str, at: float) -> _Kind:
+    def _mention(
+        self, namespace: str, pod_name: str, container: str, time: float, told_at: datetime
+    ) -> _Kind:
         workload = self._past.workload_named(namespace, pod_name)
         kind = (
             _Kind() if workload is None else self._kinds.setdefault((workload, container), _Kind())
         )
         for role in self._believed_roles(namespace, pod_name):
-            mentioned = kind.containers.setdefault(role, _Mentioned(at, at))
-            mentioned.last = max(mentioned.last, at)
+            mentioned = kind.containers.setdefault(role, _Mentioned(time, time, told_at))
+            mentioned.last = max(mentioned.last, time)
+            mentioned.told_at = told_at
         return kind
 
     def _believed_roles(self, namespace: str, pod_name: str) -> list[_Role]:

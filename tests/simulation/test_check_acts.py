@@ -25,6 +25,7 @@ from trimtab.core.autoscalers import (
     ContainerPolicy,
     ControlledValues,
     EvictionRequirement,
+    TargetReference,
     UpdateMode,
 )
 from trimtab.core.boost import annotation_name
@@ -37,7 +38,7 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import BOTH, Resource
+from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.update_conditions import UpdateConditionType
 from trimtab.simulation.check_admission import AdmissionAlive
 from trimtab.simulation.check_boosts import Boosts
@@ -56,11 +57,19 @@ from trimtab.simulation.facts import (
     FaultBegan,
     PodCreated,
     PodEvicted,
+    PodPatched,
     PodRefused,
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Quota
+from trimtab.simulation.objects import (
+    ContainerTemplate,
+    DisruptionBudget,
+    HorizontalScaler,
+    PodTemplate,
+    Quota,
+    WorkloadObject,
+)
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.virtual_time import START
 
@@ -386,6 +395,28 @@ def restless(
             if falls:
                 lower = a_recommendation(target=amounts(targets[-1] - 1 - number))
                 await stage.play(PublishTo((lower,)))
+
+    return scene
+
+
+def restless_job(
+    *, kind: str = "Job", minutes: int | None = None, target: Resources | None = None
+) -> Scene:
+    """The target of a boosted pod rises, or of one whose boost ended so many minutes ago."""
+
+    async def scene(stage: Stage) -> None:
+        template = PodTemplate({"app": "web"}, (ContainerTemplate("app"),))
+        job = WorkloadObject("default", kind, "job", template, SELECTOR, uid="job")
+        stage.world.workloads_of(kind).put(job)
+        pod = stage.put_pod("job-1", owner=job.reference, annotations=BOOSTED)
+        stage.put_autoscaler(SMALLER, target=TargetReference(kind, "job"))
+        stage.inspector.expect_quiet()
+        if minutes is not None:
+            after = stage.world.pods.put(replace(pod, annotations={}))
+            stage.tell(PodPatched(stage.world.now(), "updater", pod, after))
+            await stage.wait(timedelta(minutes=minutes))
+        more = a_recommendation(target=target or amounts(60, 50 * MIB))
+        await stage.play(PublishTo((more,)))
 
     return scene
 
@@ -837,6 +868,18 @@ SINS = [
         restless(targets=(100, 100), quiet_after=1, evictions=2),
         restless(targets=(100, 100), quiet_after=1, evictions=2, falls=True),
         id="a second eviction though the target has not fallen",
+    ),
+    pytest.param(
+        Quiet,
+        restless_job(target=amounts(60, 60 * MIB)),
+        restless_job(),
+        id="more memory while a job is boosted",
+    ),
+    pytest.param(
+        Quiet, restless_job(kind="StatefulSet"), restless_job(), id="a boost where no pods are new"
+    ),
+    pytest.param(
+        Quiet, restless_job(minutes=4), restless_job(minutes=2), id="long after the boost of a job"
     ),
 ]
 

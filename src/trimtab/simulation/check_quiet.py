@@ -1,6 +1,8 @@
 """Checks that a cluster which has come to rest stays there."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
 
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
@@ -8,11 +10,15 @@ from trimtab.core.disruption import owner_of
 from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resources
-from trimtab.simulation.facts import Fact, PodEvicted, PodResized, StatusPublished
+from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.simulation.facts import Fact, PodEvicted, PodPatched, PodResized, StatusPublished
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
+
+_KINDS_OF_JOBS: Final = ("CronJob", "Job")
+_TOLD_WITHIN: Final = timedelta(minutes=3)
+"""How old a reading may be when a target follows from it."""
 
 
 @dataclass(slots=True)
@@ -31,12 +37,15 @@ class Quiet(Checker):
     less with every day: a target may fall for as long as anything larger is being forgotten, and
     bounds grow narrower with every day that is known, so that a pod which always lay inside of them
     may come to lie outside. It is brought to its target then, once, and that is the end of it.
+    Jobs go on to be made: one that is boosted may use more CPU than its limit allows without the
+    boost, so a target of CPU may rise from that.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
         super().__init__(world, past, rules)
         self._begins = rules.quiet_from
         self._changes: dict[WorkloadName | None, _Changes] = {}
+        self._unboosted_at: dict[tuple[WorkloadName, str], datetime] = {}
 
     def begin(self) -> None:
         """Let it have to be quiet from now on."""
@@ -44,6 +53,8 @@ class Quiet(Checker):
 
     def observe(self, fact: Fact) -> Iterator[str]:
         """Whatever happens though nothing should."""
+        if isinstance(fact, PodPatched):
+            self._note_ended_boosts(fact)
         if self._begins is None or fact.at < self._begins:
             return
         match fact:
@@ -81,8 +92,27 @@ class Quiet(Checker):
             for resource in BOTH:
                 old = known.get(entry.container_name, {}).get(resource, 0)
                 new = entry.target.get(resource, 0)
-                if new > old:
+                name = entry.container_name
+                if new > old and not (resource is Resource.CPU and self._is_boosted(after, name)):
                     yield f"{entry.container_name}: {resource} from {old} to {new}"
+
+    def _note_ended_boosts(self, fact: PodPatched) -> None:
+        workload = self.past.topmost(fact.before)
+        if workload is not None:
+            for name in {*boosted_containers(fact.before)} - {*boosted_containers(fact.after)}:
+                self._unboosted_at[workload, name] = fact.at
+
+    def _is_boosted(self, autoscaler: Autoscaler, container_name: str) -> bool:
+        """Tell whether usage of a boosted Job may be new: it is told a little after the boost."""
+        target = autoscaler.target
+        if target is None or target.kind not in _KINDS_OF_JOBS:
+            return False
+        workload = WorkloadName(autoscaler.namespace, target.kind, target.name)
+        ended = self._unboosted_at.get((workload, container_name))
+        return (ended is not None and self.world.now() - ended <= _TOLD_WITHIN) or any(
+            container_name in boosted_containers(pod) and self.past.topmost(pod) == workload
+            for pod in self.world.pods_by_namespace.under(autoscaler.namespace)
+        )
 
 
 def _targets(autoscaler: Autoscaler) -> Mapping[str, Resources]:

@@ -248,10 +248,25 @@ def evicted_after_the_lease(
     return scene
 
 
-def resized_again(after: timedelta, *, to: int = 120, **pod: object) -> Scene:
+def resized_again(
+    after: timedelta, *, to: int = 120, memory: int | None = None, **pod: object
+) -> Scene:
     async def scene(stage: Stage) -> None:
         stage.put_pods(1, **pod)
-        await stage.play(ResizeEverything((amounts(150), amounts(to)), after))
+        await stage.play(ResizeEverything((amounts(150), amounts(to, memory)), after))
+
+    return scene
+
+
+def evicted_after_a_resize(target: int) -> Scene:
+    """A pod that was OOM-killed is resized and evicted; so much memory is recommended for it."""
+
+    async def scene(stage: Stage) -> None:
+        stage.put_autoscaler(a_recommendation(target=amounts(100, target * MIB)))
+        before = stage.put_pods(1, containers=(KILLED,))[0]
+        stage.tell(PodResized(stage.world.now(), "updater", before, before))
+        await stage.wait(timedelta(minutes=1))
+        stage.tell(PodEvicted(stage.world.now(), "updater", before))
 
     return scene
 
@@ -719,9 +734,21 @@ SINS = [
     ),
     pytest.param(
         CoolDown,
-        resized_again(timedelta(minutes=1)),
-        resized_again(timedelta(minutes=1), containers=(KILLED,)),
+        resized_again(timedelta(minutes=1), memory=200 * MIB),
+        resized_again(timedelta(minutes=1), memory=200 * MIB, containers=(KILLED,)),
         id="resized twice though it did not run out of memory",
+    ),
+    pytest.param(
+        CoolDown,
+        resized_again(timedelta(minutes=1), memory=100 * MIB, containers=(KILLED,)),
+        resized_again(timedelta(minutes=1), memory=101 * MIB, containers=(KILLED,)),
+        id="resized twice though that gives no memory to a container that ran out of it",
+    ),
+    pytest.param(
+        CoolDown,
+        evicted_after_a_resize(target=100),
+        evicted_after_a_resize(target=200),
+        id="evicted after a resize though that ends no OOM kills",
     ),
     pytest.param(
         CoolDown,

@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.boost import boosted_containers
+from trimtab.core.limits import amount_of
+from trimtab.core.matching import acts_on_running_pods
 from trimtab.core.pods import Container, Pod
-from trimtab.core.resources import BOTH
+from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.check_disruption import restarts
 from trimtab.simulation.facts import Fact, PodEvicted, PodGone, PodResized, ProcessStarted
 from trimtab.simulation.hindsight import Hindsight
@@ -16,9 +19,10 @@ from trimtab.simulation.world import World
 class CoolDown(Checker):
     """No process shrinks or restarts a pod within the cool-down, nor evicts it twice (F19).
 
-    Growth in place that restarts nothing need not wait (D17), nor need a container that is
-    OOM-killed. A resize that the kubelet refused or put off may be followed by something else, and
-    the end of a boost is no change of size. What a process did before it crashed it cannot know.
+    Growth in place that restarts nothing need not wait (D17), nor need a change that gives more
+    memory to a container that was OOM-killed. A resize that the kubelet refused or put off may be
+    followed by something else, and the end of a boost is no change of size. What a process did
+    before it crashed it cannot know.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -36,11 +40,13 @@ class CoolDown(Checker):
             case PodEvicted(at=at, actor=actor, pod=pod):
                 if pod.is_deleting:
                     yield f"{actor} evicted {pod.namespace}/{pod.name} again"
-                yield from self._judge(at, actor, pod, "evicted")
+                if not self._would_cure(pod):
+                    yield from self._judge(at, actor, pod, "evicted")
             case PodResized(at=at, actor=actor, before=before, after=after):
                 if boosted_containers(before):
                     return
-                if not _only_grows(before, after) or restarts(before, after):
+                is_gentle = _only_grows(before, after) and not restarts(before, after)
+                if not is_gentle and not _cures(before, after):
                     yield from self._judge(at, actor, before, "resized")
                 self._changed_at.setdefault(actor, {})[before.uid] = at
             case _:
@@ -48,15 +54,33 @@ class CoolDown(Checker):
 
     def _judge(self, at: datetime, actor: str, pod: Pod, what: str) -> Iterator[str]:
         last = self._changed_at.get(actor, {}).get(pod.uid)
-        if last is None or _may_be_changed_at_once(pod):
+        if last is None or pod.resize is not None:
             return
         passed = at - last
         if passed < self.rules.cool_down - self.clock_doubt(at):
             yield f"{actor} {what} {pod.namespace}/{pod.name} {passed} after it was resized"
 
+    def _would_cure(self, pod: Pod) -> bool:
+        """Tell whether a successor gets more memory for a container that was OOM-killed."""
+        ranges = self.past.limit_ranges(pod.namespace)
+        return any(
+            amount_of(wanted[each.name].requests, Resource.MEMORY)
+            > amount_of(each.current.requests, Resource.MEMORY)
+            for governor in self.past.governors(pod, acts_on_running_pods)
+            for wanted in (recommended_for_pod(pod, governor, ranges),)
+            for each in pod.containers
+            if each.name in wanted and ran_out_of_memory(each)
+        )
 
-def _may_be_changed_at_once(pod: Pod) -> bool:
-    return pod.resize is not None or any(map(ran_out_of_memory, pod.containers))
+
+def _cures(before: Pod, after: Pod) -> bool:
+    """Tell whether a container that was OOM-killed gets more memory."""
+    return any(
+        amount_of(new.spec.requests, Resource.MEMORY)
+        > amount_of(old.spec.requests, Resource.MEMORY)
+        for old, new in zip(before.containers, after.containers, strict=True)
+        if ran_out_of_memory(old)
+    )
 
 
 def _only_grows(before: Pod, after: Pod) -> bool:

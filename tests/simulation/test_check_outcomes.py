@@ -337,6 +337,13 @@ def resized_on_a_node(
 # Growth
 
 
+def put_neighbour(stage: Stage, phase: PodPhase | None, cores: int) -> None:
+    """A pod of no workload that asked for all of the node."""
+    if phase is not None:
+        whole = amounts(cores * 1000)
+        stage.put_pod("neighbour", owner=None, containers=(a_container(whole),), phase=phase)
+
+
 def left_small(
     *,
     minutes: int = 16,
@@ -344,15 +351,17 @@ def left_small(
     cores: int = 4,
     is_bound: bool = False,
     fault: str = "",
+    neighbour: PodPhase | None = None,
     **fields: object,
 ) -> Scene:
-    """A pod below its bounds waits for so long."""
+    """A pod below its bounds waits for so long, perhaps beside one that takes the whole node."""
 
     async def scene(stage: Stage) -> None:
         stage.world.nodes.put(Node("node-1", amounts(cores * 1000, 8192 * MIB)))
         small = a_container(USUAL, USUAL)
         stage.put_pods(1, **({"containers": (small,)} | fields))
         stage.put_autoscaler(LARGER, mode=mode)
+        put_neighbour(stage, neighbour, cores)
         if is_bound:
             stage.world.quotas.put(Quota("default", "room", {}))
         if fault:
@@ -386,13 +395,14 @@ def evicted_upscaled(
     return scene
 
 
-def left_outside(*, cores: int) -> Scene:
+def left_outside(*, cores: int, neighbour: PodPhase | None = None) -> Scene:
     """Two pods outside their bounds are left alone on a node of some size."""
 
     async def scene(stage: Stage) -> None:
         stage.world.nodes.put(Node("node-1", amounts(cores * 1000, 8192 * MIB)))
         stage.put_pods(2)
         stage.put_autoscaler(LARGER)
+        put_neighbour(stage, neighbour, cores)
         stage.inspector.expect_quiet()
         stage.inspector.inspect()
         await stage.wait(31 * MINUTE)
@@ -671,6 +681,12 @@ SINS = [
         left_small(cores=0, minutes=30),
         id="a node has room",
     ),
+    pytest.param(
+        PromptGrowth,
+        left_small(neighbour=PodPhase.SUCCEEDED),
+        left_small(neighbour=PodPhase.RUNNING),
+        id="a node has room beside a pod that has ended",
+    ),
     pytest.param(PromptGrowth, left_small(), left_small(is_bound=True), id="no quota is near"),
     pytest.param(
         PromptGrowth,
@@ -712,6 +728,12 @@ SINS = [
     ),
     pytest.param(
         Converged, left_outside(cores=1), left_outside(cores=0), id="pods small for their node"
+    ),
+    pytest.param(
+        Converged,
+        left_outside(cores=1, neighbour=PodPhase.FAILED),
+        left_outside(cores=1, neighbour=PodPhase.RUNNING),
+        id="pods small for their node beside one that has ended",
     ),
     pytest.param(PromptRescues, left_dying(), left_dying(minutes=5), id="all pods go on dying"),
     pytest.param(

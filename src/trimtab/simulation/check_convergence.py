@@ -90,7 +90,7 @@ class Converged(Checker):
         node = self.world.nodes.find("", pod.node_name)
         if node is None:
             return True
-        others = [each for each in self.world.pods_by_node.under(node.name) if each.uid != pod.uid]
+        others = self.world.neighbours_of(pod)
         targets = {each.container_name: each.target for each in governor.recommendation or ()}
         return all(
             sum(reserved_total(each, kind) for each in others)

@@ -115,7 +115,7 @@ class PromptGrowth(Checker):
         after = [_merged(each, wanted.get(each.name, Allotment())) for each in pod.containers]
         if qos_class(after) is not qos_class(each.spec for each in pod.containers):
             return False
-        others = [each for each in self.world.pods_by_node.under(node.name) if each.uid != pod.uid]
+        others = self.world.neighbours_of(pod)
         return all(
             sum(reserved_total(each, kind) for each in others)
             + sum(amount_of(each.requests, kind) for each in after)

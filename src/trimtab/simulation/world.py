@@ -18,6 +18,7 @@ from trimtab.simulation.eviction_log import EvictionLog
 from trimtab.simulation.facts import Fact
 from trimtab.simulation.limit_ranging import completed
 from trimtab.simulation.objects import (
+    ENDED,
     DisruptionBudget,
     HorizontalScaler,
     LimitRange,
@@ -107,6 +108,11 @@ class World:
         self._workload_listeners.append(listener)
         for table in self.workloads.values():
             table.subscribe(listener)
+
+    def neighbours_of(self, pod: Pod) -> list[Pod]:
+        """List the other pods of the pod's node that have not ended."""
+        others = self.pods_by_node.under(pod.node_name)
+        return [each for each in others if each.uid != pod.uid and each.phase not in ENDED]
 
     def limit_ranges_in(self, namespace: str) -> list[LimitRange]:
         """The limit ranges of a namespace."""

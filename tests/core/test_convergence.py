@@ -26,7 +26,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.misses import count_miss, is_forgiven
 from trimtab.core.notes import format_updates
 from trimtab.core.outcomes import Evict, Resize
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import PUT_OFF, Allocation, Pod, ResizeState
 from trimtab.core.urgency import Change
 
 NAME = AutoscalerName("default", "web")
@@ -248,3 +248,35 @@ def test_delays_have_an_end() -> None:
         miss = count_miss(miss, MISSED, known=[], generation=1, now=NOW)
 
     assert miss.retry.not_before == NOW + hours(6)
+
+
+def refused(name: str = "old", state: ResizeState = ResizeState.INFEASIBLE) -> Pod:
+    """A pod whose spec asks for all that is wanted, and whose kubelet gives it less."""
+    small = amounts(100, 100 * MIB)
+    container = replace(
+        a_container(requests=amounts(500, 500 * MIB)), status=Allocation(small), is_running=True
+    )
+    return a_pod(container, name=name, resize=state)
+
+
+def test_an_eviction_after_a_refused_resize_is_expected_to_have_an_effect() -> None:
+    pod = refused()
+    expectation = expected(replace(EVICTION, pod=pod), known=(pod,))
+    (verdict,) = verdicts(expectation, sized(100, 100))
+    assert isinstance(verdict, Missed)
+    assert verdict.suspect is Suspect.ADMISSION
+
+
+def test_a_successor_that_was_resized_in_vain_shows_no_effect() -> None:
+    (verdict,) = verdicts(expected(), refused("new"))
+    assert isinstance(verdict, Missed)
+
+
+@pytest.mark.parametrize("state", sorted(PUT_OFF))
+def test_a_resize_that_the_kubelet_does_not_make_is_no_effect(state: ResizeState) -> None:
+    assert verdicts(expected(RESIZE), refused(state=state)) == []
+
+
+def test_a_resize_that_is_under_way_is_an_effect() -> None:
+    (verdict,) = verdicts(expected(RESIZE), refused(state=ResizeState.IN_PROGRESS))
+    assert isinstance(verdict, Fulfilled)

@@ -306,6 +306,20 @@ def factor_of_one(*, seed: int = 1) -> Incident:
 # 10: a workload that gets worse is left alone.
 
 
+def refused_resizes_of_unsized_pods(*, seed: int = 1) -> Incident:
+    """Kubelets refuse to resize, and admission does not know the owner of new pods."""
+    workload = a_workload(a_container(amounts(500, 512 * MIB), steady(800, 256)), replicas=5)
+    autoscaler = an_autoscaler(workload, UpdateMode.IN_PLACE_OR_RECREATE)
+    scenario = a_scenario([workload], [autoscaler], seed=seed)
+    blind = all_the_time(FaultKind.WATCHES_LOST, scenario, target="admission")
+    faults = (
+        replace(blind, begins=timedelta(minutes=20)),
+        all_the_time(FaultKind.RESIZES_REFUSED, scenario),
+        Fault(FaultKind.ROLLOUT, timedelta(minutes=30), timedelta(minutes=1)),
+    )
+    return Incident(scenario, faults)
+
+
 def sizes_that_never_get_ready(*, seed: int = 1) -> Incident:
     """No pod gets ready with what is recommended for it."""
     container = a_container(amounts(500, 200 * MIB), steady(60, 100), needs={Resource.CPU: 400})

@@ -67,6 +67,10 @@ INCIDENTS = [
     ),
     pytest.param(incidents.factor_of_one(), id="9: a factor of 1 is no boost"),
     pytest.param(
+        incidents.refused_resizes_of_unsized_pods(),
+        id="10: evictions end where resizes are refused and successors unsized",
+    ),
+    pytest.param(
         incidents.sizes_that_never_get_ready(), id="10: a workload that gets worse is left alone"
     ),
     pytest.param(

@@ -19,7 +19,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.notes import names_autoscaler
 from trimtab.core.outcomes import Evict, Resize, Wanted
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import PUT_OFF, Container, Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 
@@ -111,7 +111,7 @@ def expect(
     act: Evict | Resize, workload: WorkloadName, known: Iterable[str], now: datetime
 ) -> Expectation | None:
     """What should come of the act; None if it changes no request."""
-    changes = list(_changes(act.pod, act.wanted))
+    changes = list(_changes(act))
     if not changes:
         return None
     return Expectation(
@@ -165,9 +165,10 @@ def is_admitted(pod: Pod) -> bool:
     return OBSERVED_CONTAINERS in pod.annotations
 
 
-def _changes(pod: Pod, wanted: Wanted) -> Iterator[tuple[str, Resources, Resources]]:
-    for container in pod.containers:
-        requests = container.spec.requests or NO_AMOUNTS
+def _changes(act: Evict | Resize) -> Iterator[tuple[str, Resources, Resources]]:
+    wanted: Wanted = act.wanted
+    for container in act.pod.containers:
+        requests = _requests(container, of_successor=isinstance(act, Evict))
         asked = (wanted[container.name].requests or NO_AMOUNTS) if container.name in wanted else {}
         changed = {kind: amount for kind, amount in asked.items() if requests.get(kind) != amount}
         if changed:
@@ -184,7 +185,8 @@ def _judge_resize(expectation: Expectation, pod: Pod | None, now: datetime) -> V
         case None:
             return Void(expectation)
         case True:
-            return Fulfilled(expectation, pod)
+            # The spec shows what was asked for; the pod has it only if the kubelet agrees.
+            return None if pod.resize in PUT_OFF else Fulfilled(expectation, pod)
         case False if expectation.is_answered:
             return Missed(expectation, Suspect.OTHER_MANAGER, pod)
         case False:
@@ -238,13 +240,21 @@ def _compare(expectation: Expectation, pod: Pod) -> Iterator[tuple[Resource, int
     """Each resource that should change: what the pod has of it, and whether that is nearer."""
     for container in pod.containers:
         boosted = annotation_name(container.name) in pod.annotations
-        requests = container.spec.requests or NO_AMOUNTS
+        requests = _requests(container, of_successor=expectation.is_eviction)
         before = expectation.before.get(container.name, NO_AMOUNTS)
         for kind, wanted in expectation.wanted.get(container.name, NO_AMOUNTS).items():
             if boosted and kind is Resource.CPU:
                 continue
             has = requests.get(kind)
             yield kind, has, _is_nearer(has, before.get(kind), wanted)
+
+
+def _requests(container: Container, *, of_successor: bool) -> Resources:
+    """What counts for an eviction is what a container has, for a resize what its spec asks for.
+
+    A resize that the kubelet refused leaves the spec as if it had been made.
+    """
+    return (container.current if of_successor else container.spec).requests or NO_AMOUNTS
 
 
 def _is_nearer(has: int | None, before: int | None, wanted: int) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from makers import MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
+from trimtab.api.leases import Lease
 from trimtab.core.autoscalers import BoostType, CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name
 from trimtab.core.pods import (
@@ -423,6 +424,7 @@ def left_dying(
     scaled_on: str = "cpu",
     must_stay: int = 0,
     killed: str = "app",
+    has_lease: bool = True,
 ) -> Scene:
     """A container of pods goes on to be OOM-killed, perhaps beside pods that are well."""
 
@@ -450,6 +452,9 @@ def left_dying(
             ]
             for number in range(2):
                 stage.put_pod(f"web-1-{number}", containers=tuple(containers), ready_since=None)
+            if has_lease:
+                status = Lease("kube-system", "vpa-admission-controller", renewed_at=now)
+                stage.world.leases.put(status)
             await stage.wait(MINUTE)
             stage.inspector.inspect()
 
@@ -753,6 +758,12 @@ SINS = [
         left_dying(),
         left_dying(fault="cut off updater at 0:00:00"),
         id="pods go on dying though everything works",
+    ),
+    pytest.param(
+        PromptRescues,
+        left_dying(),
+        left_dying(has_lease=False),
+        id="pods go on dying though admission renews its lease",
     ),
     pytest.param(
         PromptRescues,

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ApiError
 from trimtab.core.allocations import Allotment, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode, is_paused
@@ -19,6 +20,7 @@ from trimtab.simulation.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.facts import Fact, PodEvicted
 from trimtab.simulation.hindsight import Hindsight
 from trimtab.simulation.rules import Checker, Rules
+from trimtab.simulation.tables import Change
 from trimtab.simulation.totals import reserved_total
 from trimtab.simulation.world import World
 
@@ -129,7 +131,8 @@ class PromptRescues(Checker):
 
     No budget of the updater is a reason to wait, and no earlier change. A PodDisruptionBudget is
     one for an eviction, but not for growth in place that restarts nothing. A single kill after a
-    long run is no crash loop.
+    long run is no crash loop. Without a status lease of admission the updater changes nothing:
+    admission lets it run out also while something undoes its patches.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -137,11 +140,15 @@ class PromptRescues(Checker):
         self._budgets = DisruptionBudgets(world)
         self._dying_since = dict[str, datetime]()
         self._reported: set[str] = set()
+        self._lease_since: datetime | None = None
+        self._renewed_at: datetime | None = None
+        world.leases.subscribe(self._note_lease)
 
     def check(self) -> Iterator[str]:
         """Pods that go on dying though more memory is recommended for them."""
         now = self.world.now()
-        if not all(map(self._works, ("admission", "recommender", "updater"))):
+        works = all(map(self._works, ("admission", "recommender", "updater")))
+        if not works or not self._has_lease(now):
             self._dying_since.clear()
             return
         dying = {
@@ -163,6 +170,23 @@ class PromptRescues(Checker):
         since = self.past.calm.works_since(component)
         long_enough = self.rules.carried_out_within
         return since is not None and self.world.now() - since > long_enough
+
+    def _has_lease(self, now: datetime) -> bool:
+        """Tell whether the status lease of admission is fresh, and the updater has seen it."""
+        if self.rules.status_lease is None:
+            return True
+        since, renewed_at = self._lease_since, self._renewed_at
+        if since is None or renewed_at is None or now - renewed_at > self.rules.lease_timeout:
+            return False
+        return now - since > self.rules.carried_out_within
+
+    def _note_lease(self, change: Change[Lease]) -> None:
+        if change.after is None or change.name != self.rules.status_lease:
+            return
+        now, before = self.world.now(), self._renewed_at
+        if before is None or now - before > self.rules.lease_timeout:
+            self._lease_since = now
+        self._renewed_at = now
 
     def _crashing(self, autoscaler: Autoscaler) -> list[Pod]:
         """All pods of the autoscaler's workload, if every one of them was lately OOM-killed."""

@@ -230,6 +230,12 @@ class SmallCluster:
         target = TargetReference(owner.kind, owner.name, "example.com/v1")
         self.autoscale(name=name, target=target)
 
+    def show_autoscaler(self, autoscaler: Autoscaler) -> None:
+        """Let the watch show an autoscaler as it is stored."""
+        self._autoscaler_writer.put(
+            Entry(ObjectName(autoscaler.namespace, autoscaler.name), autoscaler)
+        )
+
     def autoscale(
         self, *recommendations: ContainerRecommendation, name: str = "web", **fields: object
     ) -> None:

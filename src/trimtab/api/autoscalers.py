@@ -81,7 +81,7 @@ def _convert_policies(source: wire.ResourcePolicy | None) -> tuple[core.Containe
     if source is None:
         return ()
     path = "spec.resourcePolicy.containerPolicies"
-    return convert_each(source.container_policies, _convert_policy, path)
+    return core.ContainerPolicies(convert_each(source.container_policies, _convert_policy, path))
 
 
 def _convert_policy(source: wire.ContainerPolicy, path: str) -> core.ContainerPolicy:

@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from trimtab.core.annotations import PAUSED
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import Selector
+
+_EVERY: Final = "*"
+"""The name of the policy for all containers without a policy of their own."""
 
 
 class UpdateMode(StrEnum):
@@ -108,6 +112,21 @@ class ContainerPolicy:
     boost: CpuBoost | None = None
 
 
+class ContainerPolicies(tuple[ContainerPolicy, ...]):  # noqa: SLOT001  # a tuple can have none
+    """The policies of one autoscaler in their order, indexed by container name once.
+
+    A pod looks up a policy several times per container: a search through a long list each time
+    would let one large pod occupy the webhook for seconds.
+    """
+
+    @cached_property
+    def by_name(self) -> Mapping[str, ContainerPolicy]:
+        """The policies by name: of equal names the first counts, of several `*` the last."""
+        found = {policy.container_name: policy for policy in reversed(self)}
+        wildcards = [policy for policy in self if policy.container_name == _EVERY]
+        return {**found, _EVERY: wildcards[-1]} if wildcards else found
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerRecommendation:
     """The amounts recommended for one container; None where the object has no such map."""
@@ -185,11 +204,14 @@ def policy_for(
     policies: tuple[ContainerPolicy, ...], container_name: str
 ) -> ContainerPolicy | None:
     """The first policy that names the container, else the last one for `*`, else none."""
+    if isinstance(policies, ContainerPolicies):
+        by_name = policies.by_name
+        return by_name.get(container_name) or by_name.get(_EVERY)
     wildcard = None
     for policy in policies:
         if policy.container_name == container_name:
             return policy
-        if policy.container_name == "*":
+        if policy.container_name == _EVERY:
             wildcard = policy
     return wildcard
 

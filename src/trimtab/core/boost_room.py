@@ -171,7 +171,17 @@ class _PodBound:
 
         if not whole or _total(pod, shares, side) <= self.most:
             return list(shares)
-        return part(_largest(whole, lambda count: _total(pod, part(count), side) <= self.most))
+        sidecars = [share.container.kind is ContainerKind.SIDECAR for share in shares]
+        first = _init_cpu(pod, side)
+
+        def total(count: int) -> int:
+            # Numbers alone: the search asks some forty times, and a pod may be large.
+            sums = [0, 0]
+            for is_sidecar, few, extra in zip(sidecars, least, extras, strict=True):
+                sums[is_sidecar] += few + extra * count // whole
+            return sums[True] + max(sums[False], first)
+
+        return part(_largest(whole, lambda count: total(count) <= self.most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +276,12 @@ def _total(pod: Pod, shares: Sequence[Share], side: Side) -> int:
             sidecars += share.amount(side)
         else:
             regular += share.amount(side)
+    return sidecars + max(regular, _init_cpu(pod, side))
+
+
+def _init_cpu(pod: Pod, side: Side) -> int:
     first = pod.init_peak.requests if side is Side.REQUESTS else pod.init_peak.limits
-    return sidecars + max(regular, amount_of(first, _CPU))
+    return amount_of(first, _CPU)
 
 
 def _usual(shares: Sequence[Share]) -> list[Share]:

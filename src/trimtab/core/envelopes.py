@@ -12,7 +12,7 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.resources import BOTH, Resources
 
 _NOTHING: Final = Allocation()
 
@@ -46,14 +46,46 @@ def find_misfits(pod: Pod, wanted: Mapping[str, Allotment | Allocation]) -> tupl
     wishes = {
         one.name: _stake(one, wanted[one.name]) for one in pod.containers if one.name in wanted
     }
+    totals = _Totals(envelope)
+    for stake in stakes.values():
+        totals.add(stake)
     misfits = set()
     for name in sorted(wishes, key=lambda name: _asks_for_more(wishes[name], stakes[name])):
-        tried = {**stakes, name: wishes[name]}
-        if wishes[name] == stakes[name] or _fits(envelope, tried, name):
-            stakes = tried
-        else:
+        wish, own = wishes[name], stakes[name]
+        if wish == own:
+            continue
+        totals.add(own, sign=-1)
+        totals.add(wish)
+        if not (_is_within(envelope.limits, wish.limits) and totals.fit()):
+            totals.add(wish, sign=-1)
+            totals.add(own)
             misfits.add(name)
     return tuple(one.name for one in pod.containers if one.name in misfits)
+
+
+class _Totals:
+    """Sums of the requests of all containers, kept up as single containers change."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        self._envelope = envelope
+        self._sums = {
+            is_sidecar: dict.fromkeys(envelope.requests, 0) for is_sidecar in (False, True)
+        }
+
+    def add(self, stake: _Stake, sign: int = 1) -> None:
+        """Add what a container asks for, or take it away."""
+        sums = self._sums[stake.is_sidecar]
+        for kind in sums:
+            sums[kind] += sign * stake.requests.get(kind, 0)
+
+    def fit(self) -> bool:
+        """Tell if the containers fit in the pod at the worst moment of its life."""
+        regular, sidecars = self._sums[False], self._sums[True]
+        first = self._envelope.init_requests
+        return all(
+            sidecars[kind] + max(regular[kind], first.get(kind, 0)) <= most
+            for kind, most in self._envelope.requests.items()
+        )
 
 
 def _stake(container: Container, wish: Allotment | Allocation) -> _Stake:
@@ -69,15 +101,5 @@ def _asks_for_more(wish: _Stake, own: _Stake) -> bool:
     return any(wish.requests.get(kind, 0) > own.requests.get(kind, 0) for kind in BOTH)
 
 
-def _fits(envelope: Envelope, stakes: Mapping[str, _Stake], name: str) -> bool:
-    limits = stakes[name].limits
-    if any(limits[kind] > most for kind, most in envelope.limits.items() if kind in limits):
-        return False
-    return all(_total(envelope, stakes, kind) <= most for kind, most in envelope.requests.items())
-
-
-def _total(envelope: Envelope, stakes: Mapping[str, _Stake], kind: Resource) -> int:
-    """What the containers ask for together, at the worst moment of the pod's life."""
-    sidecars = sum(one.requests.get(kind, 0) for one in stakes.values() if one.is_sidecar)
-    regular = sum(one.requests.get(kind, 0) for one in stakes.values() if not one.is_sidecar)
-    return sidecars + max(regular, envelope.init_requests.get(kind, 0))
+def _is_within(most: Resources, limits: Resources) -> bool:
+    return all(limits[kind] <= amount for kind, amount in most.items() if kind in limits)

@@ -63,6 +63,23 @@ def test_a_selector_is_satisfiable_exactly_if_some_labels_match(selector: Select
     assert selectors.is_satisfiable(selector) == bool(matched(selector))
 
 
+@given(any_selector)
+def test_a_folded_selector_matches_the_same_labels(selector: Selector) -> None:
+    plain = matched(selector)
+    selector.fold()
+
+    assert matched(selector) == plain
+
+
+def test_a_selector_with_many_values_matches_the_same_the_second_time() -> None:
+    selector = a_selector(role(NOT_IN, *map(str, range(100))))
+
+    for _ in range(2):
+        assert not selector.matches({"role": "99"})
+        assert selector.matches({"role": "100"})
+        assert selector.matches({})
+
+
 @given(any_selector, any_selector)
 def test_fingerprints_are_equal_exactly_if_the_same_pods_match(
     one: Selector, other: Selector

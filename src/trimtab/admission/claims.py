@@ -12,13 +12,12 @@ from typing import Final
 
 from trimtab.admission.index import TargetIndex
 from trimtab.api import autoscaler_wire as wire
-from trimtab.api.label_selectors import Expression, LabelSelector
-from trimtab.api.metadata import NO_METADATA, Metadata
+from trimtab.api.metadata import NO_METADATA
+from trimtab.api.selector_validation import Sibling
 from trimtab.cluster.ports import Clock
-from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.pods import WorkloadName
 from trimtab.core.records import dataclass
-from trimtab.core.selectors import Selector
 
 _LIFETIME: Final = timedelta(seconds=10)
 """The API server may still refuse what was allowed here; its claim must not stand for long."""
@@ -40,14 +39,14 @@ class Claims:
         self._clock = clock
         self._fresh: dict[AutoscalerName, _Claim] = {}
 
-    def rivals(self, new: wire.VerticalPodAutoscaler) -> Sequence[wire.VerticalPodAutoscaler]:
+    def rivals(self, new: wire.VerticalPodAutoscaler) -> Sequence[Sibling]:
         """All that might be for the workload that the autoscaler is for, itself included."""
         workload = _workload(new)
         if workload is None:
             return ()
         self._forget()
         fresh = [claim.autoscaler for claim in self._fresh.values()]
-        return [*map(as_written, self._index.find(workload)), *fresh]
+        return [*self._index.find(workload), *fresh]
 
     def lay(self, new: wire.VerticalPodAutoscaler) -> None:
         """Remember that the autoscaler was allowed."""
@@ -75,27 +74,6 @@ class Claims:
 
     def _now(self) -> float:
         return self._clock.now().timestamp()
-
-
-def as_written(autoscaler: Autoscaler) -> wire.VerticalPodAutoscaler:
-    """What an autoscaler says about whose pods it is for, as it stands on the wire."""
-    target = autoscaler.target
-    reference = None if target is None else wire.Target(kind=target.kind, name=target.name)
-    return wire.VerticalPodAutoscaler(
-        metadata=Metadata(namespace=autoscaler.namespace, name=autoscaler.name),
-        spec=wire.Spec(target_ref=reference, selector=_write_selector(autoscaler.selector)),
-    )
-
-
-def _write_selector(selector: Selector | None) -> LabelSelector | None:
-    if selector is None:
-        return None
-    return LabelSelector(
-        match_expressions=tuple(
-            Expression(key=one.key, operator=one.operator.value, values=tuple(sorted(one.values)))
-            for one in selector.requirements
-        )
-    )
 
 
 def _workload(autoscaler: wire.VerticalPodAutoscaler) -> WorkloadName | None:

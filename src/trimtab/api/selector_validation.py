@@ -1,7 +1,7 @@
 """Validation of `spec.selector`, alone and beside the other autoscalers of the same target."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
@@ -9,10 +9,13 @@ from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.label_selectors import LabelSelector, convert_selector, written_expressions
 from trimtab.api.metadata import NO_METADATA, text_map
 from trimtab.core import selector_syntax, selectors
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.selectors import Overlap, Selector
 
 _PATH: Final = "spec.selector"
+
+Sibling: TypeAlias = wire.VerticalPodAutoscaler | Autoscaler
+"""Another autoscaler: as it is written, or as it is stored, with a selector that is parsed."""
 
 _MAY_EVICT: Final = {
     UpdateMode.AUTO,
@@ -63,7 +66,7 @@ def selector_warnings(spec: wire.Spec) -> Iterator[str]:
 def overlaps(
     new: wire.VerticalPodAutoscaler,
     old: wire.VerticalPodAutoscaler | None,
-    others: Sequence[wire.VerticalPodAutoscaler],
+    others: Sequence[Sibling],
 ) -> list[str]:
     """For each other autoscaler that may select the same pods, which one and why.
 
@@ -74,7 +77,10 @@ def overlaps(
     if _target(new) is None or unchanged or not _is_readable(_written(new)):
         return []
     siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
-    found = ((sibling, _find_overlap(new, sibling)) for sibling in siblings)
+    own = _selector(_written(new))
+    found = (
+        (sibling, selectors.find_overlap(own, _parsed_selector(sibling))) for sibling in siblings
+    )
     return [_describe(new, sibling, overlap) for sibling, overlap in found if overlap]
 
 
@@ -105,15 +111,13 @@ def _selector(written: LabelSelector | None) -> Selector | None:
     return convert_selector(written, _PATH) if _is_readable(written) else None
 
 
-def _find_overlap(
-    new: wire.VerticalPodAutoscaler, sibling: wire.VerticalPodAutoscaler
-) -> Overlap | None:
-    return selectors.find_overlap(_selector(_written(new)), _selector(_written(sibling)))
+def _parsed_selector(sibling: Sibling) -> Selector | None:
+    if isinstance(sibling, Autoscaler):
+        return sibling.selector
+    return _selector(_written(sibling))
 
 
-def _describe(
-    new: wire.VerticalPodAutoscaler, sibling: wire.VerticalPodAutoscaler, overlap: Overlap
-) -> str:
+def _describe(new: wire.VerticalPodAutoscaler, sibling: Sibling, overlap: Overlap) -> str:
     kind, name = _target(new) or ("", "")
     target = f"{kind} {field_errors.quote(name)}"
     other = f"VerticalPodAutoscaler {field_errors.quote(_name(sibling))}"
@@ -130,12 +134,11 @@ def _describe(
             assert_never(overlap)
 
 
-def _is_sibling(new: wire.VerticalPodAutoscaler, other: wire.VerticalPodAutoscaler) -> bool:
-    ours, theirs = new.metadata or NO_METADATA, other.metadata or NO_METADATA
+def _is_sibling(new: wire.VerticalPodAutoscaler, other: Sibling) -> bool:
     # Only an update meets its own stored object, and that one bears its name.
     return (
-        (ours.namespace or "") == (theirs.namespace or "")
-        and (not ours.name or ours.name != theirs.name)
+        _namespace(new) == _namespace(other)
+        and (not _name(new) or _name(new) != _name(other))
         and _target(new) == _target(other)
     )
 
@@ -147,8 +150,11 @@ def _claim(
     return _target(autoscaler), _written(autoscaler)
 
 
-def _target(autoscaler: wire.VerticalPodAutoscaler) -> tuple[str, str] | None:
+def _target(autoscaler: Sibling) -> tuple[str, str] | None:
     # The API version does not matter: pods find their workload by kind and name alone.
+    if isinstance(autoscaler, Autoscaler):
+        stored = autoscaler.target
+        return (stored.kind, stored.name) if stored and stored.kind and stored.name else None
     target = autoscaler.spec and autoscaler.spec.target_ref
     return (target.kind, target.name) if target and target.kind and target.name else None
 
@@ -157,5 +163,13 @@ def _written(autoscaler: wire.VerticalPodAutoscaler) -> LabelSelector | None:
     return autoscaler.spec.selector if autoscaler.spec else None
 
 
-def _name(autoscaler: wire.VerticalPodAutoscaler) -> str:
+def _namespace(autoscaler: Sibling) -> str:
+    if isinstance(autoscaler, Autoscaler):
+        return autoscaler.namespace
+    return (autoscaler.metadata or NO_METADATA).namespace or ""
+
+
+def _name(autoscaler: Sibling) -> str:
+    if isinstance(autoscaler, Autoscaler):
+        return autoscaler.name
     return (autoscaler.metadata or NO_METADATA).name or ""

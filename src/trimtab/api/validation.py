@@ -14,7 +14,12 @@ from trimtab.api.boost_validation import boost_errors
 from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.policy_validation import policy_errors, policy_warnings
-from trimtab.api.selector_validation import overlaps, selector_errors, selector_warnings
+from trimtab.api.selector_validation import (
+    Sibling,
+    overlaps,
+    selector_errors,
+    selector_warnings,
+)
 from trimtab.api.update_policy_validation import update_policy_errors, update_policy_warnings
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.gates import FeatureGates
@@ -46,7 +51,7 @@ def validate(
     new: wire.VerticalPodAutoscaler,
     old: wire.VerticalPodAutoscaler | None = None,
     *,
-    siblings: Sequence[wire.VerticalPodAutoscaler] = (),
+    siblings: Sequence[Sibling] = (),
     gates: FeatureGates = ALL_GATES_ON,
     allow_overlapping: bool = False,
 ) -> Verdict:

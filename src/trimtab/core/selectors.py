@@ -14,6 +14,9 @@ from typing import Final
 
 from trimtab.core.records import dataclass
 
+_MANY_VALUES: Final = 16
+"""A selector with more values in one requirement is folded before its next match."""
+
 
 class Operator(StrEnum):
     """How a requirement looks at one label."""
@@ -52,10 +55,28 @@ class Selector:
     """A conjunction of requirements; without any it matches everything."""
 
     requirements: tuple[LabelRequirement, ...] = ()
+    _folded: "dict[str, Admitted] | None" = field(
+        default=None, init=False, compare=False, repr=False
+    )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels fulfil every requirement."""
+        if self._folded is not None:
+            return all(state.lets_in(labels.get(key)) for key, state in self._folded.items())
+        if any(len(each.values) > _MANY_VALUES for each in self.requirements):
+            self.fold()
         return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def fold(self) -> "Mapping[str, Admitted]":
+        """Return the states of each label that the selector lets through, worked out once."""
+        if self._folded is None:
+            folded: dict[str, Admitted] = {}
+            for requirement in self.requirements:
+                key = requirement.key
+                folded[key] = folded.get(key, _ANYTHING) & _admitted(requirement)
+            object.__setattr__(self, "_folded", folded)
+        assert self._folded is not None
+        return self._folded
 
 
 class Overlap(StrEnum):
@@ -80,6 +101,26 @@ class Admitted:
     def is_nothing(self) -> bool:
         """Whether no state is let through."""
         return not self.values and not self.is_all_but and not self.may_be_absent
+
+    def lets_in(self, value: str | None) -> bool:
+        """Tell if the label may have this value; None stands for a label that is absent."""
+        if value is None:
+            return self.may_be_absent
+        return (value in self.values) is not self.is_all_but
+
+    def excludes(self, other: "Admitted") -> bool:
+        """Tell if no state is let through by both, without listing those that are."""
+        if self.may_be_absent and other.may_be_absent:
+            return False
+        match self.is_all_but, other.is_all_but:
+            case True, True:
+                return False
+            case True, False:
+                return other.values <= self.values
+            case False, True:
+                return self.values <= other.values
+            case _:
+                return self.values.isdisjoint(other.values)
 
     def __and__(self, other: "Admitted") -> "Admitted":
         may_be_absent = self.may_be_absent and other.may_be_absent
@@ -117,16 +158,15 @@ def is_catch_all(selector: Selector | None) -> bool:
 
 def is_satisfiable(selector: Selector) -> bool:
     """Whether any labels at all match."""
-    return not any(admitted.is_nothing for admitted in _fold(selector).values())
+    return not any(admitted.is_nothing for admitted in selector.fold().values())
 
 
 def disjoint(one: Selector, other: Selector) -> bool:
     """Whether no labels match both: exactly when some key has no state that both let through."""
-    ours, theirs = _fold(one), _fold(other)
-    return any(
-        (ours.get(key, _ANYTHING) & theirs.get(key, _ANYTHING)).is_nothing
-        for key in {*ours, *theirs}
-    )
+    if not (is_satisfiable(one) and is_satisfiable(other)):
+        return True
+    ours, theirs = sorted((one.fold(), other.fold()), key=len)
+    return any(state.excludes(theirs[key]) for key, state in ours.items() if key in theirs)
 
 
 def find_overlap(one: Selector | None, other: Selector | None) -> Overlap | None:
@@ -140,7 +180,7 @@ def fingerprint(selector: Selector | None) -> str | None:
     """A digest that two selectors share exactly if they match the same pods; None for all pods."""
     if selector is None or is_catch_all(selector):
         return None
-    folded = _fold(selector) if is_satisfiable(selector) else {}
+    folded = selector.fold() if is_satisfiable(selector) else {}
     canonical = [
         [key, admitted.is_all_but, admitted.may_be_absent, *sorted(admitted.values)]
         for key, admitted in sorted(folded.items())
@@ -167,14 +207,6 @@ def _format_requirement(requirement: LabelRequirement) -> str:
             return key
         case Operator.DOES_NOT_EXIST:
             return f"!{key}"
-
-
-def _fold(selector: Selector) -> dict[str, Admitted]:
-    folded: dict[str, Admitted] = {}
-    for requirement in selector.requirements:
-        key = requirement.key
-        folded[key] = folded.get(key, _ANYTHING) & _admitted(requirement)
-    return folded
 
 
 def _admitted(requirement: LabelRequirement) -> Admitted:

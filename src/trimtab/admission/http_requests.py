@@ -5,6 +5,7 @@ in chunks, folded headers) is refused with a status, and the connection ends the
 one stream must not disagree about where a request ends.
 """
 
+import re
 from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -16,6 +17,9 @@ MAX_BODY_BYTES: Final = 5 * 1024 * 1024
 MAX_HEAD_BYTES: Final = 16 * 1024
 
 _HEAD_END: Final = b"\r\n\r\n"
+_STRAY: Final = re.compile(rb"\x00|\r(?!\n|$)|(?<!\r)\n")
+"""NUL, CR or LF that is no part of the end of a line; other readers take them for one."""
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _MAX_DIGITS: Final = 18
 _KEPT_HEADS: Final = 256
 
@@ -94,6 +98,9 @@ class RequestReader:
     def _read_head(self) -> _Head | HttpFlaw | None:
         end = self._buffer.find(_HEAD_END, 0, MAX_HEAD_BYTES)
         if end < 0:
+            # Nothing that still comes makes a head of it.
+            if _STRAY.search(self._buffer, 0, MAX_HEAD_BYTES):
+                return HttpFlaw(HTTPStatus.BAD_REQUEST)
             is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
             return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
         written = bytes(self._buffer[:end])
@@ -119,6 +126,8 @@ class RequestReader:
 # One API server sends the same head again and again, but for the length, and few lengths differ.
 @lru_cache(maxsize=_KEPT_HEADS)
 def _parse_head(written: bytes) -> _Head | HttpFlaw:
+    if _STRAY.search(written) or written.endswith(b"\r"):
+        return HttpFlaw(HTTPStatus.BAD_REQUEST)
     line, *rest = written.decode("latin-1").split("\r\n")
     method, _, version = line.partition(" ")
     version = version.rpartition(" ")[2]
@@ -142,7 +151,7 @@ def _parse_headers(lines: list[str]) -> dict[str, str] | None:
     for line in lines:
         name, colon, value = line.partition(":")
         name = name.lower()
-        if not colon or not name or name != name.strip():
+        if not colon or not _NAME.fullmatch(name):
             return None
         if name == "content-length" and name in headers:
             return None

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tls_makers import Pair, a_pair, an_authority
 from waiting import until
 
 from trimtab.admission.http_requests import HttpRequest
-from trimtab.admission.serving import ServerLimits, WebhookServer
+from trimtab.admission.serving import ServerLimits, WebhookServer, keep_memory
 from trimtab.admission.tls import (
     CertificateFiles,
     TlsVersion,
@@ -76,7 +77,11 @@ class Echo:
     now: float = 0.0
     is_ready: bool = True
     """True if it can answer without waiting."""
+    fails: int = 0
+    """How many of the next requests it fails to answer."""
     put_off: int = 0
+    sizes: list[int] = field(default_factory=list)
+    """Sizes of the bodies that it answered, in their order."""
 
     def timer(self) -> float:
         return self.now
@@ -88,13 +93,24 @@ class Echo:
         if may_wait and not self.is_ready:
             self.put_off += 1
             return None
+        if self.fails:
+            self.fails -= 1
+            raise RuntimeError
         self.answered += 1
+        self.sizes.append(len(request.body))
         return request.body
 
     def let_through(self, request: HttpRequest) -> bytes:
         del request
         self.let_through_unseen += 1
         return b"unseen"
+
+    def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
+        del request
+        if self.fails:
+            self.fails -= 1
+            raise error
+        return b"failed"
 
     def note_written(self, seconds: float) -> None:
         assert seconds >= 0
@@ -117,9 +133,10 @@ async def a_server(
     context: ssl.SSLContext | None = None,
     limits: ServerLimits = QUICK,
     send_buffer: int | None = None,
+    give_back: Callable[[], None] = keep_memory,
 ) -> AsyncIterator[Open]:
     echo = Echo()
-    server = WebhookServer(echo, echo.timer, limits)
+    server = WebhookServer(echo, echo.timer, limits, give_back)
     with socket.create_server((LOOPBACK, 0)) as listener:
         if send_buffer is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
@@ -323,6 +340,92 @@ def test_who_was_refused_is_ended_whatever_it_still_sends(play: Play) -> None:
             assert status == (405, b"")
             assert await client.is_ended()
             assert it.echo.answered == 0
+
+    play(scene)
+
+
+def test_an_error_in_one_answer_does_not_silence_the_webhook(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client, a_client(it.port) as other:
+            it.echo.fails = 1
+
+            assert await client.ask(b"bad") == (200, b"failed")
+            assert await client.ask(b"good") == (200, b"good")
+            assert await other.ask(b"good") == (200, b"good")
+
+    play(scene)
+
+
+def test_a_request_that_cannot_be_answered_at_all_ends_its_connection_alone(play: Play) -> None:
+    async def scene() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+        async with a_server() as it, a_client(it.port) as client, a_client(it.port) as other:
+            it.echo.fails = 2
+            client.writer.write(a_request(b"bad"))
+
+            assert await client.is_ended()
+            assert await other.ask(b"good") == (200, b"good")
+            await until(lambda: it.server.connections == 1)
+
+    play(scene)
+
+
+def test_a_request_whose_client_has_left_is_dropped(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as other:
+            it.echo.is_ready = False
+            async with a_client(it.port) as client:
+                client.writer.write(a_request(b"about to leave"))
+                await until(lambda: it.echo.put_off > 0)
+                it.echo.is_ready = True
+            await until(lambda: it.server.connections == 1)
+
+            assert await other.ask(b"still here") == (200, b"still here")
+            await asyncio.sleep(0.1)
+            assert it.echo.answered == 1
+
+    play(scene)
+
+
+def test_small_requests_are_answered_before_large_ones_that_came_earlier(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(a_client(it.port)) for _ in range(8)]
+            await until(lambda: it.server.connections == len(clients))
+            connections = list(it.server._connections)
+            sizes = [*(100_000 for _ in range(6)), 5, 5]
+            # All at once, as after a pause of the event loop.
+            for connection, size in zip(connections, sizes, strict=True):
+                connection._take(HttpRequest("", b"%d" % size + b" " * size))
+            answers = [await client.read() for client in clients]
+
+            assert [int(body) for _, body in answers] == sizes
+            assert it.echo.sizes[:2] == [6, 6]
+
+    play(scene)
+
+
+def test_the_size_of_all_waiting_requests_is_bounded(play: Play) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(queued_bytes=10, sweep_interval=QUICK.sweep_interval)
+        async with a_server(limits=limits) as it, a_client(it.port) as client:
+            assert await client.ask(b"x" * 11) == (200, b"unseen")
+            assert await client.ask(b"x" * 10) == (200, b"x" * 10)
+
+    play(scene)
+
+
+def test_memory_is_given_back_once_much_has_come(play: Play) -> None:
+    async def scene() -> None:
+        given_back: list[None] = []
+        limits = ServerLimits(buffered_bytes=1000, sweep_interval=QUICK.sweep_interval)
+        give_back = partial(given_back.append, None)
+        async with a_server(limits=limits, give_back=give_back) as it, a_client(it.port) as client:
+            await client.ask(b"x" * 900)
+            await asyncio.sleep(0.05)
+            assert not given_back
+            await client.ask(b"x" * 900)
+            await until(lambda: len(given_back) == 1)
 
     play(scene)
 

@@ -14,6 +14,8 @@ from typing import Final, NoReturn
 from trimtab.core.records import dataclass
 
 _BACKLOG: Final = 1024
+_SOCKET_BYTES: Final = 64 * 1024
+"""Size of a socket's buffers, and so of what TLS decrypts at once and keeps for the connection."""
 _PAUSE_SECONDS: Final = 0.1
 """How long nobody is let in after that failed, for want of files most likely."""
 
@@ -46,6 +48,9 @@ class Door:
     async def open(self, listener: socket.socket, closing: asyncio.Event) -> None:
         """Let everybody in until it is to be closed; then nobody listens on the socket any more."""
         listener.settimeout(0)
+        # Accepted sockets inherit both; the kernel's memory counts for the pod, too.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
         listener.listen(_BACKLOG)
         try:
             async with asyncio.TaskGroup() as group:

@@ -3,6 +3,7 @@
 The network is left to `serving`, decisions to `reviewing`.
 """
 
+import logging
 from http import HTTPStatus
 from typing import Final
 
@@ -24,6 +25,9 @@ from trimtab.cluster.ports import NO_TRACES, Tracer
 
 _JSON: Final = "application/json"
 _AUTOSCALER: Final = "VerticalPodAutoscaler"
+_FAILED: Final = "answer failed"
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class Answering:
@@ -75,6 +79,13 @@ class Answering:
         """A review that allows whatever is asked, for when there is no time to look at it."""
         self.tally.shed += 1
         self._teller.tell("request let through unseen", "too many wait")
+        return encode_review(_uid(request.body), UNCHANGED)
+
+    def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
+        """Return a review that allows what is asked, after `answer` has raised an error."""
+        count_up(self.tally.troubles, Trouble.FAILED)
+        if self._teller.may_tell(_FAILED):
+            _logger.error(_FAILED, exc_info=error)
         return encode_review(_uid(request.body), UNCHANGED)
 
     def note_written(self, seconds: float) -> None:

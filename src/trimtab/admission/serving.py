@@ -1,8 +1,10 @@
 """The webhook server: connections, a bounded queue before the answers, and an end without loss.
 
-Requests wait in one queue, in the order in which they came, and are answered a few per turn of the
-event loop. Where the queue is full a request is answered at once without being looked at: an answer
-that comes too late is worth less than none. A request about whose pod more may be known in a moment
+Requests wait in the order in which they came, and are answered a few per turn of the event loop.
+Large requests wait apart, and one of them is answered per turn: they cost most, and must not hold
+up the others. A request whose client has left is dropped. Where a queue is full a request is
+answered at once without being looked at: an answer that comes too late is worth less than none.
+A request about whose pod more may be known in a moment
 is put off a few times, for a second at most. Slow and silent connections, and too many of them, are
 bounded, too, and make room for new ones.
 """
@@ -32,12 +34,14 @@ from trimtab.core.records import dataclass
 
 _ANSWERED_PER_TURN: Final = 16
 """Between so many answers the event loop reads what has come meanwhile."""
+_TURN_SECONDS: Final = 0.01
+"""After so much time a turn ends early."""
 _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
 _RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
 """Delays before each retry of a request that is put off; the last one repeats."""
-_MAX_PUT_OFF_BYTES: Final = 64 * 1024
-"""A larger request is not put off: each time it is read again."""
+_LARGE_BYTES: Final = 64 * 1024
+"""A larger request waits apart, and is not put off: each time it would be read again."""
 _UNREAD_BYTES: Final = 16 * 1024
 """Who leaves so much of its answers unread gets no more; TLS would keep half a megabyte of each."""
 
@@ -48,11 +52,15 @@ class ServerLimits:
 
     queue: int = 512
     """So many requests wait at most; who comes then is let through unseen."""
-    connections: int = 1024
+    large_queue: int = 32
+    """Number of large requests that wait at most."""
+    queued_bytes: int = 32 * 1024 * 1024
+    """Size of all requests that wait at most; who comes then is let through unseen."""
+    connections: int = 512
     """Of more, the one that was silent or slow for longest is ended."""
     handshakes: int = 128
     """So many connections are made at a time; of more the oldest is ended."""
-    buffered_bytes: int = 64 * 1024 * 1024
+    buffered_bytes: int = 32 * 1024 * 1024
     """So much of unfinished requests is kept, of all together; of more the oldest is refused."""
     put_off: int = 64
     """So many requests are put off at a time; of more each is answered from what is known."""
@@ -80,6 +88,9 @@ class Responder(Protocol):
     def let_through(self, request: HttpRequest) -> bytes:
         """The body of an answer that changes nothing, found as quickly as can be."""
 
+    def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
+        """Return an answer that changes nothing, after `answer` has raised an error."""
+
     def note_written(self, seconds: float) -> None:
         """An answer was written within that time."""
 
@@ -99,18 +110,33 @@ class _Turn:
     """True if the server must answer the request this time."""
 
 
+def keep_memory() -> None:
+    """Give nothing back."""
+
+
 class WebhookServer:
     """Answers reviews for as long as it is open."""
 
     def __init__(
-        self, responder: Responder, timer: Timer, limits: ServerLimits = USUAL_LIMITS
+        self,
+        responder: Responder,
+        timer: Timer,
+        limits: ServerLimits = USUAL_LIMITS,
+        give_back: Callable[[], None] = keep_memory,
     ) -> None:
+        """Take who answers, and what returns free memory to the system."""
         self.responder = responder
         self.timer = timer
         self.limits = limits
         self.is_draining = False
         self.buffered_bytes = 0
+        self._give_back = give_back
+        self._received_bytes = 0
+        """Size of all that has come since memory was last given back."""
         self._queue: deque[_Turn] = deque()
+        self._large: deque[_Turn] = deque()
+        self._queued_bytes = 0
+        self._is_answering = False
         self._put_off = 0
         self._connections: dict[_Connection, None] = {}
         self._doors: set[Door] = set()
@@ -151,6 +177,10 @@ class WebhookServer:
             now = self.timer()
             for connection in list(self._connections):
                 connection.end_if_late(now)
+            # Not while requests wait: it takes some milliseconds.
+            if self._received_bytes > self.limits.buffered_bytes and not self._has_waiting:
+                self._received_bytes = 0
+                self._give_back()
 
     async def drain(self, patience: timedelta) -> bool:
         """Listen no more, answer what has begun to come; whether that was possible in time."""
@@ -190,7 +220,11 @@ class WebhookServer:
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
         """Let the request be answered in its turn, or unseen if too many wait."""
-        if len(self._queue) >= self.limits.queue:
+        size = len(request.body)
+        self._received_bytes += size
+        most = self.limits.large_queue if size > _LARGE_BYTES else self.limits.queue
+        is_full = len(self._queue_of(request)) >= most
+        if is_full or self._queued_bytes + size > self.limits.queued_bytes:
             connection.respond(request, self.responder.let_through(request))
             return
         self._append(_Turn(connection, request, self.timer()))
@@ -208,32 +242,71 @@ class WebhookServer:
             self._left.clear()
             await self._left.wait()
 
+    @property
+    def _has_waiting(self) -> bool:
+        return bool(self._queue or self._large)
+
+    def _queue_of(self, request: HttpRequest) -> deque[_Turn]:
+        return self._large if len(request.body) > _LARGE_BYTES else self._queue
+
     def _answer_some(self) -> None:
-        for _ in range(min(_ANSWERED_PER_TURN, len(self._queue))):
-            turn = self._queue.popleft()
-            waited = self.timer() - turn.since
-            may_wait = self._may_wait(turn, waited)
-            body = self.responder.answer(turn.request, waited, may_wait=may_wait)
-            if body is None:
-                self._delay(turn, waited)
-                continue
-            since = self.timer()
+        ends_at = self.timer() + _TURN_SECONDS
+        try:
+            for _ in range(min(_ANSWERED_PER_TURN, len(self._queue))):
+                self._answer_next(self._queue)
+                if self.timer() > ends_at:
+                    break
+            if self._large:
+                self._answer_next(self._large)
+        finally:
+            # Whatever went wrong, the others are still to be answered.
+            self._is_answering = False
+            self._go_on_answering()
+
+    def _answer_next(self, queue: deque[_Turn]) -> None:
+        turn = queue.popleft()
+        self._queued_bytes -= len(turn.request.body)
+        if turn.connection.is_gone:
+            return
+        is_answered = False
+        try:
+            self._answer(turn)
+            is_answered = True
+        except Exception as error:  # noqa: BLE001 - one request must not silence the webhook.
+            body = self.responder.allow_failed(turn.request, error)
             turn.connection.respond(turn.request, body)
-            self.responder.note_written(self.timer() - since)
-        if self._queue:
-            self.loop.call_soon(self._answer_some)
+            is_answered = True
+        finally:
+            if not is_answered:
+                turn.connection.abort()
+
+    def _answer(self, turn: _Turn) -> None:
+        waited = self.timer() - turn.since
+        may_wait = self._may_wait(turn, waited)
+        body = self.responder.answer(turn.request, waited, may_wait=may_wait)
+        if body is None:
+            self._delay(turn, waited)
+            return
+        since = self.timer()
+        turn.connection.respond(turn.request, body)
+        self.responder.note_written(self.timer() - since)
 
     def _append(self, turn: _Turn) -> None:
-        if not self._queue:
+        self._queue_of(turn.request).append(turn)
+        self._queued_bytes += len(turn.request.body)
+        self._go_on_answering()
+
+    def _go_on_answering(self) -> None:
+        if self._has_waiting and not self._is_answering:
+            self._is_answering = True
             self.loop.call_soon(self._answer_some)
-        self._queue.append(turn)
 
     def _may_wait(self, turn: _Turn, waited: float) -> bool:
         return (
             not turn.is_last
             and waited < self.limits.patience.total_seconds()
             and self._put_off < self.limits.put_off
-            and len(turn.request.body) <= _MAX_PUT_OFF_BYTES
+            and len(turn.request.body) <= _LARGE_BYTES
             and not self.is_draining
         )
 
@@ -267,6 +340,11 @@ class _Connection(asyncio.Protocol):
     def awaited_since(self) -> float | None:
         """Since when it has been silent, or its request under way; None while it is answered."""
         return None if self._is_busy else self._since
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the other side has left, or was ended: nobody reads an answer."""
+        return self._transport is None or self._transport.is_closing()
 
     @property
     def buffered_bytes(self) -> int:

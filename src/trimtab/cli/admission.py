@@ -169,7 +169,9 @@ class _Process:
             tracer,
         )
         limits = ServerLimits(patience=patience)
-        self.server = WebhookServer(self.answering, time.perf_counter, limits)
+        self.server = WebhookServer(
+            self.answering, time.perf_counter, limits, process.give_back_memory
+        )
 
     async def act(self, door: Door, crew: Crew) -> None:
         """Answer whoever asks, and let others know; with a crew that does the former."""

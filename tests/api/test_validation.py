@@ -31,8 +31,13 @@ def test_a_null_update_policy_gets_the_default_one() -> None:
     assert judged({"updatePolicy": None}).patch
 
 
-def test_an_object_without_spec_gets_the_default_one() -> None:
-    assert validate(VerticalPodAutoscaler()).patch
+def test_an_object_without_spec_is_refused_instead_of_patched() -> None:
+    verdict = validate(VerticalPodAutoscaler())
+
+    assert list(map(str, verdict.errors)) == [
+        "spec: Required value: must say in targetRef which workload to scale"
+    ]
+    assert verdict.patch == ()
 
 
 def test_an_update_policy_that_is_there_is_left_alone() -> None:

@@ -27,6 +27,7 @@ from trimtab.core.operations import Add, Patch
 from trimtab.core.records import dataclass
 
 _MAX_RECOMMENDERS: Final = 1
+_NO_SPEC: Final = "must say in targetRef which workload to scale"
 
 
 ALL_GATES_ON: Final = FeatureGates()
@@ -60,16 +61,19 @@ def validate(
     `siblings` are all autoscalers of the namespace: those with another target and `new` itself do
     not matter.
     """
+    if new.spec is None:
+        # The default could not be added to it, and the API server would blame the webhook.
+        return Verdict((field_errors.required("spec", _NO_SPEC),), (), ())
     stored = None if old is None else old.spec or wire.Spec()
     gates = gate_ratchet.widen(gates, stored)
     conflicts = overlaps(new, old, siblings)
-    errors = tuple(_spec_errors(new.spec or wire.Spec(), stored, gates))
-    warnings = tuple(_spec_warnings(new.spec or wire.Spec(), stored or wire.Spec(), gates))
+    errors = tuple(_spec_errors(new.spec, stored, gates))
+    warnings = tuple(_spec_warnings(new.spec, stored or wire.Spec(), gates))
     if allow_overlapping:
         warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
     else:
         errors += tuple(field_errors.forbidden("spec.selector", text) for text in conflicts)
-    lacks_policy = new.spec is None or new.spec.update_policy is None
+    lacks_policy = new.spec.update_policy is None
     patch = (_DEFAULT_UPDATE_POLICY,) if lacks_policy and not errors else ()
     return Verdict(errors, warnings, patch)
 

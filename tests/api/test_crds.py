@@ -49,6 +49,23 @@ def nodes(part: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
             yield from nodes(part[key], f"{path}[]")
 
 
+def test_every_list_map_and_text_that_a_tenant_writes_is_bounded() -> None:
+    spec = schema("VerticalPodAutoscaler")["properties"]["spec"]
+    unbounded = [
+        path
+        for path, part in nodes(spec)
+        if (part.get("type") == "array" and "maxItems" not in part)
+        or ("additionalProperties" in part and "maxProperties" not in part)
+        or (
+            part.get("type") == "string"
+            and not part.keys() & {"enum", "maxLength", "pattern"}
+            and not path.endswith(".operator")
+        )
+    ]
+
+    assert unbounded == []
+
+
 def test_the_checked_in_file_is_current() -> None:
     assert CHECKED_IN.read_text(encoding="utf-8") == render(), "run `make crds`"
 

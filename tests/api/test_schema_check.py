@@ -10,14 +10,16 @@ from trimtab.api.schema_check import unknown_fields, violations
 SCHEMA = record(
     "An object.",
     {
-        "name": text("A name."),
+        "name": text("A name.", longest=9),
         "mode": text("A choice.", choices=["On", "Off"]),
         "count": integer("A number.", minimum=1),
         "share": {"type": "number"},
         "amount": quantity("A quantity."),
-        "amounts": mapping("Quantities.", quantity()),
+        "amounts": mapping("Quantities.", quantity(), most=2),
         "when": timestamp("A time.", nullable=True),
-        "parts": array("Parts.", record("A part.", {"name": text("A name.")}, required=["name"])),
+        "parts": array(
+            "Parts.", record("A part.", {"name": text("A name.")}, required=["name"]), most=3
+        ),
         "anything": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },
     required=["name"],
@@ -142,3 +144,23 @@ def test_unknown_fields_are_found_at_any_depth() -> None:
 
 def test_unknown_fields_of_what_has_the_wrong_type_are_not_looked_for() -> None:
     assert list(unknown_fields(SCHEMA, {"parts": "none", "amounts": 1})) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        pytest.param(
+            {"name": "x" * 10}, "name: Too long: may not be more than 9 bytes", id="a long text"
+        ),
+        pytest.param(
+            {"parts": [{}] * 4}, "parts: Too many: 4: must have at most 3 items", id="a long list"
+        ),
+        pytest.param(
+            {"amounts": dict.fromkeys("abc", "1")},
+            "amounts: Too many: 3: must have at most 2 items",
+            id="a large map",
+        ),
+    ],
+)
+def test_what_is_too_large_is_told_once(fields: dict[str, Any], error: str) -> None:
+    assert found(**fields) == [error]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -127,3 +128,56 @@ def test_a_listed_autoscaler_shows_its_mode_and_its_recommendation(kubectl: Kube
     header, row = kubectl("get", "vpa", "listed").splitlines()
     assert header.split() == ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE"]
     assert row.split()[:5] == ["listed", "Recreate", "25m", "250Mi", "True"]
+
+
+BOUNDS = {"maxItems", "maxLength", "maxProperties"}
+CRD = "verticalpodautoscalers.autoscaling.k8s.io"
+
+
+def without_bounds(part: Any) -> Any:
+    """The schema as the original has it: without bounds on lists and texts."""
+    if isinstance(part, list):
+        return [without_bounds(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: without_bounds(each) for name, each in part.items() if name not in BOUNDS}
+
+
+@pytest.mark.usefixtures("applied_crds")
+def test_a_stored_object_beyond_the_bounds_keeps_working(
+    control_plane: ControlPlane, kubectl: Kubectl
+) -> None:
+    """An object of the original's, with more policies than allowed now, is edited as before."""
+    bounded = json.loads(kubectl("get", "crd", CRD, "-o", "json"))
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    policies = [{"containerName": f"c{number}"} for number in range(400)]
+    large = an_object(
+        "large", {"targetRef": target, "resourcePolicy": {"containerPolicies": policies}}
+    )
+    kubectl("replace", "-f", "-", given=json.dumps(without_bounds(bounded)))
+    wait_for(lambda: refused_fields(control_plane, large) == set())
+    kubectl("create", "-f", "-", given=json.dumps(large))
+    del bounded["metadata"]["resourceVersion"]
+    kubectl("replace", "-f", "-", given=json.dumps(bounded))
+    field = "spec.resourcePolicy.containerPolicies"
+    wait_for(lambda: refused_fields(control_plane, {**large, "metadata": {"name": "x"}}) == {field})
+
+    mode = {"spec": {"updatePolicy": {"updateMode": "Off"}}}
+    status = {"status": {"conditions": [{"type": "ConfigUnsupported", "status": "True"}]}}
+    kubectl("patch", "vpa", "large", "--type=merge", "-p", json.dumps(mode))
+    kubectl(
+        "patch", "vpa", "large", "--subresource=status", "--type=merge", "-p", json.dumps(status)
+    )
+    found = json.loads(kubectl("get", "vpa", "large", "-o", "json"))
+
+    assert found["spec"]["updatePolicy"] == mode["spec"]["updatePolicy"]
+    assert len(found["spec"]["resourcePolicy"]["containerPolicies"]) == len(policies)
+    kubectl("delete", "vpa", "large")
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    """Wait until the API server has taken over another schema."""
+    ends_at = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < ends_at
+        time.sleep(0.2)

@@ -15,6 +15,7 @@ from trimtab.api.crd_schema import (
     timestamp,
 )
 from trimtab.api.object_schema import object_schema
+from trimtab.core import bounds
 from trimtab.core.autoscalers import (
     BoostType,
     ChangeDirection,
@@ -102,30 +103,33 @@ def _spec() -> Schema:
                 " `default` is.",
                 record(
                     "A recommender.",
-                    {"name": text("Name of the recommender.")},
+                    {"name": text("Name of the recommender.", longest=bounds.MAX_NAME_CHARACTERS)},
                     required=["name"],
                 ),
+                most=bounds.MAX_RECOMMENDERS,
             ),
-            "resourcePolicy": _resource_policy(_container_policy()),
+            "resourcePolicy": _resource_policy(_container_policy(), most=bounds.MAX_POLICIES),
             "selector": _selector(),
             "startupBoost": _startup_boost(
                 "Extra CPU while pods start, for every container without a boost of its own."
             ),
-            "targetRef": _target_ref(),
+            "targetRef": _target_ref(is_bounded=True),
             "updatePolicy": _update_policy(),
         },
         required=["targetRef"],
     )
 
 
-def _target_ref() -> Schema:
+def _target_ref(*, is_bounded: bool = False) -> Schema:
+    name, version = bounds.MAX_NAME_CHARACTERS, bounds.MAX_KEY_CHARACTERS
+    longest_name, longest_version = (name, version) if is_bounded else (None, None)
     return record(
         "The workload whose pods are scaled: a Deployment, StatefulSet, DaemonSet, Job or anything"
         " else with a scale subresource. It must not itself be owned by another workload.",
         {
-            "apiVersion": text("API version of the workload."),
-            "kind": text("Kind of the workload."),
-            "name": text("Name of the workload."),
+            "apiVersion": text("API version of the workload.", longest=longest_version),
+            "kind": text("Kind of the workload.", longest=longest_name),
+            "name": text("Name of the workload.", longest=longest_name),
         },
         required=["kind", "name"],
         atomic=True,
@@ -136,12 +140,13 @@ def _selector() -> Schema:
     expression = record(
         "What one label must be like.",
         {
-            "key": text("The label's key."),
+            "key": text("The label's key.", longest=bounds.MAX_KEY_CHARACTERS),
             "operator": text(f"How the label is looked at: {', '.join(Operator)}."),
             "values": array(
                 "The values of In and NotIn; empty for the other operators.",
-                {"type": "string"},
+                {"maxLength": bounds.MAX_VALUE_CHARACTERS, "type": "string"},
                 atomic=True,
+                most=bounds.MAX_VALUES,
             ),
         },
         required=["key", "operator"],
@@ -151,8 +156,14 @@ def _selector() -> Schema:
         " objects may share a target if their selectors cannot match the same pod. Leave it out to"
         " select all pods of the target.",
         {
-            "matchExpressions": array("All of these must hold.", expression, atomic=True),
-            "matchLabels": mapping("Labels that a pod must carry.", {"type": "string"}),
+            "matchExpressions": array(
+                "All of these must hold.", expression, atomic=True, most=bounds.MAX_EXPRESSIONS
+            ),
+            "matchLabels": mapping(
+                "Labels that a pod must carry.",
+                {"maxLength": bounds.MAX_VALUE_CHARACTERS, "type": "string"},
+                most=bounds.MAX_EXPRESSIONS,
+            ),
         },
         atomic=True,
     )
@@ -165,7 +176,8 @@ def _update_policy() -> Schema:
             "changeRequirement": text("The direction of the change.", choices=ChangeDirection),
             "resources": array(
                 "cpu, memory or both; every resource may stand in one requirement only.",
-                {"type": "string"},
+                {"maxLength": bounds.MAX_NAME_CHARACTERS, "type": "string"},
+                most=bounds.MAX_REQUIREMENTS,
             ),
         },
         required=["changeRequirement", "resources"],
@@ -179,7 +191,9 @@ def _update_policy() -> Schema:
                 minimum=1,
             ),
             "evictionRequirements": array(
-                "All of these must hold before a running pod is changed.", requirement
+                "All of these must hold before a running pod is changed.",
+                requirement,
+                most=bounds.MAX_REQUIREMENTS,
             ),
             "minReplicas": integer(
                 "Pods of a workload with fewer live replicas are not evicted. Without it the"
@@ -195,10 +209,10 @@ def _update_policy() -> Schema:
     )
 
 
-def _resource_policy(container_policy: Schema) -> Schema:
+def _resource_policy(container_policy: Schema, *, most: int | None = None) -> Schema:
     return record(
         "How the containers may be scaled. Without it nothing is restricted.",
-        {"containerPolicies": array("One entry per container.", container_policy)},
+        {"containerPolicies": array("One entry per container.", container_policy, most=most)},
     )
 
 
@@ -206,17 +220,23 @@ def _container_policy() -> Schema:
     return record(
         "How one container may be scaled.",
         {
-            "containerName": text("Name of the container, or `*` for all without their own entry."),
+            "containerName": text(
+                "Name of the container, or `*` for all without their own entry.",
+                longest=bounds.MAX_NAME_CHARACTERS,
+            ),
             "controlledResources": array(
                 "What is recommended: cpu, memory, both (the default) or, with an empty list,"
                 " nothing.",
-                {"description": "Name of a resource.", "type": "string"},
+                text("Name of a resource.", longest=bounds.MAX_KEY_CHARACTERS),
+                most=bounds.MAX_RESOURCES,
             ),
             "controlledValues": text(
                 "Whether limits follow the requests (the default) or stay as they are.",
                 choices=ControlledValues,
             ),
-            "maxAllowed": quantities("The most that may be recommended."),
+            "maxAllowed": quantities(
+                "The most that may be recommended.", most=bounds.MAX_RESOURCES
+            ),
             "memoryAggregationIntervalCount": integer(
                 "How many memory peaks make up the history (feature gate PerVPAConfig).",
                 form="int64",
@@ -225,7 +245,9 @@ def _container_policy() -> Schema:
             "memoryAggregationIntervalSeconds": integer(
                 "The span of which the memory peak is kept (feature gate PerVPAConfig).", minimum=1
             ),
-            "minAllowed": quantities("The least that may be recommended."),
+            "minAllowed": quantities(
+                "The least that may be recommended.", most=bounds.MAX_RESOURCES
+            ),
             "mode": text("Whether the container is scaled; Auto means yes.", choices=ContainerMode),
             "oomBumpUpRatio": quantity(
                 "Memory seen when the container ran out of it is multiplied by this, at least 1"

@@ -19,10 +19,15 @@ DURATION_PATTERN: Final = r"^\+?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|m
 """The format alone would let spellings such as `2 days` pass."""
 
 
-def text(description: str, *, choices: Iterable[str] = ()) -> Schema:
+def text(description: str, *, choices: Iterable[str] = (), longest: int | None = None) -> Schema:
     """A string, possibly out of a closed choice."""
     listed: list[JSON] = [str(choice) for choice in choices]
-    return {"description": description, **({"enum": listed} if listed else {}), "type": "string"}
+    return {
+        "description": description,
+        **({"enum": listed} if listed else {}),
+        **_bound("maxLength", longest),
+        "type": "string",
+    }
 
 
 def duration(description: str) -> Schema:
@@ -53,20 +58,24 @@ def quantity(description: str = "") -> Schema:
     }
 
 
-def quantities(description: str) -> Schema:
+def quantities(description: str, *, most: int | None = None) -> Schema:
     """Quantities by resource name."""
-    return mapping(description, quantity())
+    return mapping(description, quantity(), most=most)
 
 
-def mapping(description: str, values: Schema) -> Schema:
+def mapping(description: str, values: Schema, *, most: int | None = None) -> Schema:
     """An object with keys of any name."""
-    return {"additionalProperties": values, "description": description, "type": "object"}
+    form: Schema = {"additionalProperties": values, "description": description}
+    return {**form, **_bound("maxProperties", most), "type": "object"}
 
 
-def array(description: str, items: Schema, *, atomic: bool = False) -> Schema:
+def array(
+    description: str, items: Schema, *, atomic: bool = False, most: int | None = None
+) -> Schema:
     """A list; an atomic one is replaced as a whole by server-side apply."""
     kind: Schema = {"x-kubernetes-list-type": "atomic"} if atomic else {}
-    return {"description": description, "items": items, "type": "array", **kind}
+    form: Schema = {"description": description, "items": items}
+    return {**form, **_bound("maxItems", most), "type": "array", **kind}
 
 
 def record(
@@ -90,3 +99,7 @@ def record(
         **({"x-kubernetes-map-type": "atomic"} if atomic else {}),
         **({"x-kubernetes-validations": checks} if checks else {}),
     }
+
+
+def _bound(name: str, most: int | None) -> Schema:
+    return {} if most is None else {name: most}

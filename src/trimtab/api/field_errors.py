@@ -29,6 +29,7 @@ class ErrorType(StrEnum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_MANY = "FieldValueTooMany"
     DUPLICATE = "FieldValueDuplicate"
+    TOO_LONG = "FieldValueTooLong"
 
 
 _WORDS: Final = {
@@ -39,6 +40,7 @@ _WORDS: Final = {
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.TOO_LONG: "Too long",
 }
 
 # Go escapes these in JSON even where JSON does not ask for it.
@@ -97,6 +99,11 @@ def too_many(path: str, count: int, limit: int) -> FieldError:
     """A list that is too long."""
     items = "item" if limit == 1 else "items"
     return FieldError(ErrorType.TOO_MANY, path, str(count), f"must have at most {limit} {items}")
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """A text that is too long; it is not shown."""
+    return FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {limit} bytes")
 
 
 def duplicate(path: str, value: str, detail: str) -> FieldError:

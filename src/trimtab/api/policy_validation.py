@@ -12,7 +12,7 @@ from trimtab.api.boost_validation import boost_errors
 from trimtab.api.field_errors import FieldError
 from trimtab.api.gate_ratchet import container_policies
 from trimtab.api.quantity_validation import NEGATIVE, read_quantity
-from trimtab.core import quantities
+from trimtab.core import bounds, quantities
 from trimtab.core.autoscalers import ContainerMode, ControlledValues
 from trimtab.core.gates import FeatureGates
 from trimtab.core.quantities import Quantity
@@ -28,11 +28,20 @@ GATE_IS_OFF: Final = "not supported when feature flag PerVPAConfig is disabled"
 
 def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[FieldError]:
     """Every mistake in the container policies."""
+    count = len(container_policies(new))
+    if count > bounds.MAX_POLICIES:
+        # One error instead of thousands; and what an update leaves as it was passes unread.
+        if container_policies(new) != container_policies(old):
+            yield field_errors.too_many(_PATH, count, bounds.MAX_POLICIES)
+        return
     known = _controlled_resources(old)
     old_policies = {policy.container_name: policy for policy in container_policies(old)}
     for index, policy in enumerate(container_policies(new)):
         path = f"{_PATH}[{index}]"
         before = old_policies.get(policy.container_name, _NO_POLICY)
+        if found := list(_size_errors(policy, before, path)):
+            yield from found
+            continue
         yield from _choice_errors(policy, path)
         yield from _allowed_errors(policy, path)
         yield from _negative_errors(policy, before, path)
@@ -50,6 +59,8 @@ def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterat
 
 def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
     """A warning for each resource that passes only because the stored object has it too."""
+    if len(container_policies(new)) > bounds.MAX_POLICIES:
+        return
     known = _controlled_resources(old)
     for index, policy in enumerate(container_policies(new)):
         for place, name in _uncontrollable(policy, f"{_PATH}[{index}]"):
@@ -58,6 +69,22 @@ def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
                     f"{place}: unsupported value {field_errors.quote(name)} is allowed only because"
                     ' it is present in the existing VPA object; supported values: "cpu", "memory"'
                 )
+
+
+def _size_errors(
+    policy: wire.ContainerPolicy, before: wire.ContainerPolicy, path: str
+) -> Iterator[FieldError]:
+    """Lists, maps and names beyond their bounds, unless the stored policy has them too."""
+    if policy == before:
+        return
+    sizes = {
+        "controlledResources": policy.controlled_resources,
+        "minAllowed": policy.min_allowed,
+        "maxAllowed": policy.max_allowed,
+    }
+    for name, given in sizes.items():
+        if given is not None and len(given) > bounds.MAX_RESOURCES:
+            yield field_errors.too_many(f"{path}.{name}", len(given), bounds.MAX_RESOURCES)
 
 
 def _controlled_resources(spec: wire.Spec) -> set[str]:

@@ -32,6 +32,9 @@ def violations(schema: Schema, value: JSON, path: str = "") -> Iterator[FieldErr
         hint = '; in YAML write "Off" in quotes' if value is False and "string" in wanted else ""
         yield field_errors.type_invalid(path, _show(value), detail + hint)
         return
+    if excess := list(_size_violations(schema, value, path)):
+        yield from excess
+        return
     yield from _scalar_violations(schema, value, path)
     if isinstance(value, dict):
         for name in _names(schema.get("required")):
@@ -83,6 +86,15 @@ def _is_of_type(value: JSON, name: str) -> bool:
             return value.is_integer()
         case _:
             return isinstance(value, _TYPES[name])
+
+
+def _size_violations(schema: Schema, value: JSON, path: str) -> Iterator[FieldError]:
+    name = "maxProperties" if isinstance(value, dict) else "maxItems"
+    most, longest = schema.get(name), schema.get("maxLength")
+    if isinstance(value, dict | list) and isinstance(most, int) and len(value) > most:
+        yield field_errors.too_many(path, len(value), most)
+    if isinstance(value, str) and isinstance(longest, int) and len(value) > longest:
+        yield field_errors.too_long(path, longest)
 
 
 def _scalar_violations(schema: Schema, value: JSON, path: str) -> Iterator[FieldError]:

@@ -8,7 +8,7 @@ from trimtab.api import field_errors
 from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.label_selectors import LabelSelector, convert_selector, written_expressions
 from trimtab.api.metadata import NO_METADATA, text_map
-from trimtab.core import selector_syntax, selectors
+from trimtab.core import bounds, selector_syntax, selectors
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.selectors import Overlap, Selector
 
@@ -38,11 +38,30 @@ def selector_errors(
             " in the admission-controller args",
         )
         return
+    if excess := list(_excess(new)):
+        yield from excess
+        return
     yield from map(_field_error, _problems(new))
     selector = _selector(new)
     if selector is not None and not selectors.is_satisfiable(selector):
         detail = "contradicts itself: no labels can match it"
         yield field_errors.invalid(_PATH, selectors.format_selector(selector), detail)
+
+
+def _excess(written: LabelSelector) -> Iterator[FieldError]:
+    """Lists that are too long to be compared with those of all siblings."""
+    labels, expressions = written.match_labels or {}, written.match_expressions or ()
+    counts = {
+        f"{_PATH}.matchLabels": (len(labels), bounds.MAX_EXPRESSIONS),
+        f"{_PATH}.matchExpressions": (len(expressions), bounds.MAX_EXPRESSIONS),
+        **{
+            f"{_PATH}.matchExpressions[{index}].values": (len(each.values or ()), bounds.MAX_VALUES)
+            for index, each in enumerate(expressions[: bounds.MAX_EXPRESSIONS])
+        },
+    }
+    for path, (count, limit) in counts.items():
+        if count > limit:
+            yield field_errors.too_many(path, count, limit)
 
 
 def selector_warnings(spec: wire.Spec) -> Iterator[str]:
@@ -74,7 +93,9 @@ def overlaps(
     own selector is in error.
     """
     unchanged = old is not None and _claim(new) == _claim(old)
-    if _target(new) is None or unchanged or not _is_readable(_written(new)):
+    if _target(new) is None or unchanged or _is_excessive(_written(new), old):
+        return []
+    if not _is_readable(_written(new)):
         return []
     siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
     own = _selector(_written(new))
@@ -96,6 +117,12 @@ def _field_error(problem: selector_syntax.SelectorProblem) -> FieldError:
 
 def _is_empty(written: LabelSelector | None) -> bool:
     return written is None or not (written.match_labels or written.match_expressions)
+
+
+def _is_excessive(written: LabelSelector | None, old: wire.VerticalPodAutoscaler | None) -> bool:
+    """Return True if a selector is refused for its size, so that its content does not matter."""
+    is_new = old is None or written != _written(old)
+    return written is not None and is_new and any(_excess(written))
 
 
 def _is_readable(written: LabelSelector | None) -> bool:

@@ -7,6 +7,7 @@ from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
 from trimtab.api.field_errors import FieldError
 from trimtab.api.policy_validation import GATE_IS_OFF, at_least_one
+from trimtab.core import bounds
 from trimtab.core.autoscalers import UpdateMode
 from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import BOTH
@@ -33,6 +34,10 @@ def update_policy_errors(
     requirements = new.eviction_requirements or ()
     # What an update leaves as it was passes (D3): the original has let such lists in.
     if old is None or requirements != (old.eviction_requirements or ()):
+        if len(requirements) > bounds.MAX_REQUIREMENTS:
+            path = f"{_PATH}.{_REQUIREMENTS}"
+            yield field_errors.too_many(path, len(requirements), bounds.MAX_REQUIREMENTS)
+            return
         yield from _requirement_errors(requirements)
 
 
@@ -74,6 +79,10 @@ def _requirement_errors(requirements: tuple[wire.Requirement, ...]) -> Iterator[
         path = f"{_PATH}.{_REQUIREMENTS}[{index}].resources"
         if not requirement.resources:
             yield field_errors.required(path, "must name cpu, memory or both")
+        count = len(requirement.resources or ())
+        if count > bounds.MAX_REQUIREMENTS:
+            yield field_errors.too_many(path, count, bounds.MAX_REQUIREMENTS)
+            continue
         for position, name in enumerate(requirement.resources or ()):
             place = f"{path}[{position}]"
             first = first_index.setdefault(name, index)

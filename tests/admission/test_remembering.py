@@ -110,3 +110,24 @@ def test_no_more_than_some_hundred_pods_are_remembered() -> None:
         sizings.size(WholePod(POD), replace(DOUBLED, name=f"web-{number}"), FREE)
 
     assert sizings.size(WholePod(POD), DOUBLED, FREE) is not first
+
+
+def test_of_large_pods_fewer_are_remembered() -> None:
+    names = [f"container-{number}" for number in range(200)]
+    large = WholePod(a_pod(*(a_container(name) for name in names)))
+    target = amounts(500, 500 * MIB)
+    autoscaler = an_autoscaler(*(a_recommendation(name, target=target) for name in names))
+    sizings = Sizings(GATES)
+    first = sizings.size(large, autoscaler, FREE)
+    for number in range(60):
+        sizings.size(large, replace(autoscaler, name=f"web-{number}"), FREE)
+
+    assert sizings.size(large, autoscaler, FREE) is not first
+
+
+def test_of_a_pod_in_an_unusually_large_request_nothing_is_remembered() -> None:
+    large = WholePod(POD)
+    large.is_usual = False
+    sizings = Sizings(GATES)
+
+    assert sizings.size(large, DOUBLED, FREE) is not sizings.size(large, DOUBLED, FREE)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from admission.review_makers import Json, an_autoscaler_object
+from admission.review_makers import Json, Webhook, a_review, an_autoscaler_object, patch_of
 from admission.worst_reviews import (
     NAMESPACE,
     POD_RESOURCES,
@@ -11,13 +11,18 @@ from admission.worst_reviews import (
     a_large_pod,
     a_large_selector,
     cpu_seconds,
+    store,
 )
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
 
+from trimtab.admission.admitting import Admitted
 from trimtab.api.autoscaler_wire import decode_wire
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.encoding import encode
 from trimtab.api.pods import decode_new_pod
 from trimtab.api.selector_validation import overlaps
+from trimtab.core import bounds
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -92,3 +97,92 @@ def test_a_stored_sibling_overlaps_as_the_same_sibling_on_the_wire_does() -> Non
 
     assert found
     assert found == overlaps(decode_wire(encode(new)), None, [wire])
+
+
+def node_affinity(terms: int, values: int = 1) -> Json:
+    chosen = [f"node-{number}" for number in range(values)]
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": chosen}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}] * terms}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "excess"),
+    [
+        pytest.param(
+            a_large_pod(bounds.MAX_CONTAINERS + 1),
+            "201 containers; at most 200 are sized",
+            id="containers",
+        ),
+        pytest.param(
+            a_large_pod(100, initContainers=[{"name": str(number)} for number in range(101)]),
+            "201 containers; at most 200 are sized",
+            id="init containers, too",
+        ),
+        pytest.param(
+            a_large_pod(1, affinity=node_affinity(terms=51)),
+            "107 demands on nodes; at most 100 are looked at",
+            id="terms of an affinity",
+        ),
+        pytest.param(
+            a_large_pod(1, affinity=node_affinity(terms=1, values=2000)),
+            "202 demands on nodes; at most 100 are looked at",
+            id="values of an affinity",
+        ),
+        pytest.param(
+            a_large_pod(1, nodeSelector={str(number): "" for number in range(101)}),
+            "101 demands on nodes; at most 100 are looked at",
+            id="labels of nodes",
+        ),
+        pytest.param(
+            a_large_pod(1, tolerations=[{"key": "a"}] * 101),
+            "101 demands on nodes; at most 100 are looked at",
+            id="tolerations",
+        ),
+    ],
+)
+def test_a_pod_that_is_too_large_is_admitted_unchanged_with_a_warning(
+    pod: Json, excess: str
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        store(cluster, a_large_autoscaler(2))
+        webhook = Webhook(cluster)
+
+        response = webhook.ask(a_review(pod))
+
+        assert response["allowed"]
+        assert "patch" not in response
+        assert response["warnings"] == [f"the pod keeps its own resources: it has {excess}"]
+        assert webhook.tally.pods == {Admitted.TOO_LARGE: 1}
+
+    run_virtually(scene())
+
+
+def test_a_pod_at_the_bounds_is_sized() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        store(cluster, a_large_autoscaler(bounds.MAX_CONTAINERS))
+        pod = a_large_pod(bounds.MAX_CONTAINERS, affinity=node_affinity(terms=25, values=1))
+
+        patch = patch_of(Webhook(cluster).ask(a_review(pod)))
+
+        last = f"/spec/containers/{bounds.MAX_CONTAINERS - 1}/resources/requests/cpu"
+        assert {"op": "add", "path": last, "value": "100m"} in patch
+
+    run_virtually(scene())
+
+
+def test_a_large_pod_without_an_autoscaler_is_no_trouble() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        webhook = Webhook(cluster)
+
+        response = webhook.ask(a_review(a_large_pod(bounds.MAX_CONTAINERS + 1)))
+
+        assert response.keys() == {"allowed", "uid"}
+
+    run_virtually(scene())

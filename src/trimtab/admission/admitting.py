@@ -59,8 +59,14 @@ class Admitted(StrEnum):
     """Its owner is in doubt, or not known yet."""
     BOOST_INVALID = "BoostInvalid"
     """The autoscaler asks for a boost without saying how much."""
+    TOO_LARGE = "TooLarge"
+    """It has more containers, or demands on nodes, than admission looks at."""
     FAILED = "Failed"
     """Something is wrong with us."""
+
+
+class TooLargeError(Exception):
+    """A pod is admitted as it is because of its size; the text says what it has too many of."""
 
 
 class Admission:
@@ -118,12 +124,15 @@ class Admission:
 
         Most pods have no autoscaler, so the head of one is enough to begin with: more is read
         only if it is needed. A DecodeError is left to the caller, and so is a NotYetError, where
-        the request may wait until more is known of the pod's owner. A pod that is only tried takes
-        nothing from quotas.
+        the request may wait until more is known of the pod's owner. So is a TooLargeError: the work
+        for one pod is bounded. A pod that is only tried takes nothing from quotas.
         """
         try:
             how, sizing = self._size(new, may_wait=may_wait, is_dry_run=is_dry_run)
         except (DecodeError, NotYetError):
+            raise
+        except TooLargeError:
+            self.counts[Admitted.TOO_LARGE] += 1
             raise
         except BoostError:
             how, sizing = Admitted.BOOST_INVALID, UNCHANGED
@@ -150,6 +159,8 @@ class Admission:
         autoscaler = self._governor(new.labels, workload, may_wait=may_wait)
         if autoscaler is None:
             return Admitted.UNGOVERNED, UNCHANGED
+        if excess := new.excess():
+            raise TooLargeError(excess)
         if self._nodes_changed:
             self._look_at_nodes()
         # Most namespaces have no quota, and there all of this costs one look.

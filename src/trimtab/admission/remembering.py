@@ -21,6 +21,8 @@ from trimtab.core.records import dataclass
 
 _KEPT: Final = 512
 """Of so many autoscalers the last pod is remembered: a few kilobytes each."""
+_KEPT_OPERATIONS: Final = 32 * 1024
+"""Number of operations in all patches that are remembered: some hundred bytes each."""
 
 
 class Arrival(Protocol):
@@ -34,6 +36,13 @@ class Arrival(Protocol):
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
 
+    @property
+    def is_usual(self) -> bool:
+        """True if it is small enough for what is worked out of it to be kept."""
+
+    def excess(self) -> str:
+        """What it has more of than admission looks at; empty if it has not."""
+
     def likeness(self) -> object:
         """What is equal for two pods only if they get the same from the same autoscaler."""
 
@@ -46,6 +55,11 @@ class WholePod:
 
     def __init__(self, pod: Pod) -> None:
         self.head = without_status(pod)
+        self.is_usual = True
+
+    def excess(self) -> str:
+        """Nothing: it was read already."""
+        return ""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -98,20 +112,32 @@ class Sizings:
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
         self._last: OrderedDict[AutoscalerName, _Sized] = OrderedDict()
+        self._operations = 0
 
     def size(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         """What a new pod of the autoscaler gets."""
         name = autoscaler.identity
         last = self._last.get(name)
         likeness = new.likeness()
-        if last is None or not last.tells_of(likeness, autoscaler, bounds):
-            sizing = self._work_out(new.read(), autoscaler, bounds)
-            last = _Sized(likeness, autoscaler, bounds, sizing)
-            self._last[name] = last
-            if len(self._last) > _KEPT:
-                self._last.popitem(last=False)
-        self._last.move_to_end(name)
-        return last.sizing
+        if last is not None and last.tells_of(likeness, autoscaler, bounds):
+            self._last.move_to_end(name)
+            return last.sizing
+        sizing = self._work_out(new.read(), autoscaler, bounds)
+        if new.is_usual:
+            self._keep(name, _Sized(likeness, autoscaler, bounds, sizing))
+        return sizing
+
+    def _keep(self, name: AutoscalerName, sized: _Sized) -> None:
+        self._forget(name)
+        self._last[name] = sized
+        self._operations += len(sized.sizing.patch)
+        while len(self._last) > _KEPT or self._operations > _KEPT_OPERATIONS:
+            self._forget(next(iter(self._last)))
+
+    def _forget(self, name: AutoscalerName) -> None:
+        former = self._last.pop(name, None)
+        if former is not None:
+            self._operations -= len(former.sizing.patch)
 
     def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         on_nodes = () if bounds.rooms is None else bounds.rooms.for_pod(pod)

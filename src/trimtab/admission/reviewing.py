@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from trimtab.admission.admitting import Admission
+from trimtab.admission.admitting import Admission, TooLargeError
 from trimtab.admission.claims import Claims
 from trimtab.admission.owning import NotYetError
 from trimtab.admission.settings import AdmissionSettings
@@ -33,6 +33,10 @@ _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _KEPT_REVIEWS: Final = 512
 """So many sizings are remembered."""
+_KEPT_DRAFT_BYTES: Final = 8 * 1024 * 1024
+"""Size of all answers that are remembered."""
+_MAX_DRAFT_BYTES: Final = 64 * 1024
+"""A larger answer is not remembered."""
 
 UNCHANGED: Final = Allowed()
 
@@ -82,6 +86,7 @@ class _SizeReviews:
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Sizing, Review]] = {}
+        self._bytes = 0
 
     def of(self, sizing: Sizing) -> Review:
         """The review of a pod that gets this size."""
@@ -89,11 +94,15 @@ class _SizeReviews:
         kept = self._kept.get(id(sizing))
         if kept is not None:
             return kept[1]
-        if len(self._kept) >= _KEPT_REVIEWS:
-            self._kept.clear()
         status = Status.APPLIED if sizing.patch else Status.SKIPPED
         review = conclude(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
-        self._kept[id(sizing)] = sizing, review
+        size = len(review.draft)
+        if size <= _MAX_DRAFT_BYTES:
+            if len(self._kept) >= _KEPT_REVIEWS or self._bytes + size > _KEPT_DRAFT_BYTES:
+                self._kept.clear()
+                self._bytes = 0
+            self._kept[id(sizing)] = sizing, review
+            self._bytes += size
         return review
 
 
@@ -149,6 +158,9 @@ class Reviewer:
             new = NewPod(request.object, request.namespace)
             is_dry_run = request.is_dry_run
             sizing = self._admission.size(new, may_wait=may_wait, is_dry_run=is_dry_run)
+        except TooLargeError as error:
+            warning = f"the pod keeps its own resources: it has {error}"
+            return conclude(Allowed((), (warning,)), Status.SKIPPED, Reviewed.POD)
         except DecodeError as error:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
         return self._size_reviews.of(sizing)

@@ -11,7 +11,7 @@ depth shows it.
 import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import msgspec
@@ -19,7 +19,9 @@ import msgspec
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.encoding import encode
 from trimtab.api.metadata import Owner, find_controller
+from trimtab.api.placement import WireAffinity, count_expressions
 from trimtab.api.pods import decode_new_pod
+from trimtab.core import bounds
 from trimtab.core.pods import Pod
 
 _NULL: Final = msgspec.Raw(b"null")
@@ -27,6 +29,8 @@ _KEPT_HEADS: Final = 256
 _USUAL_BYTES: Final = 32 * 1024
 """Of what is larger nothing is kept: anybody who may create pods could fill our memory."""
 _SHORT_BYTES: Final = 4 * 1024
+_FEW_DEMANDS_BYTES: Final = bounds.MAX_NODE_DEMANDS * len("a:b,")
+"""Less than this holds no pod with too many demands on nodes."""
 
 
 class _Metadata(Wire, frozen=True, kw_only=True):
@@ -65,6 +69,9 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
 _SPEC_DECODER: Final = msgspec.json.Decoder(_Spec | None)
+_MAP_DECODER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_LIST_DECODER: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...] | None)
+_AFFINITY_DECODER: Final = msgspec.json.Decoder(WireAffinity | None)
 
 
 class NewPod:
@@ -76,15 +83,38 @@ class NewPod:
         self._source = decode(_HEAD_DECODER, data)
         self._metadata = self._source.metadata or _NO_METADATA
         self.labels = _texts(self._metadata.labels)
-        make_head = _head if len(data) <= _USUAL_BYTES else _make_head
+        make_head = _head if self.is_usual else _make_head
         self.head = make_head(namespace, self._metadata.owner_references)
+
+    @property
+    def is_usual(self) -> bool:
+        """True if the pod is small enough for what is worked out of it to be kept."""
+        return len(self._data) <= _USUAL_BYTES
+
+    def excess(self) -> str:
+        """Return what the pod has more of than admission looks at; empty if it has not.
+
+        Looked at before the pod is read whole, which takes longest.
+        """
+        spec = self._spec
+        containers = len(spec.containers or ()) + len(spec.init_containers or ())
+        if containers > bounds.MAX_CONTAINERS:
+            return f"{containers} containers; at most {bounds.MAX_CONTAINERS} are sized"
+        demands = _count_demands(spec) if len(self._data) > _FEW_DEMANDS_BYTES else 0
+        if demands > bounds.MAX_NODE_DEMANDS:
+            return f"{demands} demands on nodes; at most {bounds.MAX_NODE_DEMANDS} are looked at"
+        return ""
 
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
-        spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
+        spec = self._spec
         # Copied, so that who keeps it does not keep the whole request.
         found = encode((self._metadata.annotations, spec))
         return found if len(found) <= _SHORT_BYTES else hashlib.sha256(found).digest()
+
+    @cached_property
+    def _spec(self) -> _Spec:
+        return decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
 
     def read(self) -> Pod:
         """The whole pod."""
@@ -97,6 +127,14 @@ def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
 
 # Pods of one owner come in bursts.
 _head: Final = lru_cache(maxsize=_KEPT_HEADS)(_make_head)
+
+
+def _count_demands(spec: _Spec) -> int:
+    """Count the labels, expressions and tolerations with which a pod chooses nodes."""
+    selector = decode(_MAP_DECODER, spec.node_selector) or {}
+    tolerations = decode(_LIST_DECODER, spec.tolerations) or ()
+    affinity = decode(_AFFINITY_DECODER, spec.affinity) or WireAffinity()
+    return len(selector) + len(tolerations) + count_expressions(affinity)
 
 
 def _texts(labels: dict[str, str | None] | None) -> Mapping[str, str]:

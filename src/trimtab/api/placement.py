@@ -70,6 +70,7 @@ class WireAffinity(Wire, frozen=True, kw_only=True):
 
 
 _NO_AFFINITY: Final = WireAffinity()
+_VALUES_PER_EXPRESSION: Final = 10
 
 
 def convert_placement(
@@ -90,6 +91,24 @@ def convert_placement(
         crosses_namespaces=any(map(_crosses, _pod_terms(found))),
     )
     return None if placement == NO_DEMANDS else placement
+
+
+def count_expressions(affinity: WireAffinity) -> int:
+    """Count the expressions of the required node affinity.
+
+    A term counts as one, too, and so do ten values of an expression: each node is compared with
+    all of them.
+    """
+    of_nodes = affinity.node_affinity
+    required = of_nodes and of_nodes.required_during_scheduling_ignored_during_execution
+    terms = (required and required.node_selector_terms) or ()
+    expressions = [
+        each
+        for term in terms
+        for each in (*(term.match_expressions or ()), *(term.match_fields or ()))
+    ]
+    values = sum(len(each.values or ()) for each in expressions)
+    return len(terms) + len(expressions) + values // _VALUES_PER_EXPRESSION
 
 
 def _convert_toleration(wire: WireToleration) -> Toleration:

@@ -21,6 +21,8 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 _MOST_PLACEMENTS: Final = 10_000
 """For so many different demands the answer is remembered."""
+_MOST_CHARACTERS: Final = 1024
+"""Of demands that are longer no answer is remembered."""
 
 
 DAEMON_SET: Final = "DaemonSet"
@@ -92,7 +94,7 @@ class NodeRooms:
                 for node in self._named(placement)
                 if node.name != leaving_out and may_go_to(placement, node)
             )
-            if len(self._found) < _MOST_PLACEMENTS:
+            if len(self._found) < _MOST_PLACEMENTS and _is_short(placement):
                 self._found[question] = found
         return found
 
@@ -130,6 +132,11 @@ class _Frontier:
     rooms: tuple[LimitRangeItem, ...]
     sole: frozenset[str]
     """The names of nodes that are alone in having one of these rooms."""
+
+
+def _is_short(placement: Placement | None) -> bool:
+    """Tell if a placement may be kept: tenants choose how long it is."""
+    return placement is None or placement.count_characters() <= _MOST_CHARACTERS
 
 
 def own_daemon(pod: Pod) -> WorkloadName | None:

@@ -14,6 +14,7 @@ _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How taints begin that a node has while it is not ready, full, cordoned or new."""
 _KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 _EXISTS: Final = "Exists"
+_RECORD_CHARACTERS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,19 @@ class Placement:
     tolerations: tuple[Toleration, ...] = ()
     crosses_namespaces: bool = False
     """Whether it wants to be near pods of other namespaces, or far from them."""
+
+    def count_characters(self) -> int:
+        """Count the characters of all that its spec says, of which a tenant may write any number.
+
+        Every expression and toleration counts for some more, for the records around it.
+        """
+        expressions = [each for term in self.terms or () for each in (*term.labels, *term.fields)]
+        return (
+            sum(len(key) + len(value) for key, value in self.node_labels)
+            + sum(len(each.key) + sum(map(len, each.values)) for each in expressions)
+            + sum(len(each.key) + len(each.value) for each in self.tolerations)
+            + _RECORD_CHARACTERS * (len(expressions) + len(self.tolerations))
+        )
 
     @property
     def node_names(self) -> frozenset[str] | None:

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from makers import amounts
 from trimtab.api.amounts import (
     NOT_GIVEN,
     Amounts,
+    decode_allocation,
     decode_amount,
     decode_amount_map,
     decode_amounts,
@@ -123,3 +126,23 @@ def test_written_amounts_are_read_back_unchanged(cpu: int, memory: int) -> None:
 def test_amounts_are_written_cpu_first_and_without_what_is_not_set() -> None:
     assert list(encode_amounts({Resource.MEMORY: 1, Resource.CPU: 1})) == ["cpu", "memory"]
     assert encode_amounts(amounts(memory=262144000)) == {"memory": "250Mi"}
+
+
+def test_long_texts_of_quantities_are_not_kept() -> None:
+    """Any number of blanks may stand around a quantity, and tenants write them."""
+
+    def read(number: int) -> None:
+        text = raw(f'"{" " * 50_000}{number}"')
+        decode_allocation(Amounts(cpu=text), None, "resources")
+        decode_amount(Resource.MEMORY, text, "memory")
+
+    read(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 100):
+            read(number)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    assert kept < 1_000_000

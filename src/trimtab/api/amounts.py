@@ -20,6 +20,9 @@ NOT_GIVEN: Final = msgspec.Raw()
 _ABSENT: Final = (NOT_GIVEN, msgspec.Raw(b"null"))
 _TEXT: Final = msgspec.json.Decoder(str)
 
+_SHORT_BYTES: Final = 64
+"""Longer texts are not kept: whoever may create pods could fill the memory with them."""
+
 _Pair: TypeAlias = tuple[bytes, bytes]
 """CPU and memory as the wire has them; what is not given is empty."""
 
@@ -100,9 +103,15 @@ def _copy(wire: Amounts | None) -> _Pair | None:
     return None if wire is None else (bytes(wire.cpu), bytes(wire.memory))
 
 
+def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
+    if any(len(raw) > _SHORT_BYTES for pair in (requests, limits) if pair for raw in pair):
+        return Allocation(_amounts(requests), _amounts(limits))
+    return _shared_allocation(requests, limits)
+
+
 # Few different quantities make up a whole cluster, and few different sets of them.
 @lru_cache(maxsize=16_384)
-def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
+def _shared_allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
     return Allocation(_amounts(requests), _amounts(limits))
 
 
@@ -113,9 +122,15 @@ def _amounts(pair: _Pair | None) -> Resources | None:
     return {resource: _amount(resource, raw) for resource, raw in given if raw}
 
 
-@lru_cache(maxsize=16_384)
 def _amount(resource: Resource, raw: bytes) -> int:
+    return (_kept_amount if len(raw) <= _SHORT_BYTES else _parse_amount)(resource, raw)
+
+
+def _parse_amount(resource: Resource, raw: bytes) -> int:
     return quantities.parse_amount(resource, _text(raw))
+
+
+_kept_amount: Final = lru_cache(maxsize=16_384)(_parse_amount)
 
 
 def _text(raw: bytes) -> str:

@@ -36,19 +36,29 @@ _KEPT: Final = 4096
 """So many texts are remembered: of thousands of objects most name the same few moments."""
 
 
+_SHORT: Final = 64
+"""Longer texts are not remembered, whoever writes them."""
+
+
 class TimeError(ValueError):
     """Text that is neither an RFC 3339 time nor, where one is wanted, a Go duration."""
 
 
-@lru_cache(maxsize=_KEPT)
 def parse_time(text: str) -> datetime:
     """The moment in UTC that an RFC 3339 text names."""
+    return (_kept_time if len(text) <= _SHORT else _parse_time)(text)
+
+
+def _parse_time(text: str) -> datetime:
     if not _RFC3339.fullmatch(text):
         raise TimeError(f"{text!r} is not an RFC 3339 time")
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise TimeError(f"{text!r} is not a time: {error}") from error
+
+
+_kept_time: Final = lru_cache(maxsize=_KEPT)(_parse_time)
 
 
 def decode_time(text: str | None, path: str) -> datetime | None:

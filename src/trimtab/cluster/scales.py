@@ -170,7 +170,7 @@ class Scales:
         An answer that contradicts the uid of an owner reference is due, unless it was asked for
         because of that reference: whatever the reference names was created before.
         """
-        if not _is_possible(name, api_version):
+        if not _is_possible(name, api_version, uid):
             return Remembered(Missing.SCALE, is_fresh=True)
         key = _key(name, api_version)
         kept = self._workloads.find(key)
@@ -296,10 +296,11 @@ def _contradicts(answer: Answer, uid: str) -> bool:
     return answer is Missing.OBJECT
 
 
-def _is_possible(name: WorkloadName, api_version: str) -> bool:
+def _is_possible(name: WorkloadName, api_version: str, uid: str) -> bool:
     """Return True if an object can have that name; owner references hold text of any length."""
     return (
         len(name.name) <= _MAX_NAME
         and len(name.kind) <= _MAX_KIND
         and len(api_version) <= _MAX_API_VERSION
+        and len(uid) <= _MAX_NAME
     )

@@ -9,7 +9,7 @@ PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check smoke format golden parity crds docs sim cluster cluster-down image e2e bench lock
+.PHONY: help demo test check smoke attack format golden parity crds docs sim cluster cluster-down image e2e bench lock
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*## ' Makefile | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 14
@@ -25,6 +25,9 @@ check: .venv/ready ## format, lint, types, layers
 
 smoke: .venv/ready ## whole paths through real components on a real API server, in minutes
 	$(BIN)/pytest -m smoke tests/smoke
+
+attack: .venv/ready ## attacks on a webhook process on loopback, with memory and latency as figures
+	$(BIN)/pytest -m attack tests/attack
 
 format: .venv/ready ## rewrite files as `check` wants them
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix-only .

@@ -11,6 +11,7 @@ _WHOLE = (
     a_review(a_pod_object()),
     a_review(an_autoscaler_object(), AUTOSCALERS, old=an_autoscaler_object()),
 )
+_PLACES = tuple((whole, places(whole)) for whole in _WHOLE)
 _WRONG: tuple[object, ...] = (None, True, -1, 2**70, 1e308, "", "\x00", [], {}, [[]], {"": None})
 _TYPES = ("application/json", "application/json", "text/html", "", "application/json; x=\xff")
 
@@ -23,8 +24,8 @@ def hostile_requests(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
 
 
 def _damaged(random: Random) -> bytes:
-    whole = random.choice(_WHOLE)
-    return json.dumps(replaced(whole, random.choice(places(whole)), random.choice(_WRONG))).encode()
+    whole, found = random.choice(_PLACES)
+    return json.dumps(replaced(whole, random.choice(found), random.choice(_WRONG))).encode()
 
 
 def _strange_names(random: Random) -> bytes:

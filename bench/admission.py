@@ -19,7 +19,7 @@ from time import time
 from typing import Final
 
 from bench import admission_tables, contests, fleet, webhooks
-from bench.admission_tables import GOVERNED, STARTED, STRANGE
+from bench.admission_tables import GOVERNED, STARTED, STRANGE, WORST
 from bench.contests import Contest, Course, Turn
 from bench.reviews import TargetFleet
 from bench.scoring import Entry
@@ -29,6 +29,8 @@ from rig.controlplane import ControlPlane
 REQUESTS: Final = 4000
 """Of each kind of pod."""
 WARM_UP: Final = 500
+WORST_REQUESTS: Final = 200
+"""Of the largest pods."""
 CONTEST: Final = Contest(
     admission_tables.SECTION,
     sizes=(1, 100, 1000, 10_000),
@@ -56,6 +58,11 @@ class Bench:
         """The file of reviews of other pods."""
         return self.plane.directory / "strange.jsonl"
 
+    @property
+    def worst(self) -> Path:
+        """The file of reviews of the largest pods."""
+        return self.plane.directory / "worst.jsonl"
+
     def measure(self, turn: Turn) -> Iterator[Entry]:
         """One side in one round: of each kind of pods, and of the process."""
         with webhooks.admitting(turn.side, self.plane) as webhook:
@@ -68,10 +75,15 @@ class Bench:
             webhook.load(self.governed, WARM_UP)
             yield turn.entry(self._load(webhook, self.governed, is_patched=True), GOVERNED)
             yield turn.entry({**start, "peak": webhook.vitals().peak_bytes}, STARTED)
+            # Last, so that the most memory is that of usual pods.
+            worst = self._load(webhook, self.worst, is_patched=True, requests=WORST_REQUESTS)
+            yield turn.entry(worst, WORST)
 
-    def _load(self, webhook: Webhook, reviews: Path, *, is_patched: bool) -> dict[str, float]:
+    def _load(
+        self, webhook: Webhook, reviews: Path, *, is_patched: bool, requests: int | None = None
+    ) -> dict[str, float]:
         before = webhook.vitals().cpu_seconds
-        answers = webhook.load(reviews, self.requests)
+        answers = webhook.load(reviews, requests or self.requests)
         spent = webhook.vitals().cpu_seconds - before
         if answers.patched != (answers.answered if is_patched else 0):
             raise LoadError(f"{answers}")
@@ -97,6 +109,8 @@ async def measure_all(requests: int, plane: ControlPlane, course: Course) -> Non
     async with fleet.manned(plane, TargetFleet) as targets:
         await targets.settle_strangers()
         _write(bench.strange, await targets.list_strange_reviews())
+        await targets.settle_largest()
+        _write(bench.worst, await targets.list_worst_reviews())
         for turn in course:
             if targets.size < turn.size:
                 await targets.grow(turn.size)

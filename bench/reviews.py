@@ -18,6 +18,10 @@ from trimtab.cluster import paths
 
 STRANGERS: Final = tuple(Workload(number) for number in range(99_900, 99_920))
 """Workloads without an autoscaler."""
+LARGEST: Final = Workload(99_800)
+"""The workload with the largest pods that the webhook sizes."""
+_VARIANTS: Final = 20
+"""So many pods of it come in turn: each is another one than the last."""
 _SAMPLE: Final = 100
 """Pods of so many targets are asked about in turn."""
 
@@ -37,6 +41,21 @@ class TargetFleet(Fleet):
         for one in STRANGERS:
             await self._add_owners(one)
 
+    async def settle_largest(self) -> None:
+        """Make the workload with the largest pods, and its autoscaler."""
+        await self._add_namespace(LARGEST.namespace)
+        await self._add_owners(LARGEST)
+        place = paths.autoscalers(LARGEST.namespace)
+        await self._create(place, workloads.worst_autoscaler(LARGEST))
+        body = json.dumps({"status": {"conditions": None, **workloads.worst_status()}}).encode()
+        await self.send("PATCH", paths.item(place, LARGEST.name, "status"), body, MERGE)
+
+    async def list_worst_reviews(self) -> list[str]:
+        """Reviews of the largest pods that the webhook sizes, none like the one before."""
+        uid = self._owner_uids[LARGEST]
+        made = [workloads.worst_pod(LARGEST, uid, variant) for variant in range(_VARIANTS)]
+        return [_write(await self._fill_in(LARGEST, each)) for each in made]
+
     async def list_reviews(self) -> list[str]:
         """Reviews of pods that an autoscaler is for."""
         return await self._review(self.workloads[:: -(-self.size // _SAMPLE)])
@@ -46,12 +65,14 @@ class TargetFleet(Fleet):
         return await self._review(STRANGERS)
 
     async def _review(self, chosen: Iterable[Workload]) -> list[str]:
-        pods = [await self._try_pod(one) for one in chosen]
-        return [json.dumps(review(pod), separators=(",", ":")) for pod in pods]
+        return [_write(await self._try_pod(one)) for one in chosen]
 
     async def _try_pod(self, workload: Workload) -> Manifest:
         """A pod of the workload, as the API server completes it."""
         made = workloads.new_pod(workload, workload.pods[0], self._owner_uids[workload])
+        return await self._fill_in(workload, made)
+
+    async def _fill_in(self, workload: Workload, made: Manifest) -> Manifest:
         path = f"{paths.pods(workload.namespace)}?dryRun=All"
         found: Manifest = json.loads(await self.send("POST", path, json.dumps(made).encode()))
         return found
@@ -78,6 +99,10 @@ class TargetFleet(Fleet):
         made = json.loads(await self.send("POST", path, json.dumps(manifest).encode()))
         uid: str = made["metadata"]["uid"]
         return uid
+
+
+def _write(pod: Manifest) -> str:
+    return json.dumps(review(pod), separators=(",", ":"))
 
 
 def review(pod: Manifest) -> Manifest:

@@ -14,11 +14,13 @@ from typing import Final
 import numpy as np
 
 from trimtab.api.checkpoints import Checkpoint
+from trimtab.core.bounds import MAX_CONTAINERS
 from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
 from trimtab.core.checkpoint import MAX_WEIGHT, AggregateCheckpoint, HistogramCheckpoint
 
 PODS: Final = 2
 CONTAINERS: Final = ("app", "proxy")
+WORST_CONTAINERS: Final = tuple(f"app-{number:03}" for number in range(MAX_CONTAINERS))
 PER_NAMESPACE: Final = 100
 CPU_SPREAD: Final = 0.15
 """The standard deviation of the logarithm of a container's usage."""
@@ -200,6 +202,33 @@ def usual(_workload: Workload) -> Amounts:
     """What the containers of every workload ask for before anybody has recommended anything."""
     asked = {"cpu": f"{USUAL_MILLICORES}m", "memory": str(USUAL_BYTES)}
     return dict.fromkeys(CONTAINERS, asked)
+
+
+def worst_autoscaler(workload: Workload) -> Manifest:
+    """An autoscaler with a policy and a boost for each container of the largest pod."""
+    made = _autoscaler(workload, "Recreate")
+    boost = {"cpu": {"type": "Factor", "factor": 2}}
+    policies = [
+        {"containerName": name, "minAllowed": {"cpu": "10m"}, "startupBoost": boost}
+        for name in WORST_CONTAINERS
+    ]
+    spec = made["spec"]
+    assert isinstance(spec, dict)
+    return {**made, "spec": {**spec, "resourcePolicy": {"containerPolicies": policies}}}
+
+
+def worst_status() -> Manifest:
+    """What a recommender would say of the largest pod."""
+    amounts = {"cpu": "200m", "memory": "200Mi"}
+    told = [{"containerName": name, "target": amounts} for name in WORST_CONTAINERS]
+    return {"recommendation": {"containerRecommendations": told}}
+
+
+def worst_pod(workload: Workload, owner_uid: str, variant: int) -> Manifest:
+    """The largest pod that the webhook sizes; another variant asks for something else."""
+    asked = {"cpu": f"{100 + variant}m", "memory": str(USUAL_BYTES)}
+    made = new_pod(workload, workload.pods[0], owner_uid)
+    return {**made, "spec": _pod_spec(dict.fromkeys(WORST_CONTAINERS, asked))}
 
 
 def urgency(workload: Workload) -> tuple[bool, float]:

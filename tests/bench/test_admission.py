@@ -1,7 +1,7 @@
 """What is measured of the webhooks, and how it is told."""
 
 from bench.admission import plan
-from bench.admission_tables import GOVERNED, SECTION, STARTED, STRANGE
+from bench.admission_tables import GOVERNED, SECTION, STARTED, STRANGE, WORST
 from bench.scoring import Entry, Side
 
 REQUESTS = {"cpu": 0.2, "seconds": 0.5, "p50": 0.002, "p99": 0.02}
@@ -15,6 +15,7 @@ def entries_of(size: int, *, ours_cpu: float = 0.2) -> list[Entry]:
         for group, values in (
             (STRANGE, REQUESTS),
             (GOVERNED, REQUESTS),
+            (WORST, REQUESTS),
             (STARTED, PROCESS),
         )
     ]
@@ -36,10 +37,10 @@ def test_seconds_for_a_thousand_requests_are_told_as_requests_per_second() -> No
     )
 
 
-def test_growth_is_told_of_requests_of_both_kinds_and_of_the_process() -> None:
+def test_growth_is_told_of_requests_of_all_kinds_and_of_the_process() -> None:
     found = list(SECTION.list_growths(entries_of(1) + entries_of(1000)))
 
-    assert {growth.group for growth in found} == {GOVERNED, STRANGE, STARTED}
+    assert {growth.group for growth in found} == {GOVERNED, STRANGE, WORST, STARTED}
     assert {growth.title for growth in found} >= {"CPU per 1 000 requests", "Resident memory"}
 
 
@@ -49,6 +50,6 @@ def test_more_cpu_than_was_recorded_is_a_regress() -> None:
     worse = SECTION.find_regresses(entries_of(1, ours_cpu=0.3), recorded)
 
     assert [regress.case for regress in worse] == [
-        (group, 1) for group in (STRANGE, GOVERNED, STARTED)
+        (group, 1) for group in (STRANGE, GOVERNED, WORST, STARTED)
     ]
     assert not list(SECTION.find_regresses(recorded, recorded))

@@ -23,8 +23,9 @@ and underscores count as dashes. Every flag of a component can be set by the env
 `--recommender-interval` is `TRIMTAB_RECOMMENDER_INTERVAL`; the command line wins. Where a component
 has a counterpart in the original (version 1.8), the last column says how the two compare.
 
-A flag or a feature gate that a component does not know is a warning in its log, not an exit:
-command lines outlive flags. Flags of the original that have no effect here stand under *Accepted,
+A flag that a component does not know is a warning in its log, and with `--strict-flags` (which the
+chart sets) an error; all other commands, `trimtab run` among them, refuse it. A feature gate that
+is unknown is a warning. Flags of the original that have no effect here stand under *Accepted,
 without effect*, and are named in the log when they are set.
 
 This page is written by `make docs` from the code.

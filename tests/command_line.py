@@ -8,7 +8,8 @@ import cyclopts
 from trimtab.cli.commands import app
 
 COMPONENTS = {"recommender", "updater", "admission-controller", "roles", "run"}
-"""Their command lines outlive flags: what they do not know is told and ignored."""
+FORGIVING = COMPONENTS - {"run"}
+"""Their command lines are in manifests, which outlive flags: an unknown one is a warning."""
 
 Words = tuple[str, ...]
 

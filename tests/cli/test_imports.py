@@ -1,4 +1,4 @@
-"""What a component has imported by the time that it starts to work: memory of small clusters."""
+"""Modules that a component has imported before its first tick: memory of small clusters."""
 
 import subprocess
 import sys
@@ -14,8 +14,7 @@ assert code == 2, code
 print(*sys.modules, sep="\\n")
 """
 FOR_OTHERS = {
-    *{"aiohttp", "attr", "attrs", "cryptography", "cyclopts", "pygments", "rich", "yaml"},
-    *{"trimtab.cli.commands", "trimtab.cli.declaring"},
+    *{"aiohttp", "cryptography", "pygments", "rich", "yaml"},
 }
 """What only other commands, other flags or tests have use for."""
 

@@ -59,17 +59,16 @@ def test_without_a_cluster_it_says_how_to_see_it_at_work_and_ends_with_code_1(
     assert last.endswith("trimtab demo")
 
 
-def test_what_a_component_alone_may_be_told_and_all_together_may_not_is_ignored_with_a_warning(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "flag", ["--workers", "--leader-elect-resource-name", "--strict-flags", "--frobnicate"]
+)
+def test_a_flag_that_only_a_component_alone_has_is_refused_like_any_unknown_one(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--no-admission", "--workers=2", "--leader-elect-resource-name=mine"]
-    main.main(["run", f"--kubeconfig={tmp_path}/none", *flags])
+    code = main.main(["run", f"--kubeconfig={tmp_path}/none", "--no-admission", f"{flag}=2"])
 
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()[1:-1]]
-    assert [each["problem"].partition(" is ")[0] for each in told] == [
-        "flag --workers",
-        "flag --leader-elect-resource-name",
-    ]
+    assert code == 2
+    assert capsys.readouterr().err.startswith(f"trimtab: Unknown option: {flag}")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ KNOWN = ("memory_saver", "recommender_interval")
 
 
 @pytest.mark.parametrize(
-    ("stray", "warnings"),
+    ("unused", "warnings"),
     [
         pytest.param([], [], id="nothing"),
         pytest.param(["--nope=1"], ["flag --nope is unknown and is ignored"], id="with its value"),
@@ -34,14 +34,24 @@ KNOWN = ("memory_saver", "recommender_interval")
         ),
     ],
 )
-def test_a_flag_that_nobody_knows_is_a_warning(stray: list[str], warnings: list[str]) -> None:
-    assert list(list_unknown(stray, KNOWN)) == warnings
+def test_an_unknown_flag_is_a_warning(unused: list[str], warnings: list[str]) -> None:
+    assert list_unknown(unused, KNOWN, is_strict=False) == warnings
 
 
-@pytest.mark.parametrize("stray", [["go"], ["--nope=1", "go"], ["--nope", "1", "go"]])
-def test_an_argument_that_belongs_to_no_flag_is_refused(stray: list[str]) -> None:
+def test_an_unknown_flag_is_refused_where_flags_are_to_be_known() -> None:
+    with pytest.raises(UsageError, match=r"--memory-safer is unknown; did you mean --memory-saver"):
+        list_unknown(["--memory-safer"], KNOWN, is_strict=True)
+
+
+def test_a_long_name_with_one_dash_is_refused_as_by_the_original() -> None:
+    with pytest.raises(UsageError, match=r"-memory-saver is unknown; did you mean --memory-saver"):
+        list_unknown(["-memory-saver"], KNOWN, is_strict=False)
+
+
+@pytest.mark.parametrize("unused", [["go"], ["--nope=1", "go"], ["--nope", "1", "go"]])
+def test_an_argument_that_belongs_to_no_flag_is_refused(unused: list[str]) -> None:
     with pytest.raises(UsageError, match="'go'"):
-        list(list_unknown(stray, KNOWN))
+        list_unknown(unused, KNOWN, is_strict=False)
 
 
 def test_only_flags_that_differ_from_their_defaults_are_listed() -> None:

@@ -35,6 +35,7 @@ from trimtab.cli.admission_upkeep import (
     surround,
     to_upkeep_settings,
 )
+from trimtab.cli.flag_types import Unused
 from trimtab.cli.flags import CommonFlags, LeaderlessFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.joining import connected
@@ -65,12 +66,13 @@ _logger: Final = structlog.stdlib.get_logger(__name__)
 
 
 def admit(
-    *stray: str,
+    *,
+    unused: Unused = (),
     flags: AdmissionFlags = _FLAGS,
     common: LeaderlessFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
-    order = check(stray, flags, common.common)
+    order = check(unused, flags, common.common)
     with opened(order) as door:
         crew = workers.hire(_count_workers(flags.care.workers) - 1)
         if isinstance(crew, workers.Link):
@@ -97,10 +99,10 @@ class AdmissionOrder:
     upkeep: UpkeepSettings
 
 
-def check(stray: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
+def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> AdmissionOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
     make = partial(to_settings, common.cluster, flags, os.environ)
-    order = component.check(stray, common, flags, make)
+    order = component.check(unused, common, flags, make)
     context = _make_context(flags.tls)
     place = find_place(flags.tls, os.environ)
     upkeep = starting.make_settings(

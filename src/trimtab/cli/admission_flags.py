@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_groups import flag_group, flag_groups
 from trimtab.cli.flag_types import Cpu, Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.gates import FeatureGates
@@ -104,6 +104,7 @@ class CareFlags:
     """How many processes answer; 0 for one per core. Each has a view of the cluster of its own."""
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class AdmissionFlags:
     """All flags of the admission controller that are its own."""

@@ -1,7 +1,7 @@
 """All commands of `trimtab` with their help, as cyclopts parses them.
 
-The subcommands are modules of their own, imported when they are called: starting must stay quick.
-A component whose command line is plain does without all of this: see `trimtab.cli.plain_lines`.
+The subcommands are modules of their own, imported when they are called. The signature of a command
+and its records of flags are all that is ever said of its command line.
 """
 
 import sys
@@ -11,11 +11,15 @@ from typing import Final
 import cyclopts
 
 from trimtab import __version__
-from trimtab.cli.component_commands import COMPONENTS, VARIABLES
 from trimtab.cli.help_pages import HelpPage
 from trimtab.cli.usage import UsageError
 
-_ENVIRONMENT: Final = cyclopts.config.Env(VARIABLES, command=False)
+COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
+"""The commands that run for weeks in a cluster."""
+_FORGIVING: Final = COMPONENTS - {"run"}
+"""The commands that get what no flag takes, as `unused`: manifests outlive flags."""
+_ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
+"""`--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
 _FLAGS: Final = cyclopts.Parameter(
     # As in Go, the last one counts.
     allow_repeating=True,
@@ -39,7 +43,7 @@ app = cyclopts.App(
     result_action="return_value",
 )
 app.command(
-    "trimtab.cli.declaring:crds.print_crds",
+    "trimtab.cli.crds:print_crds",
     name="crds",
     help="""Print the CustomResourceDefinitions, ready for kubectl apply.
 
@@ -48,7 +52,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:validate.validate_files",
+    "trimtab.cli.validate:validate_files",
     name="validate",
     usage="Usage: trimtab validate [OPTIONS] FILE...",
     help="""Check manifests of autoscalers as the cluster would, without one.
@@ -63,7 +67,7 @@ app.command(
     """,
 )
 app.command(
-    f"trimtab.cli.declaring:{COMPONENTS['recommender']}",
+    "trimtab.cli.recommender:recommend",
     name="recommender",
     usage="Usage: trimtab recommender [OPTIONS]",
     help="""Learn what containers use, and recommend what they should request.
@@ -80,7 +84,7 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
-    f"trimtab.cli.declaring:{COMPONENTS['updater']}",
+    "trimtab.cli.updater:update",
     name="updater",
     usage="Usage: trimtab updater [OPTIONS]",
     help="""Bring running pods to what is recommended for them, in place or by eviction.
@@ -98,7 +102,7 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
-    f"trimtab.cli.declaring:{COMPONENTS['admission-controller']}",
+    "trimtab.cli.admission:admit",
     name="admission-controller",
     usage="Usage: trimtab admission-controller [OPTIONS]",
     help="""Give new pods the size that is recommended for them, and check autoscalers.
@@ -114,7 +118,7 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
-    f"trimtab.cli.declaring:{COMPONENTS['roles']}",
+    "trimtab.cli.roles:keep_roles",
     name="roles",
     usage="Usage: trimtab roles [OPTIONS]",
     help="""Label the pod of each workload that holds its lease, so that it can be sized apart.
@@ -132,7 +136,7 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
-    f"trimtab.cli.declaring:{COMPONENTS['run']}",
+    "trimtab.cli.run:run_all",
     name="run",
     usage="Usage: trimtab run [OPTIONS]",
     help="""Run all components in one process, beside the cluster that kubectl would ask.
@@ -150,7 +154,7 @@ app.command(
     default_parameter=_FLAGS,
 )
 app.command(
-    "trimtab.cli.declaring:get.get",
+    "trimtab.cli.get:get",
     name="get",
     usage="Usage: trimtab get [NAME...] [OPTIONS]",
     help="""Show what containers request, and what is recommended for them.
@@ -165,7 +169,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:report.report",
+    "trimtab.cli.report:report",
     name="report",
     usage="Usage: trimtab report [OPTIONS]",
     help="""Show what all workloads request, and what they should.
@@ -182,7 +186,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:doctor.doctor",
+    "trimtab.cli.doctor:doctor",
     name="doctor",
     usage="Usage: trimtab doctor [OPTIONS]",
     help="""Find out what is wrong with a cluster, what that means, and what helps.
@@ -206,7 +210,7 @@ _checkpoint = cyclopts.App(
     """,
 )
 _checkpoint.command(
-    "trimtab.cli.declaring:checkpoint.inspect",
+    "trimtab.cli.checkpoint:inspect",
     name="inspect",
     usage="Usage: trimtab checkpoint inspect [NAME...] [OPTIONS]",
     help="""Show what checkpoints hold.
@@ -221,7 +225,7 @@ _checkpoint.command(
     """,
 )
 _checkpoint.command(
-    "trimtab.cli.declaring:checkpoint.export",
+    "trimtab.cli.checkpoint:export",
     name="export",
     usage="Usage: trimtab checkpoint export [NAME...] [OPTIONS]",
     help="""Write checkpoints to a file.
@@ -235,7 +239,7 @@ _checkpoint.command(
     """,
 )
 _checkpoint.command(
-    "trimtab.cli.declaring:checkpoint_import.import_files",
+    "trimtab.cli.checkpoint_import:import_files",
     name="import",
     usage="Usage: trimtab checkpoint import FILE... [OPTIONS]",
     help="""Store checkpoints from files: all of them, or none.
@@ -251,7 +255,7 @@ _checkpoint.command(
 )
 app.command(_checkpoint)
 app.command(
-    "trimtab.cli.declaring:explain.explain",
+    "trimtab.cli.explain:explain",
     name="explain",
     usage="Usage: trimtab explain (NAME | vpa/NAME | pod/NAME) [OPTIONS]",
     help="""Tell why an autoscaler recommends these numbers, and why nothing is done, or something.
@@ -270,7 +274,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:demo.demo",
+    "trimtab.cli.demo:demo",
     name="demo",
     help="""Watch the real components at work on a simulated cluster, for a minute.
 
@@ -282,7 +286,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:backtest.backtest",
+    "trimtab.cli.backtest:backtest",
     name="backtest",
     usage="Usage: trimtab backtest (--trace FILE | --namespace NAME...) [OPTIONS]",
     help="""Replay recorded usage under policies, and tell what they would have done.
@@ -297,7 +301,7 @@ app.command(
     """,
 )
 app.command(
-    "trimtab.cli.declaring:simulate.simulate",
+    "trimtab.cli.simulate:simulate",
     name="simulate",
     help="""Give the components bad days in a simulated cluster, and watch what they do.
 
@@ -313,7 +317,7 @@ app.command(
 
 
 app.command(
-    "trimtab.cli.declaring:completion.print_script",
+    "trimtab.cli.completion:print_script",
     name="completion",
     usage="Usage: trimtab completion bash|zsh|fish",
     help="""Print the script by which a shell completes commands, flags and names.
@@ -340,10 +344,15 @@ def version() -> None:
 
 
 def run(arguments: Sequence[str]) -> object:
-    """What the command answers that the arguments ask for; a UsageError if they make no sense."""
+    """The answer of the command that is asked for; a UsageError if the arguments make no sense."""
     try:
+        if arguments and arguments[0] in _FORGIVING:
+            command, bound, unused, _ = app.parse_known_args(arguments)
+            more = {"unused": tuple(unused)} if unused else {}
+            return command(*bound.args, **bound.kwargs, **more)
         return app(arguments, exit_on_error=False, print_error=False)
     except cyclopts.CycloptsError as error:
+        error.verbose = False
         raise UsageError(str(error)) from error
 
 

@@ -105,14 +105,14 @@ class Part:
 
 
 def check(
-    stray: Sequence[str],
+    unused: Sequence[str],
     common: CommonFlags,
     flags: FlagsT,
     to_settings: Callable[[FeatureGates], SettingsT],
 ) -> Order[FlagsT, SettingsT]:
     """What the flags ask for; a UsageError if that makes no sense."""
     known = starting.list_flags(common, flags)
-    unknown = starting.list_unknown(stray, known)
+    unknown = starting.list_unknown(unused, known, is_strict=common.line.strict_flags)
     gates, flaws = starting.parse_gates(common.cluster.feature_gates)
     settings = starting.make_settings(
         lambda: to_settings(gates), starting.list_changed(common, flags)

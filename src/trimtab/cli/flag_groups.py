@@ -1,34 +1,21 @@
-"""Groups of flags: records whose fields are flags, and what is written above them in help.
-
-A record without a group of its own holds other records.
-"""
+"""Records whose fields are flags: how the parser of command lines gets to know them."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from trimtab.core.records import dataclass
+from cyclopts import Group, Parameter
 
 _RecordT = TypeVar("_RecordT")
 
-
-@dataclass(frozen=True, slots=True)
-class FlagGroup:
-    """What help says of the flags in a record."""
-
-    title: str
-    order: int
-    """Groups with smaller numbers come first."""
-
-
-GROUPS: Final[dict[type, FlagGroup]] = {}
-"""The group of each record that has one."""
+FLAT: Final = "*"
+"""The parser's name for a record whose flags have the names of its fields and nothing before."""
 
 
 def flag_group(title: str, *, order: int) -> Callable[[type[_RecordT]], type[_RecordT]]:
-    """What notes the group of a record."""
+    """Declare a record of flags; help shows them under the title, small orders first."""
+    return Parameter(name=FLAT, group=Group(title, sort_key=order))
 
-    def note(record: type[_RecordT]) -> type[_RecordT]:
-        GROUPS[record] = FlagGroup(title, order)
-        return record
 
-    return note
+def flag_groups(record: type[_RecordT]) -> type[_RecordT]:
+    """Declare a record of records of flags."""
+    return Parameter(name=FLAT)(record)

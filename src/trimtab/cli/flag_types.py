@@ -1,17 +1,18 @@
 """Kinds of flag values: how each is read from text, as the original reads it, and shown in help.
 
-They are said in words of our own, so that a component can be started without the parser of command
-lines; `trimtab.cli.declaring` says them to the parser.
+Fields of records of flags have these types. Parsing, help, environment variables, completion and
+`docs/flags.md` all come from the fields: there is no other declaration.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Annotated, Final, TypeAlias
 
+from cyclopts import Parameter, Token
+
 from trimtab.api.times import format_duration, parse_duration
 from trimtab.core import quantities
-from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 _LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
@@ -52,30 +53,6 @@ def split_names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What a type does not say of the values of a flag."""
-
-    word: str | None = None
-    """What stands for a value in help."""
-    read: Callable[[str], object] | None = None
-    """The value of a text, or a ValueError; without it, what is usual for the type."""
-    show: Callable[[timedelta], str] | bool | None = None
-    """How the default is shown in help, or whether it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """All names of a flag, where that of its field is not the only one."""
-
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoFlag:
-    """What a field is marked by that is no flag."""
-
-
 def _read_cpu(text: str) -> int:
     return quantities.parse_amount(Resource.CPU, text)
 
@@ -84,21 +61,44 @@ def _read_memory(text: str) -> int:
     return quantities.parse_amount(Resource.MEMORY, text)
 
 
-Text: TypeAlias = Annotated[str, Kind("TEXT", show=False)]
+def _converter(read: Callable[[str], object]) -> Callable[[object, Sequence[Token]], object]:
+    def convert(_: object, tokens: Sequence[Token]) -> object:
+        return read(tokens[0].value)
+
+    return convert
+
+
+Text: TypeAlias = Annotated[str, Parameter(metavar="TEXT", show_default=False)]
 """Text that is empty by default."""
-Named: TypeAlias = Annotated[str, Kind("TEXT")]
+Named: TypeAlias = Annotated[str, Parameter(metavar="TEXT")]
 """Text that has a default."""
-Whole: TypeAlias = Annotated[int, Kind("NUMBER", int)]
+Whole: TypeAlias = Annotated[int, Parameter(metavar="NUMBER", converter=_converter(int))]
 """A whole number."""
-Number: TypeAlias = Annotated[float, Kind("NUMBER")]
+Number: TypeAlias = Annotated[float, Parameter(metavar="NUMBER")]
 """Any number."""
-Switch: TypeAlias = Annotated[bool, Kind(show=False)]
+Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 """On with its name alone, as in Go; `--name=false` is off."""
-Span: TypeAlias = Annotated[timedelta, Kind("DURATION", parse_duration, format_span)]
+Span: TypeAlias = Annotated[
+    timedelta,
+    Parameter(metavar="DURATION", converter=_converter(parse_duration), show_default=format_span),
+]
 """A length of time in Go's syntax."""
-LongSpan: TypeAlias = Annotated[timedelta, Kind("DURATION", parse_long_span, format_long_span)]
+LongSpan: TypeAlias = Annotated[
+    timedelta,
+    Parameter(
+        metavar="DURATION", converter=_converter(parse_long_span), show_default=format_long_span
+    ),
+]
 """A length of time in Prometheus' syntax, which knows days and weeks."""
-Cpu: TypeAlias = Annotated[int | None, Kind("QUANTITY", _read_cpu, show=False)]
+Cpu: TypeAlias = Annotated[
+    int | None,
+    Parameter(metavar="QUANTITY", converter=_converter(_read_cpu), show_default=False),
+]
 """A quantity of CPU."""
-Memory: TypeAlias = Annotated[int | None, Kind("QUANTITY", _read_memory, show=False)]
+Memory: TypeAlias = Annotated[
+    int | None,
+    Parameter(metavar="QUANTITY", converter=_converter(_read_memory), show_default=False),
+]
 """A quantity of memory."""
+Unused: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
+"""The words of a command line that no flag takes."""

@@ -9,8 +9,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from trimtab.cli.flag_groups import flag_group
-from trimtab.cli.flag_types import Named, Names, Number, Span, Switch, Text, Whole
+from cyclopts import Parameter
+
+from trimtab.cli.flag_groups import flag_group, flag_groups
+from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole
 from trimtab.core.records import dataclass
 
 
@@ -66,11 +68,20 @@ class LogFlags:
 
     log_format: LogFormat = LogFormat.JSON
     """One JSON object per line, or text for people."""
-    v: Annotated[Whole, Names(("--v", "-v"))] = 4
+    v: Annotated[Whole, Parameter(name=("--v", "-v"))] = 4
     """How much is told: from 5 on everything, below 1 only what goes wrong."""
 
 
-@flag_group("Accepted, without effect", order=8)
+@flag_group("Command line", order=8)
+@dataclass(frozen=True, slots=True)
+class LineFlags:
+    """How the command line itself is taken."""
+
+    strict_flags: Switch = False
+    """Refuse unknown flags, which are otherwise ignored with a warning in the log."""
+
+
+@flag_group("Accepted, without effect", order=9)
 @dataclass(frozen=True, slots=True)
 class KlogFlags:
     """Flags of the original for which there is nothing to do here."""
@@ -107,6 +118,7 @@ class KlogFlags:
     """-v is for everything."""
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class CommonFlags:
     """All flags that every component has."""
@@ -114,18 +126,21 @@ class CommonFlags:
     cluster: ClusterFlags = ClusterFlags()
     election: ElectionFlags = ElectionFlags()
     logs: LogFlags = LogFlags()
+    line: LineFlags = LineFlags()
     klog: KlogFlags = KlogFlags()
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class LeaderlessFlags:
     """All flags that a component has of which every copy acts."""
 
     cluster: ClusterFlags = ClusterFlags()
     logs: LogFlags = LogFlags()
+    line: LineFlags = LineFlags()
     klog: KlogFlags = KlogFlags()
 
     @property
     def common(self) -> CommonFlags:
         """The same, with an election in which nobody takes part."""
-        return CommonFlags(cluster=self.cluster, logs=self.logs, klog=self.klog)
+        return CommonFlags(cluster=self.cluster, logs=self.logs, line=self.line, klog=self.klog)

@@ -1,18 +1,17 @@
 """The `trimtab` command: finds the subcommand, and turns every mistake into one line.
 
 Exit codes: 0 for yes, 1 for no (`validate` found errors, no cluster answers), 2 for a call that
-makes no sense. Of a component whose command line is plain the parser of command lines is not even
-imported: starting must stay quick, and components small.
+makes no sense.
 """
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Protocol, cast
 
+from trimtab.cli import commands
 from trimtab.cli.columns import disarm
-from trimtab.cli.component_commands import COMPONENTS
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
 
@@ -38,30 +37,6 @@ class _Completion(Protocol):
     def tell(self, words: Sequence[str]) -> int: ...
 
 
-class _Commands(Protocol):
-    """What is needed of `trimtab.cli.commands`."""
-
-    def run(self, arguments: Sequence[str]) -> object: ...
-
-    def help_for(self, arguments: Sequence[str]) -> str: ...
-
-
-class _PlainLines(Protocol):
-    """What is needed of `trimtab.cli.plain_lines`."""
-
-    def read_line(
-        self, usual: Mapping[str, object], words: Sequence[str], environment: Mapping[str, str]
-    ) -> dict[str, object] | None: ...
-
-
-class _Component(Protocol):
-    """What is needed of a component's command."""
-
-    __kwdefaults__: dict[str, object]
-
-    def __call__(self, **flags: object) -> int: ...
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the arguments ask for."""
     for name, value in _FOR_LIBRARIES.items():
@@ -70,10 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == [_COMPLETE]:
         return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
     try:
-        code = _run(given)
+        if given and given[0] in commands.COMPONENTS:
+            _import_logs_alone()
+        code = commands.run(given)
         sys.stdout.flush()
     except UsageError as error:
-        sys.stderr.write(f"trimtab: {_flatten(error).rstrip('.')}; see {_help_for(given)}\n")
+        sys.stderr.write(
+            f"trimtab: {_flatten(error).rstrip('.')}; see {commands.help_for(given)}\n"
+        )
         return _MISUSED
     except FailedError as error:
         sys.stderr.write(f"trimtab: {_flatten(error)}\n")
@@ -87,32 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _run(given: Sequence[str]) -> object:
-    """What the command answers that is asked for."""
-    if given and given[0] in COMPONENTS:
-        _import_logs_alone()
-        module, _, name = COMPONENTS[given[0]].partition(".")
-        component = cast("_Component", getattr(import_module(f"trimtab.cli.{module}"), name))
-        plain_lines = cast("_PlainLines", import_module("trimtab.cli.plain_lines"))
-        flags = plain_lines.read_line(component.__kwdefaults__, given[1:], os.environ)
-        if flags is not None:
-            return component(**flags)
-    return _commands().run(given)
-
-
-def _commands() -> _Commands:
-    return cast("_Commands", import_module("trimtab.cli.commands"))
-
-
 def _flatten(error: Exception) -> str:
     return disarm(" ".join(str(error).split()))
-
-
-def _help_for(given: Sequence[str]) -> str:
-    """Where the command that was meant explains itself."""
-    if given and given[0] in COMPONENTS:
-        return f"trimtab {given[0]} --help"
-    return _commands().help_for(given)
 
 
 def _import_logs_alone() -> None:

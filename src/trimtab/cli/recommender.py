@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 
 from trimtab.api.explained_numbers import NumbersFrom, Origin
 from trimtab.cli import component
+from trimtab.cli.flag_types import Unused
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.history import PROMETHEUS, PastOrder, order_history
@@ -40,18 +41,19 @@ RecommenderOrder: TypeAlias = component.Order[RecommenderFlags, RecommenderSetti
 
 
 def recommend(
-    *stray: str,
+    *,
+    unused: Unused = (),
     flags: RecommenderFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
-    order = check(stray, flags, common)
+    order = check(unused, flags, common)
     return component.run(order, make_part(order), list_advice(flags))
 
 
-def check(stray: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
+def check(unused: Sequence[str], flags: RecommenderFlags, common: CommonFlags) -> RecommenderOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
-    return component.check(stray, common, flags, partial(to_settings, common.cluster, flags))
+    return component.check(unused, common, flags, partial(to_settings, common.cluster, flags))
 
 
 def make_part(order: RecommenderOrder) -> component.Part:

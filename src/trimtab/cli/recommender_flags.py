@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_groups import flag_group, flag_groups
 from trimtab.cli.flag_types import (
     Cpu,
     LongSpan,
@@ -183,6 +183,7 @@ class HistoryFlags(PrometheusFlags):
     """How far samples of history are apart."""
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class RecommenderFlags:
     """All flags of the recommender that are its own."""

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from trimtab.cli import component
+from trimtab.cli.flag_types import Unused
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.process import Duty
@@ -32,22 +33,23 @@ RolesOrder: TypeAlias = component.Order[RolesFlags, RolesSettings]
 
 
 def keep_roles(
-    *stray: str,
+    *,
+    unused: Unused = (),
     flags: RolesFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
-    order = check(stray, flags, common)
+    order = check(unused, flags, common)
     return component.run(order, make_part(order))
 
 
-def check(stray: Sequence[str], flags: RolesFlags, common: CommonFlags) -> RolesOrder:
+def check(unused: Sequence[str], flags: RolesFlags, common: CommonFlags) -> RolesOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
 
     def make(_: FeatureGates) -> RolesSettings:
         return to_settings(common.cluster, flags)
 
-    return component.check(stray, common, flags, make)
+    return component.check(unused, common, flags, make)
 
 
 def make_part(order: RolesOrder) -> component.Part:

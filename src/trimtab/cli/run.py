@@ -45,7 +45,7 @@ _WITHOUT_ADMISSION: Final = (
 
 
 def run_all(
-    *stray: str,
+    *,
     flags: RunFlags = _FLAGS,
     common: SharedFlags = _COMMON,
 ) -> int:
@@ -53,7 +53,7 @@ def run_all(
     together = flags.together
     parse_address(together.address)
     orders = _check(run_flags.share(flags), common, os.environ)
-    warnings = [*_list_unknown(stray, flags, common), *orders.list_warnings()]
+    warnings = orders.list_warnings()
     with ExitStack() as open_doors, bound_contextvars(component=_NAME):
         parts = list(orders.make_parts(open_doors))
         logs.set_up(common.logs)
@@ -106,8 +106,3 @@ def _check(flags: RunFlags, common: CommonFlags, environment: Mapping[str, str])
         roles.check((), flags.roles, common) if together.roles else None,
         advice,
     )
-
-
-def _list_unknown(stray: Sequence[str], flags: RunFlags, common: CommonFlags) -> Iterator[str]:
-    known = starting.list_flags(flags, common).keys() - run_flags.NOT_HERE
-    return starting.list_unknown(stray, sorted(known))

@@ -8,23 +8,23 @@ one: so `run` and a component that runs alone take turns like two copies of one.
 from dataclasses import fields, is_dataclass, replace
 from typing import Annotated, Final, TypeAlias, TypeVar, cast
 
+from cyclopts import Parameter
+
 from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
-from trimtab.cli.flag_groups import flag_group
-from trimtab.cli.flag_types import Named, NoFlag, Switch, Text
-from trimtab.cli.flags import CommonFlags, ElectionFlags
+from trimtab.cli.flag_groups import flag_group, flag_groups
+from trimtab.cli.flag_types import Named, Switch, Text
+from trimtab.cli.flags import CommonFlags, ElectionFlags, LineFlags
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
 
-NOT_HERE: Final = frozenset({"leader_elect_resource_name", "workers"})
-"""Fields of components that are no flags of `run`."""
 _USUAL_WRITES: Final = updater_flags.CareFlags().update_worker_count
 
-_Given: TypeAlias = Annotated[str, NoFlag()]
+_Given: TypeAlias = Annotated[str, Parameter(parse=False)]
 """What is not to be said here."""
-_Shared: TypeAlias = Annotated[bool, NoFlag()]
+_Shared: TypeAlias = Annotated[bool, Parameter(parse=False)]
 """What is said once for several components, by the flag of another one."""
-_SharedWhole: TypeAlias = Annotated[int, NoFlag()]
-_SharedChoice: TypeAlias = Annotated[HpaConflict, NoFlag()]
+_SharedWhole: TypeAlias = Annotated[int, Parameter(parse=False)]
+_SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
 
 
 @flag_group("Run", order=0)
@@ -50,6 +50,7 @@ class _RecommenderLoop(recommender_flags.LoopFlags):
     leader_elect_resource_name: _Given = "vpa-recommender-lease"
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class RecommenderFlags(recommender_flags.RecommenderFlags):
     """The recommender's flags."""
@@ -71,6 +72,7 @@ class _UpdaterCare(updater_flags.CareFlags):
     update_worker_count: _SharedWhole = _USUAL_WRITES
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags(updater_flags.UpdaterFlags):
     """The updater's flags."""
@@ -93,6 +95,7 @@ class _AdmissionCare(admission_flags.CareFlags):
     workers: _SharedWhole = 1
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class AdmissionFlags(admission_flags.AdmissionFlags):
     """The admission controller's flags."""
@@ -120,16 +123,26 @@ class _Election(ElectionFlags):
     installation."""
 
 
+@flag_group("Command line", order=8)
+@dataclass(frozen=True, slots=True)
+class _Line(LineFlags):
+    # People type this line: it is always strict.
+    strict_flags: _Shared = True
+
+
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class SharedFlags(CommonFlags):
     """The flags that every component has."""
 
     election: _Election = _Election()
+    line: _Line = _Line()
 
 
 FlagsT = TypeVar("FlagsT")
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class RunFlags:
     """All flags of `trimtab run` but those that every command of a component has."""

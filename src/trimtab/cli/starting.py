@@ -1,6 +1,6 @@
 """The start of a component: what its command line means, and what is told of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -17,6 +17,9 @@ from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
 
 _SECRETS: Final = frozenset({"password", "prometheus_bearer_token"})
+
+_LIKE: Final = 0.75
+"""Names that have less in common are no slips of the finger."""
 
 BUILD: Final = Gauge(
     "trimtab_build_info", "What runs here; the value is always 1.", ["component", "version"]
@@ -57,14 +60,16 @@ def parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
         raise UsageError(f"--feature-gates: {error}") from error
 
 
-def list_unknown(stray: Sequence[str], known: Iterable[str]) -> Iterator[str]:
-    """A warning for each flag that nobody knows (F46); a UsageError for what is no flag.
+def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool) -> list[str]:
+    """Warnings of unknown flags (F46), of what the parser has left over from a command line.
 
-    Command lines outlive flags, and a component that does not start serves nobody.
+    A UsageError where flags are to be known, and for what is no flag at all: a stray word, or a
+    long name with one dash, which the original refuses as well.
     """
     names = [flag_name(field) for field in known]
+    warnings: list[str] = []
     is_value_next = False
-    for token in stray:
+    for token in unused:
         if not token.startswith("-"):
             if not is_value_next:
                 raise UsageError(f"unused argument {token!r}")
@@ -72,9 +77,12 @@ def list_unknown(stray: Sequence[str], known: Iterable[str]) -> Iterator[str]:
             continue
         name, equals, _ = token.partition("=")
         is_value_next = not equals
-        close = get_close_matches(name, names, n=1)
+        close = get_close_matches(name, names, n=1, cutoff=_LIKE)
         hint = f"; did you mean {close[0]}?" if close else ""
-        yield f"flag {name} is unknown and is ignored{hint}"
+        if is_strict or not name.startswith("--"):
+            raise UsageError(f"flag {name} is unknown{hint}")
+        warnings.append(f"flag {name} is unknown and is ignored{hint}")
+    return warnings
 
 
 def make_settings(make: Callable[[], SettingsT], changed: Mapping[str, object]) -> SettingsT:

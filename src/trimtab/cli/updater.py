@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from trimtab.cli import component
+from trimtab.cli.flag_types import Unused
 from trimtab.cli.flags import CommonFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.process import Duty
@@ -31,19 +32,20 @@ UpdaterOrder: TypeAlias = component.Order[UpdaterFlags, UpdaterSettings]
 
 
 def update(
-    *stray: str,
+    *,
+    unused: Unused = (),
     flags: UpdaterFlags = _FLAGS,
     common: CommonFlags = _COMMON,
 ) -> int:
     """Run until told to end."""
-    order = check(stray, flags, common)
+    order = check(unused, flags, common)
     return component.run(order, make_part(order))
 
 
-def check(stray: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> UpdaterOrder:
+def check(unused: Sequence[str], flags: UpdaterFlags, common: CommonFlags) -> UpdaterOrder:
     """What the flags ask for; a UsageError if that makes no sense."""
     make = partial(to_settings, common.cluster, flags, os.environ)
-    return component.check(stray, common, flags, make)
+    return component.check(unused, common, flags, make)
 
 
 def make_part(order: UpdaterOrder) -> component.Part:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
-from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_groups import flag_group, flag_groups
 from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
 from trimtab.core.assessment import PlanSettings
@@ -118,6 +118,7 @@ class CareFlags:
     """How many requests may be under way at once."""
 
 
+@flag_groups
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags:
     """All flags of the updater that are its own."""

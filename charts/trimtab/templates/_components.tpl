@@ -49,6 +49,7 @@ roles:
 {{/* The flags of a component as a list: what the values mean, then `extraArgs`, of which the last word counts. */}}
 {{- define "trimtab.arguments" -}}
 - --v={{ .values.logLevel }}
+- --strict-flags=true
 {{- with include "trimtab.watched" .root }}
 - --vpa-object-namespace={{ . }}
 {{- end }}

@@ -1,6 +1,6 @@
 """The admission controller's flags beside the original's, and what becomes of them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from reference.original_flags import ADMISSION as ORIGINAL
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.cli.admission_flags import AdmissionFlags, to_settings
-from trimtab.cli.flags import ClusterFlags, LeaderlessFlags
+from trimtab.cli.flags import ClusterFlags, LeaderlessFlags, PageFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
@@ -25,6 +25,7 @@ OURS = {
     "--webhook-inject-ca-from",
     "--webhook-keys",
     "--workers",
+    *(flag_name(field.name) for field in fields(PageFlags)),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from waiting import until
 
-from trimtab.cli.http_visits import Answer, Answering, VisitLimits, Visits
+from trimtab.cli.http_visits import Answer, Answering, Request, VisitLimits, Visits
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)
@@ -37,10 +37,9 @@ def in_either_loop(test: Callable[..., Coroutine[None, None, None]]) -> Callable
     return play
 
 
-async def echo(method: str, target: str) -> Answer:
+async def echo(request: Request) -> Answer:
     """The target comes back."""
-    del method
-    return Answer(HTTPStatus.OK, target.encode())
+    return Answer(HTTPStatus.OK, request.target.encode())
 
 
 @dataclass
@@ -174,11 +173,11 @@ async def test_half_a_request_counts_from_its_beginning() -> None:
 async def test_who_waits_for_an_answer_stays_while_somebody_is_silent() -> None:
     asked, ready = asyncio.Event(), asyncio.Event()
 
-    async def take_long(method: str, target: str) -> Answer:
-        if target == "/slow":
+    async def take_long(request: Request) -> Answer:
+        if request.target == "/slow":
             asked.set()
             await ready.wait()
-        return await echo(method, target)
+        return await echo(request)
 
     async with a_scene(replace(FEW, visitors=2), take_long) as scene:
         waiting, silent = await scene.enter_several(2)
@@ -196,11 +195,11 @@ async def test_who_waits_for_an_answer_stays_while_somebody_is_silent() -> None:
 async def test_where_all_wait_for_answers_the_first_of_them_makes_room() -> None:
     asked = list[str]()
 
-    async def answer_pings(method: str, target: str) -> Answer:
-        asked.append(target)
-        if target == "/slow":
+    async def answer_pings(request: Request) -> Answer:
+        asked.append(request.target)
+        if request.target == "/slow":
             await asyncio.Event().wait()
-        return await echo(method, target)
+        return await echo(request)
 
     async with a_scene(answer=answer_pings) as scene:
         there = await scene.enter_several(3)
@@ -262,8 +261,8 @@ async def test_byte_after_byte_is_no_way_to_stay() -> None:
 
 @in_either_loop
 async def test_of_an_answer_that_nobody_reads_only_a_piece_is_copied() -> None:
-    async def answer_much(method: str, target: str) -> Answer:
-        return replace(await echo(method, target), body=bytes(50_000_000))
+    async def answer_much(request: Request) -> Answer:
+        return replace(await echo(request), body=bytes(50_000_000))
 
     async with a_scene(replace(FEW, idle_time=SHORT), answer_much) as scene:
         client, held = await scene.enter(), list[int]()
@@ -290,9 +289,9 @@ async def test_answers_that_nobody_reads_are_bounded_together(
 ) -> None:
     asked = list[str]()
 
-    async def answer_much(method: str, target: str) -> Answer:
-        asked.append(target)
-        return replace(await echo(method, target), body=make_body())
+    async def answer_much(request: Request) -> Answer:
+        asked.append(request.target)
+        return replace(await echo(request), body=make_body())
 
     limits = VisitLimits(visitors=10, unread_bytes=15_000_000)
     async with a_scene(limits, answer_much) as scene:
@@ -307,8 +306,8 @@ async def test_answers_that_nobody_reads_are_bounded_together(
 
 @in_either_loop
 async def test_one_answer_may_be_larger_than_all_together() -> None:
-    async def answer_much(method: str, target: str) -> Answer:
-        return replace(await echo(method, target), body=bytes(6_000_000))
+    async def answer_much(request: Request) -> Answer:
+        return replace(await echo(request), body=bytes(6_000_000))
 
     async with a_scene(replace(FEW, unread_bytes=1000), answer_much) as scene:
         client = await scene.enter()
@@ -321,9 +320,9 @@ async def test_one_answer_may_be_larger_than_all_together() -> None:
 async def test_who_sends_many_requests_in_a_row_is_not_the_only_one_who_is_heard() -> None:
     asked = list[str]()
 
-    async def note(method: str, target: str) -> Answer:
-        asked.append(target)
-        return await echo(method, target)
+    async def note(request: Request) -> Answer:
+        asked.append(request.target)
+        return await echo(request)
 
     async with a_scene(answer=note) as scene:
         eager, other = await scene.enter_several(2)

@@ -7,7 +7,7 @@ from operator import attrgetter
 import pytest
 
 from reference.original_flags import RECOMMENDER as ORIGINAL
-from trimtab.cli.flags import CommonFlags
+from trimtab.cli.flags import CommonFlags, PageFlags
 from trimtab.cli.recommender_flags import EstimateFlags, RecommenderFlags, to_settings
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.core.gates import FeatureGates
@@ -23,6 +23,7 @@ OURS = {
     "--status-patience",
     "--prometheus-max-queries",
     "--prometheus-max-response-bytes",
+    *(flag_name(field.name) for field in fields(PageFlags)),
 }
 
 

@@ -8,7 +8,7 @@ from operator import attrgetter
 import pytest
 
 from reference.original_flags import UPDATER as ORIGINAL
-from trimtab.cli.flags import ClusterFlags, CommonFlags
+from trimtab.cli.flags import ClusterFlags, CommonFlags, PageFlags
 from trimtab.cli.starting import flag_name, list_flags
 from trimtab.cli.updater_flags import CareFlags, LoopFlags, UpdaterFlags, to_settings
 from trimtab.core.gates import FeatureGates
@@ -17,7 +17,9 @@ from trimtab.updater.settings import UpdaterSettings
 
 # The budget of evictions is on by default here (D14).
 OTHER_DEFAULTS: dict[str, object] = {"--eviction-rate-limit": 1, "--eviction-rate-burst": 10}
-OURS = {"--log-format", *(flag_name(field.name) for field in fields(CareFlags))}
+OURS = {"--log-format"} | {
+    flag_name(field.name) for record in (CareFlags, PageFlags) for field in fields(record)
+}
 
 settings_of = partial(to_settings, CommonFlags().cluster, environment={}, gates=FeatureGates())
 

@@ -5,8 +5,9 @@ import json
 import os
 import re
 import signal
+import ssl
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
@@ -106,13 +107,45 @@ def children(process: int) -> list[int]:
     return [int(each) for each in text.split()]
 
 
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """Where a component shows metrics and pages with TLS, to callers with a right."""
+
+    host: str
+    port: int
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags for that, beside those of a health address."""
+        return (f"--address={self.host}:{self.port}", "--metrics-secure")
+
+    def ask(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=context)
+        try:
+            connection.request("GET", path, headers=dict(headers or {}))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
 @contextmanager
 def running(
-    component: str, kubeconfig: Path, folder: Path, *flags: str, name: str = ""
+    component: str,
+    kubeconfig: Path,
+    folder: Path,
+    *flags: str,
+    name: str = "",
+    secured: Secured | None = None,
 ) -> Iterator[Run]:
-    """A component for as long as the block lasts."""
+    """A component for as long as the block lasts; secured, it shows plain probes only."""
     (port,) = controlplane.free_ports(1)
-    given = [f"--kubeconfig={kubeconfig}", f"--address={LOOPBACK}:{port}", *flags]
+    shown = [f"--address={LOOPBACK}:{port}"]
+    if secured is not None:
+        shown = [f"--health-address={LOOPBACK}:{port}", *secured.flags]
+    given = [f"--kubeconfig={kubeconfig}", *shown, *flags]
     command = [component, "--v=5", *given]
     with processes.running(TRIMTAB, command, folder, name=name or component) as process:
         run = Run(process, port)

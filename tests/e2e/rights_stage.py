@@ -47,7 +47,7 @@ def grants(rules: Iterable[Json], namespace: str = "") -> Iterator[Grant]:
     for rule in rules:
         names = rule.get("resourceNames", [""])
         for verb, group, resource, name in product(
-            rule["verbs"], rule["apiGroups"], rule["resources"], names
+            rule["verbs"], rule.get("apiGroups", []), rule.get("resources", []), names
         ):
             yield Grant(verb, group, resource, name, namespace)
 

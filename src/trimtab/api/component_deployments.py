@@ -17,6 +17,8 @@ _OURS: Final = "trimtab"
 _PART_OF: Final = "app.kubernetes.io/part-of"
 _COMPONENT: Final = "app.kubernetes.io/component"
 _ONE_NAMESPACE: Final = "--vpa-object-namespace"
+_SECURE: Final = "--metrics-secure"
+_NO: Final = frozenset({"false", "no", "0"})
 _ORIGINALS: Final = {
     f"vpa-{component}": component
     for component in (Component.RECOMMENDER, Component.UPDATER, Component.ADMISSION)
@@ -108,7 +110,8 @@ def decode_component(data: bytes) -> Installed | None:
         ready=(source.status or _Status()).ready_replicas or 0,
         account=pods.service_account_name or "default",
         labels=text_map((spec.selector or _Selector()).match_labels),
-        watched=_watched(pods.containers or ()),
+        watched=_last_given(pods.containers or (), _ONE_NAMESPACE) or "",
+        is_secure=_is_on(_last_given(pods.containers or (), _SECURE)),
     )
 
 
@@ -131,10 +134,15 @@ def _find(
     return None
 
 
-def _watched(containers: tuple[_Container, ...]) -> str:
+def _last_given(containers: tuple[_Container, ...], name: str) -> str | None:
+    """Return the value of a flag that counts; empty without one, None without the flag."""
     flags = [word.partition("=") for one in containers for word in one.args or ()]
-    given = [value for flag, _, value in flags if flag == _ONE_NAMESPACE]
-    return given[-1] if given else ""
+    given = [value for flag, _, value in flags if flag == name]
+    return given[-1] if given else None
+
+
+def _is_on(value: str | None) -> bool:
+    return value is not None and value.lower() not in _NO
 
 
 def with_pod(installed: Installed, data: bytes) -> Installed:

@@ -7,7 +7,8 @@ address and the end: where one breaks, the others are told to end.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import field
 from functools import partial
 from itertools import chain
@@ -19,7 +20,7 @@ from structlog.contextvars import bound_contextvars
 
 from trimtab import __version__
 from trimtab.cli import logs, process, starting
-from trimtab.cli.flags import ClusterFlags, CommonFlags
+from trimtab.cli.flags import CommonFlags, PageFlags
 from trimtab.cli.health import (
     HALF_BLIND,
     Heartbeat,
@@ -27,9 +28,11 @@ from trimtab.cli.health import (
     list_shortcomings,
     watch_obstacles,
 )
-from trimtab.cli.http_server import Page, Probes, parse_address, serving
-from trimtab.cli.joining import connected, election_settings
+from trimtab.cli.http_server import Page, Probes, parse_address, serving, serving_probes
+from trimtab.cli.joining import connected, election_settings, find_way
+from trimtab.cli.page_guard import protecting
 from trimtab.cli.tracing import traced
+from trimtab.cli.usage import UsageError
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
@@ -120,8 +123,19 @@ def check(
     # Who takes part in no election has no name for its lease.
     address, lease = str(known["address"]), str(known.get("leader_elect_resource_name", ""))
     parse_address(address)
+    check_pages(common.pages)
     election = election_settings(common.election, lease)
     return Order(common, flags, settings, address, election, [*unknown, *flaws])
+
+
+def check_pages(flags: PageFlags) -> None:
+    """Raise a UsageError if the flags of metrics and pages make no sense together."""
+    if flags.health_address:
+        parse_address(flags.health_address, "--health-address")
+    if bool(flags.metrics_tls_cert_file) != bool(flags.metrics_tls_private_key):
+        raise UsageError("--metrics-tls-cert-file and --metrics-tls-private-key go together")
+    if flags.metrics_tls_cert_file and not flags.metrics_secure:
+        raise UsageError("--metrics-tls-cert-file: without --metrics-secure there is no TLS")
 
 
 def run(
@@ -133,11 +147,11 @@ def run(
     logs.set_up(order.common.logs)
     warnings = [*order.warnings, *advice]
     starting.tell_of_start(part.name, order.common, order.flags, warnings)
-    return process.run(partial(serve, order.common.cluster, order.address, [part]))
+    return process.run(partial(serve, order.common, order.address, [part]))
 
 
 async def serve(
-    flags: ClusterFlags,
+    common: CommonFlags,
     address: str,
     parts: Sequence[Part],
     stop: asyncio.Event,
@@ -149,14 +163,14 @@ async def serve(
     name = parts[0].name if len(parts) == 1 else "run"
     async with (
         traced(name, os.environ) as tracer,
-        connected(flags, clock, os.environ, context, tracer) as client,
+        connected(common.cluster, clock, os.environ, context, tracer) as client,
     ):
         scope = merge_scopes([part.scope for part in parts])
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         for part in parts:
             starting.BUILD.labels(part.name, __version__).set(1)
         team = Team({part.name: part.build(cluster, client, clock) for part in parts})
-        async with serving(address, team.probes, team.pages), asyncio.TaskGroup() as group:
+        async with _shown(common, address, team, context), asyncio.TaskGroup() as group:
             background = (
                 group.create_task(cluster.run()),
                 group.create_task(_settle(cluster, clock)),
@@ -166,6 +180,24 @@ async def serve(
             await team.serve(stop)
             for task in background:
                 task.cancel()
+
+
+@asynccontextmanager
+async def _shown(
+    common: CommonFlags, address: str, team: "Team", context: str
+) -> AsyncIterator[None]:
+    """Show metrics, probes and pages, to whom the flags say, for as long as the block lasts."""
+    clock, pages = RealClock(), common.pages
+    protection = None
+    async with AsyncExitStack() as stack:
+        if pages.metrics_secure:
+            way = find_way(common.cluster.kubeconfig, clock, os.environ, context)
+            protection = await stack.enter_async_context(protecting(pages, way, clock))
+        await stack.enter_async_context(serving(address, team.probes, team.pages, protection))
+        if pages.health_address:
+            probing = serving_probes(pages.health_address, team.probes)
+            await stack.enter_async_context(probing)
+        yield
 
 
 class Team:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Final, assert_never
 
 import msgspec
@@ -22,6 +23,7 @@ from trimtab.api.explanations import (
 from trimtab.cli import explain_sight, logs
 from trimtab.cli.explain_sight import Surroundings
 from trimtab.cli.explain_sources import (
+    USUAL_PLACE,
     Answers,
     Question,
     ask_addresses,
@@ -39,6 +41,7 @@ from trimtab.cli.viewing import ViewFlags, joined, looking, namespace_of
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
+from trimtab.cluster.page_reviews import fetch_pages_token
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.records import dataclass
 
@@ -77,7 +80,7 @@ class SourceFlags:
     """Which components are asked."""
 
     sources: Annotated[Sequence[str], Parameter(name="--from", negative="")] = ()
-    """Addresses of components to ask, such as http://localhost:8942; else those in the cluster are
+    """Addresses of components to ask, such as https://localhost:8942; else those in the cluster are
     asked through its API server."""
     components_namespace: Text = ""
     """The only namespace in which components are asked; else they are looked for everywhere, as
@@ -158,7 +161,9 @@ class _Desk:
 
     async def _ask(self, client: Client, question: Question) -> Answers:
         if self.asked.sources:
-            return await ask_addresses(self.asked.sources, question)
+            place = self.asked.components_namespace or USUAL_PLACE
+            fetch_token = partial(fetch_pages_token, client, place)
+            return await ask_addresses(self.asked.sources, question, fetch_token)
         if self.asked.offline:
             return Answers()
         return await ask_through_server(client, self.asked.components_namespace, question)

@@ -1,7 +1,7 @@
 """Where explanations come from: components that run, asked by address or through the API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from random import SystemRandom
@@ -22,15 +22,19 @@ from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection, FixedCredentials, Identity
 from trimtab.cluster.errors import ClusterError, ForbiddenError, NotFoundError
 from trimtab.cluster.examining import find_components, list_pods
+from trimtab.cluster.page_reviews import fetch_pages_token
+from trimtab.cluster.trust import trust_anyone
 from trimtab.core.diagnosis_components import Component, Installed
+from trimtab.core.page_access import PAGES_TOKEN
 from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 
 NUMBERS: Final = "/explain/numbers"
 PODS: Final = "/explain/pods"
 
-_USUAL: Final = "trimtab-system"
+USUAL_PLACE: Final = "trimtab-system"
 """The namespace of the install guide."""
+_SCHEMES: Final = ("http://", "https://")
 _ASKED: Final = (Component.RECOMMENDER, Component.UPDATER)
 _ELSEWHERE: Final = "--components-namespace says where else they are, --from at which address"
 _NOTHING: Final = b"null"
@@ -63,11 +67,13 @@ class Answers:
     remarks: tuple[str, ...] = ()
 
 
-async def ask_addresses(addresses: Sequence[str], question: Question) -> Answers:
+async def ask_addresses(
+    addresses: Sequence[str], question: Question, fetch_token: Callable[[], Awaitable[str]]
+) -> Answers:
     """What the components at some addresses say; a FailedError if one does not answer."""
     numbers, pods = None, None
     for address in addresses:
-        async with _visiting(address) as client:
+        async with _visiting(await _find_identity(address, fetch_token), address) as client:
             numbers = numbers or await _visit(client, address, NUMBERS, question, decode_numbers)
             pods = pods or await _visit(client, address, PODS, question, decode_pods)
     return Answers(numbers, pods)
@@ -108,9 +114,9 @@ def choose_components(
     if not able:
         where = f" in {place}" if place else ""
         return f"no component that serves {namespace} was found{where}; {_ELSEWHERE}"
-    if len(places) > 1 and _USUAL not in places:
+    if len(places) > 1 and USUAL_PLACE not in places:
         return f"components run in {', '.join(places)}; --components-namespace says which to ask"
-    chosen = places[0] if len(places) == 1 else _USUAL
+    chosen = places[0] if len(places) == 1 else USUAL_PLACE
     return [one for one in able if one.namespace == chosen]
 
 
@@ -121,7 +127,7 @@ async def _find_components(client: Client, place: str, namespace: str) -> list[I
         if place:
             raise
         # Tenants may see no other namespace but this one.
-        return await find_components(client, namespace, place=_USUAL)
+        return await find_components(client, namespace, place=USUAL_PLACE)
 
 
 async def _ask_component(
@@ -131,15 +137,16 @@ async def _ask_component(
     numbers, pods, remarks = known.numbers, known.pods, [*known.remarks]
     try:
         copies = await list_pods(client, component, decode_pod)
+        ask = await _find_way(client, component)
     except (ClusterError, DecodeError) as error:
-        remark = f"the pods of {component.place} cannot be listed: {error}"
+        remark = f"the pods of {component.place} cannot be asked: {error}"
         return replace(known, remarks=(*remarks, remark))
     for pod in copies:
         try:
             if component.component is Component.UPDATER:
-                pods = pods or await _ask_pod(client, pod, PODS, question, decode_pods)
+                pods = pods or await ask(pod, PODS, question, decode_pods)
             else:
-                numbers = numbers or await _ask_pod(client, pod, NUMBERS, question, decode_numbers)
+                numbers = numbers or await ask(pod, NUMBERS, question, decode_numbers)
         except (ClusterError, DecodeError, TimeoutError) as error:
             why = str(error) or "no answer in time"
             remarks.append(f"{pod.namespace}/{pod.name} could not be asked: {why}")
@@ -149,14 +156,27 @@ async def _ask_component(
 def check_addresses(addresses: Sequence[str]) -> None:
     """Refuse what is no address of a component."""
     for each in addresses:
-        if not each.startswith("http://"):
-            raise UsageError(f"--from: {each!r} is not an address such as http://localhost:8942")
+        if not each.startswith(_SCHEMES):
+            raise UsageError(f"--from: {each!r} is not an address such as https://localhost:8942")
+
+
+async def _find_identity(address: str, fetch_token: Callable[[], Awaitable[str]]) -> Identity:
+    """Return what shows the component at an address that we may ask it.
+
+    Its certificate says nothing of who it is, so it gets a token that is worthless elsewhere.
+    """
+    if not address.startswith("https://"):
+        return Identity()
+    try:
+        return Identity(trust_anyone(), ((PAGES_TOKEN, await fetch_token()),))
+    except (ClusterError, DecodeError) as error:
+        raise FailedError(f"no token for {address}: {error}") from error
 
 
 @asynccontextmanager
-async def _visiting(address: str) -> AsyncIterator[Client]:
+async def _visiting(identity: Identity, address: str) -> AsyncIterator[Client]:
     clock = RealClock()
-    connection = Connection(address.rstrip("/"), FixedCredentials(Identity()))
+    connection = Connection(address.rstrip("/"), FixedCredentials(identity))
     budget = RequestBudget(clock, rate=0, burst=1)
     async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
         yield client
@@ -180,26 +200,45 @@ async def _visit(
 
 
 async def _ask(
-    client: Client, path: str, question: Question, decode: Callable[[bytes], _PageT]
+    client: Client,
+    path: str,
+    question: Question,
+    decode: Callable[[bytes], _PageT],
+    headers: tuple[tuple[str, str], ...] = (),
 ) -> _PageT | None:
     async with asyncio.timeout(_PATIENCE_SECONDS):
-        data = await client.fetch(path, question.parameters())
+        data = await client.fetch(path, question.parameters(), headers=headers)
     return None if data.strip() == _NOTHING else decode(data)
 
 
-async def _ask_pod(
-    client: Client, pod: Pod, page: str, question: Question, decode: Callable[[bytes], _PageT]
-) -> _PageT | None:
-    answer = await _ask(client, _proxied(pod, page), question, decode)
-    return None if answer is None else _sign(answer, pod)
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """The way to the pods of a component: through the API server, with a token if need be."""
+
+    client: Client
+    scheme: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    async def __call__(
+        self, pod: Pod, page: str, question: Question, decode: Callable[[bytes], _PageT]
+    ) -> _PageT | None:
+        # Without a port the API server takes the first one that the pod names: this one's.
+        named = f"{self.scheme}:{pod.name}:" if self.scheme else pod.name
+        path = f"{paths.item(paths.pods(pod.namespace), named, 'proxy')}{page}"
+        answer = await _ask(self.client, path, question, decode, self.headers)
+        return None if answer is None else _sign(answer, pod)
+
+
+async def _find_way(client: Client, component: Installed) -> _Way:
+    """Return the way to the pods of a component; a ClusterError if there is no token for it."""
+    if not component.is_secure:
+        return _Way(client)
+    # The API server keeps our own credentials to itself when it passes a request on.
+    token = await fetch_pages_token(client, component.namespace)
+    return _Way(client, "https", ((PAGES_TOKEN, token),))
 
 
 def _sign(page: _PageT, pod: Pod) -> _PageT:
     """The page, which says first who told it."""
     remarks = (f"told by the pod {pod.name} in {pod.namespace}", *page.remarks)
     return msgspec.structs.replace(page, remarks=remarks)
-
-
-def _proxied(pod: Pod, page: str) -> str:
-    # Without a port the API server takes the first one that the pod names, which is this one's.
-    return f"{paths.item(paths.pods(pod.namespace), pod.name, 'proxy')}{page}"

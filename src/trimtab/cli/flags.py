@@ -42,6 +42,22 @@ class ClusterFlags:
     """Features to switch on or off, as Name=bool,... All are on."""
 
 
+@flag_group("Metrics and pages", order=5)
+@dataclass(frozen=True, slots=True)
+class PageFlags:
+    """Who may read them, and how; none of these is the original's."""
+
+    metrics_secure: Switch = False
+    """Serve metrics and pages with TLS, to callers that the API server lets get them; probes stay
+    open."""
+    metrics_tls_cert_file: Text = ""
+    """The file of the certificate for that, read again when it changes; without it one is made."""
+    metrics_tls_private_key: Text = ""
+    """The file of its key."""
+    health_address: Text = ""
+    """Where /health-check and /readyz are served without TLS, beside --address."""
+
+
 @flag_group("Leader election", order=6)
 @dataclass(frozen=True, slots=True)
 class ElectionFlags:
@@ -124,6 +140,7 @@ class CommonFlags:
     """All flags that every component has."""
 
     cluster: ClusterFlags = ClusterFlags()
+    pages: PageFlags = PageFlags()
     election: ElectionFlags = ElectionFlags()
     logs: LogFlags = LogFlags()
     line: LineFlags = LineFlags()
@@ -136,6 +153,7 @@ class LeaderlessFlags:
     """All flags that a component has of which every copy acts."""
 
     cluster: ClusterFlags = ClusterFlags()
+    pages: PageFlags = PageFlags()
     logs: LogFlags = LogFlags()
     line: LineFlags = LineFlags()
     klog: KlogFlags = KlogFlags()
@@ -143,4 +161,10 @@ class LeaderlessFlags:
     @property
     def common(self) -> CommonFlags:
         """The same, with an election in which nobody takes part."""
-        return CommonFlags(cluster=self.cluster, logs=self.logs, line=self.line, klog=self.klog)
+        return CommonFlags(
+            cluster=self.cluster,
+            pages=self.pages,
+            logs=self.logs,
+            line=self.line,
+            klog=self.klog,
+        )

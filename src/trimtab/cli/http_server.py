@@ -1,28 +1,39 @@
-"""The plain HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages.
+"""The HTTP server of a component: metrics for Prometheus, probes for the kubelet, pages.
 
 It answers requests that have no body, one after the other; a whole web framework would cost more
 memory than all that it shows. Whoever reaches it may ask, so metrics and pages, which may take a
 while where there are many pods, never take most of a component's time. Connections, and how many
 there may be, are left to `http_visits.py`.
+
+With a `Protection` metrics and pages are served with TLS, to callers with the right to read them.
+Probes stay open: a kubelet has no token.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, assert_never
 from urllib.parse import parse_qsl
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
+from trimtab.admission.accepting import Door, Handshakes
+from trimtab.cli import listening
 from trimtab.cli.failures import FailedError
-from trimtab.cli.http_visits import MAX_HEAD_BYTES, Answer, Visits
+from trimtab.cli.http_visits import MAX_HEAD_BYTES, TLS_LIMITS, Answer, Request, Visits
 from trimtab.cli.usage import UsageError
+from trimtab.core.page_access import Access, Decision
 from trimtab.core.records import dataclass
 
 _REST: Final = 4
 """After a page so many times as long as it took no other is made; metrics likewise."""
+
+_HANDSHAKES: Final = 32
+"""So many TLS handshakes are under way at a time; of more the oldest is ended."""
+_HANDSHAKE_SECONDS: Final = 5.0
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -38,23 +49,52 @@ class Probes:
     readiness: Callable[[], Sequence[str]]
 
 
-def parse_address(text: str) -> tuple[str | None, int]:
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """TLS for all that is served, and rights for all of it but probes."""
+
+    context: ssl.SSLContext
+    check: Callable[[Mapping[str, str], str], Awaitable[Decision]]
+    """Decide if the sender of these headers may get a path; it must not raise."""
+
+
+def parse_address(text: str, flag: str = "--address") -> tuple[str | None, int]:
     """The host, or None for all, and the port of an address such as `:8942` or `[::1]:80`."""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and int(port) < 1 << 16
     if not colon or not is_port or (":" in host and not host.startswith("[")):
-        raise UsageError(f"--address: {text!r} is not of the form host:port")
+        raise UsageError(f"{flag}: {text!r} is not of the form host:port")
     return host.strip("[]") or None, int(port)
 
 
 @asynccontextmanager
 async def serving(
-    address: str, probes: Probes, pages: Mapping[str, Page] | None = None
+    address: str,
+    probes: Probes,
+    pages: Mapping[str, Page] | None = None,
+    protection: Protection | None = None,
 ) -> AsyncIterator[None]:
     """Answer at the address for as long as the block lasts."""
+    desk = _Desk(_probe_routes(probes), _page_routes(pages or {}), protection)
+    if protection is None:
+        async with _listening(address, desk):
+            yield
+    else:
+        async with _listening_with_tls(address, desk, protection.context):
+            yield
+
+
+@asynccontextmanager
+async def serving_probes(address: str, probes: Probes) -> AsyncIterator[None]:
+    """Answer a kubelet, and no other question, at the address for as long as the block lasts."""
+    async with _listening(address, _Desk(_probe_routes(probes), {})):
+        yield
+
+
+@asynccontextmanager
+async def _listening(address: str, desk: "_Desk") -> AsyncIterator[None]:
     host, port = parse_address(address)
-    timer = asyncio.get_running_loop().time
-    visits = Visits(_Desk(probes, pages or {}).answer, timer)
+    visits = Visits(desk.answer, asyncio.get_running_loop().time)
     try:
         server = await asyncio.start_server(visits.receive, host, port, limit=MAX_HEAD_BYTES)
     except OSError as error:
@@ -66,6 +106,30 @@ async def serving(
         await visits.end()
 
 
+@asynccontextmanager
+async def _listening_with_tls(
+    address: str, desk: "_Desk", context: ssl.SSLContext
+) -> AsyncIterator[None]:
+    host, port = parse_address(address)
+    loop = asyncio.get_running_loop()
+    visits = Visits(desk.answer, loop.time, TLS_LIMITS)
+
+    def receive() -> asyncio.Protocol:
+        reader = asyncio.StreamReader(limit=MAX_HEAD_BYTES, loop=loop)
+        return asyncio.StreamReaderProtocol(reader, visits.receive, loop=loop)
+
+    closing = asyncio.Event()
+    # Handshakes that are not finished are bounded, too; a server of asyncio would bear any number.
+    door = Door(receive, context, Handshakes(_HANDSHAKES, _HANDSHAKE_SECONDS, lambda: None))
+    opened = asyncio.create_task(door.open(listening.bind(host or "", port), closing))
+    try:
+        yield
+    finally:
+        closing.set()
+        await opened
+        await visits.end()
+
+
 _Route: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 """The answer to a query."""
 
@@ -73,22 +137,23 @@ _Route: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Answer]]
 class _Desk:
     """Where everything is answered."""
 
-    def __init__(self, probes: Probes, pages: Mapping[str, Page]) -> None:
-        shower = _Shower()
-        self._routes: dict[str, _Route] = {
-            "/metrics": _Scrapes().show,
-            "/health-check": _probe(probes.health),
-            "/readyz": _probe(probes.readiness),
-            **{path: shower.route(page) for path, page in pages.items()},
-        }
+    def __init__(
+        self,
+        probes: Mapping[str, _Route],
+        pages: Mapping[str, _Route],
+        protection: Protection | None = None,
+    ) -> None:
+        self._routes = {**probes, **pages}
+        self._protected = frozenset(pages) if protection is not None else frozenset()
+        self._protection = protection
         self._broken: set[str] = set()
         """Pages that could not be shown when they were last asked for."""
 
-    async def answer(self, method: str, target: str) -> Answer:
+    async def answer(self, request: Request) -> Answer:
         """What is said to whoever asks for that."""
-        path = target.partition("?")[0]
+        path = request.target.partition("?")[0]
         try:
-            answer = await self._find(method, target)
+            answer = await self._find(request)
         except Exception:
             # Whoever asks again and again is not to fill the log.
             if path not in self._broken:
@@ -98,14 +163,41 @@ class _Desk:
         self._broken.discard(path)
         return answer
 
-    async def _find(self, method: str, target: str) -> Answer:
-        path, _, text = target.partition("?")
+    async def _find(self, request: Request) -> Answer:
+        path, _, text = request.target.partition("?")
         route = self._routes.get(path)
         if route is None:
             return Answer(HTTPStatus.NOT_FOUND, b"there is no such page\n")
-        if method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"pages can only be read\n")
+        if self._protection is not None and path in self._protected:
+            decision = await self._protection.check(request.headers, path)
+            if decision.access is not Access.GRANTED:
+                return _refuse(decision, path)
         return await route(dict(parse_qsl(text, keep_blank_values=True)))
+
+
+def _refuse(decision: Decision, path: str) -> Answer:
+    match decision.access:
+        case Access.UNKNOWN:
+            status = HTTPStatus.UNAUTHORIZED
+        case Access.FORBIDDEN:
+            status = HTTPStatus.FORBIDDEN
+        case Access.UNDECIDED | Access.GRANTED:
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+        case _:
+            assert_never(decision.access)
+    return Answer(status, f"{decision.explain(path)}\n".encode("utf-8", "replace"))
+
+
+def _probe_routes(probes: Probes) -> dict[str, _Route]:
+    return {"/health-check": _probe(probes.health), "/readyz": _probe(probes.readiness)}
+
+
+def _page_routes(pages: Mapping[str, Page]) -> dict[str, _Route]:
+    shower = _Shower()
+    shown = {path: shower.route(page) for path, page in pages.items()}
+    return {"/metrics": _Scrapes().show, **shown}
 
 
 class _Rest:

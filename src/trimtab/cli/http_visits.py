@@ -6,8 +6,9 @@ while in any case. What is answered is left to `http_server.py`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import field
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, TypeAlias
@@ -35,6 +36,19 @@ class VisitLimits:
 
 
 USUAL_LIMITS: Final = VisitLimits()
+TLS_LIMITS: Final = VisitLimits(visitors=50)
+"""TLS buffers half a megabyte per connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The head of a request."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By their names in lower case."""
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,8 @@ class Answer:
     def format_head(self, *, is_last: bool) -> bytes:
         """What comes before the body."""
         closing = "Connection: close\r\n" if is_last else ""
+        if self.status is HTTPStatus.UNAUTHORIZED:
+            closing += "WWW-Authenticate: Bearer\r\n"
         head = (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
             f"Content-Type: {self.content_type}\r\nContent-Length: {len(self.body)}\r\n"
@@ -56,15 +72,8 @@ class Answer:
         return head.encode("ascii")
 
 
-Answering: TypeAlias = Callable[[str, str], Awaitable[Answer]]
-"""The answer to a method and a target; it must not raise."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    method: str
-    target: str
-    is_last: bool
+Answering: TypeAlias = Callable[[Request], Awaitable[Answer]]
+"""The answer to a request; it must not raise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +132,7 @@ class Visits:
         """Answer one request; whether another may follow."""
         request = _parse_request(await self._hear(visitor))
         visitor.awaited_since = None
-        answer = await self._answer(request.method, request.target)
+        answer = await self._answer(request)
         visitor.awaited_since = self._timer()
         visitor.unread = b"" if request.method == "HEAD" else answer.body
         self._limit_unread(visitor)
@@ -153,15 +162,17 @@ class Visits:
             self._show_out(slowest)
 
 
-def _parse_request(head: bytes) -> _Request:
+def _parse_request(head: bytes) -> Request:
     line, _, rest = head.decode("latin-1").partition("\r\n")
     method, _, target = line.partition(" ")
     target, _, version = target.rpartition(" ")
-    headers = rest.lower()
+    fields = (each.partition(":") for each in rest.split("\r\n") if each)
+    headers = {name.strip().lower(): value.strip() for name, _, value in fields}
     # What has a body would have to be read to its end, and nobody here has use for it.
-    has_body = "content-length:" in headers or "transfer-encoding:" in headers
-    is_last = has_body or "connection: close" in headers or version != "HTTP/1.1"
-    return _Request(method, target, is_last)
+    has_body = "content-length" in headers or "transfer-encoding" in headers
+    is_closing = "close" in headers.get("connection", "").lower()
+    is_last = has_body or is_closing or version != "HTTP/1.1"
+    return Request(method, target, headers, is_last)
 
 
 def _count_bytes(bodies: Iterable[bytes]) -> int:
@@ -185,3 +196,7 @@ async def _part(visitor: _Visitor) -> None:
         visitor.writer.write_eof()
         while await visitor.reader.read(MAX_HEAD_BYTES):
             pass
+    else:
+        # TLS has no such half of an end.
+        visitor.writer.close()
+        await visitor.writer.wait_closed()

@@ -58,7 +58,7 @@ def run_all(
         parts = list(orders.make_parts(open_doors))
         logs.set_up(common.logs)
         starting.tell_of_start(_NAME, common, flags, warnings)
-        serve = partial(component.serve, common.cluster, together.address, parts)
+        serve = partial(component.serve, common, together.address, parts)
         try:
             return process.run(partial(serve, context=together.context))
         except NoClusterError as error:

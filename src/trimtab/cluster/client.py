@@ -67,6 +67,8 @@ class _Request:
     body: bytes | None = None
     content_type: str = JSON
     is_urgent: bool = False
+    headers: tuple[tuple[str, str], ...] = ()
+    """Sent beside those of the identity."""
     is_exempt: bool = False
     """Whether it neither waits for the budget nor takes from it."""
 
@@ -122,10 +124,16 @@ class Client:
         await self._pool.close()
 
     async def fetch(
-        self, path: str, parameters: Mapping[str, str] | None = None, *, is_urgent: bool = False
+        self,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        headers: tuple[tuple[str, str], ...] = (),
+        is_urgent: bool = False,
     ) -> bytes:
         """What the path shows."""
-        return await self._call(_Request("GET", path, parameters or {}, is_urgent=is_urgent))
+        asked = parameters or {}
+        return await self._call(_Request("GET", path, asked, headers=headers, is_urgent=is_urgent))
 
     async def fetch_date(self, path: str) -> str:
         """When the server answers, whatever it answers, by its own word; empty if it is silent."""
@@ -273,7 +281,7 @@ class Client:
         path = request.path
         if request.parameters:
             path += f"?{urlencode(request.parameters)}"
-        headers = [*_HEADERS, *identity.headers]
+        headers = [*_HEADERS, *identity.headers, *request.headers]
         if request.body is not None:
             headers.append(("Content-Type", request.content_type))
         return self._pool.format_request(request.method, path, headers, request.body)

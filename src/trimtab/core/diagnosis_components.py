@@ -82,6 +82,8 @@ class Installed:
     """Those of its pods."""
     watched: str = ""
     """The only namespace that it looks at; empty for all."""
+    is_secure: bool = False
+    """True if it shows its pages with TLS, to callers with a token."""
 
     @property
     def place(self) -> str:

@@ -68,6 +68,7 @@ EVERYTHING: Json = {
     "crds": {"annotations": {"k": "l"}},
     "rbac": {"extraRules": [{"apiGroups": ["x"], "resources": ["y"], "verbs": ["get"]}]},
     "metrics": {
+        "readers": [{"name": "prometheus", "namespace": "monitoring"}],
         "serviceMonitor": {**_MONITORING, "relabelings": [{"action": "labeldrop", "regex": "pod"}]},
         "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
         "dashboards": {"enabled": True, "annotations": {"grafana_folder": "Trimtab"}},
@@ -159,7 +160,17 @@ ORIGINAL_KEYS = (
 CASES: Mapping[str, Json] = {
     "defaults": {},
     "everything": EVERYTHING,
-    "pod-monitor": {"metrics": {"podMonitor": _MONITORING, "service": {"enabled": False}}},
+    "pod-monitor": {
+        "metrics": {
+            "podMonitor": _MONITORING,
+            "service": {"enabled": False},
+            "tokenSecret": {"name": "scraping"},
+        }
+    },
+    "open-pages": {
+        "metrics": {"secure": False, "serviceMonitor": _MONITORING},
+        "networkPolicy": {"enabled": False},
+    },
     "own-selectors": {
         "admissionController": {
             "registerWebhook": False,

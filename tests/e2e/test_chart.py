@@ -103,8 +103,13 @@ def test_ports_are_those_at_which_components_listen_by_themselves() -> None:
         defaults = defaults_of(component)
         listening = [defaults["--address"], defaults.get("--port")]
 
-        ports = [f"{each['containerPort']}" for each in container_of(deployment)["ports"]]
-        assert ports == [str(each).removeprefix(":") for each in listening if each]
+        ports = {
+            each["name"]: f"{each['containerPort']}" for each in container_of(deployment)["ports"]
+        }
+        # The API server passes requests on to the first port.
+        assert next(iter(ports)) == "metrics"
+        assert f"--health-address=:{ports.pop('health')}" in arguments_of(deployment)
+        assert list(ports.values()) == [str(each).removeprefix(":") for each in listening if each]
 
 
 def test_the_chart_and_what_it_installs_have_the_version_of_the_package() -> None:
@@ -234,6 +239,88 @@ def test_a_monitor_finds_the_service_of_every_component() -> None:
     assert {port["name"] for each in found for port in each["spec"]["ports"]} == {"metrics"}
 
 
+def probed(deployment: Json) -> set[str]:
+    container = container_of(deployment)
+    return {container[f"{each}Probe"]["httpGet"]["port"] for each in ("liveness", "readiness")}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secure"),
+    [
+        pytest.param("defaults", True, id="by default"),
+        pytest.param("everything", True, id="with all that there is"),
+        pytest.param("open-pages", False, id="where that is said"),
+        pytest.param("one-namespace", False, id="where tokens cannot be reviewed"),
+    ],
+)
+def test_metrics_and_pages_are_for_callers_with_a_right(name: str, *, is_secure: bool) -> None:
+    objects = render(name)
+    found = deployments(name).values()
+    accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
+    reviewing = [
+        each["metadata"]["name"]
+        for each in of_kind(objects, "ClusterRole", "Role")
+        if ["tokenreviews"] in [rule.get("resources") for rule in each["rules"]]
+    ]
+
+    assert {"--metrics-secure" in arguments_of(each) for each in found} == {is_secure}
+    assert {port for each in found for port in probed(each)} == {
+        "health" if is_secure else "metrics"
+    }
+    assert ("trimtab-pages" in accounts) == is_secure
+    assert len(reviewing) == (len(found) if is_secure else 0)
+
+
+def test_prometheus_comes_with_a_token_and_tls_where_they_are_asked_for() -> None:
+    (secured,) = of_kind(render("everything"), "ServiceMonitor")
+    (plain,) = of_kind(render("open-pages"), "ServiceMonitor")
+    (of_pods,) = of_kind(render("pod-monitor"), "PodMonitor")
+    (endpoint,) = secured["spec"]["endpoints"]
+    (of_pod,) = of_pods["spec"]["podMetricsEndpoints"]
+    token = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+    assert (endpoint["scheme"], endpoint["tlsConfig"]) == ("https", {"insecureSkipVerify": True})
+    assert endpoint["bearerTokenFile"] == token
+    assert of_pod["scheme"] == "https"
+    # A PodMonitor has no field for a file.
+    assert "bearerTokenFile" not in of_pod
+    assert of_pod["authorization"] == {"credentials": {"name": "scraping", "key": "token"}}
+    assert (
+        plain["spec"]["endpoints"][0].keys() & {"scheme", "tlsConfig", "bearerTokenFile"} == set()
+    )
+
+
+def test_readers_of_metrics_are_bound_to_metrics_alone() -> None:
+    objects = render("everything")
+    roles = {each["metadata"]["name"]: each["rules"] for each in of_kind(objects, "ClusterRole")}
+    (bound,) = [
+        each
+        for each in of_kind(objects, "ClusterRoleBinding")
+        if each["roleRef"]["name"].endswith("-metrics-reader")
+    ]
+
+    assert roles[bound["roleRef"]["name"]] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    assert [(each["name"], each["namespace"]) for each in bound["subjects"]] == [
+        ("prometheus", "monitoring")
+    ]
+
+
+def test_by_default_only_the_ports_of_pages_and_of_the_webhook_can_be_reached() -> None:
+    policies = {
+        each["metadata"]["labels"]["app.kubernetes.io/component"]: [
+            port["port"] for rule in each["spec"]["ingress"] for port in rule["ports"]
+        ]
+        for each in of_kind(render("defaults"), "NetworkPolicy")
+    }
+
+    assert policies == {
+        "recommender": ["metrics"],
+        "updater": ["metrics"],
+        "admission-controller": ["metrics", "webhook"],
+    }
+    assert of_kind(render("open-pages"), "NetworkPolicy") == []
+
+
 def test_alerts_and_dashboards_are_those_of_the_files() -> None:
     objects = render("everything")
     (rules,) = of_kind(objects, "PrometheusRule")
@@ -309,6 +396,12 @@ def nested(path: str, value: object) -> Json:
             {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
             "scraped twice",
             id="two monitors of the same",
+        ),
+        pytest.param(
+            "metrics.podMonitor.enabled",
+            True,
+            "metrics.tokenSecret.name",
+            id="a PodMonitor without a token",
         ),
     ],
 )

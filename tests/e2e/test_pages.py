@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e.components import SLOW_SECONDS, TRIMTAB, Json, Run, Secured, install, rules_of, running
+import yaml
+from e2e.components import (
+    READING,
+    ROOT,
+    SLOW_SECONDS,
+    TRIMTAB,
+    Json,
+    Run,
+    Secured,
+    install,
+    rules_of,
+    running,
+)
 from e2e.rights_stage import Account
 from e2e.worlds import World, a_template
 
@@ -23,9 +35,19 @@ pytestmark = pytest.mark.e2e
 
 HOST = "198.51.100.77"
 PAGES = ("/plan", "/metrics", "/explain/pods")
-READING_METRICS = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-READING_PAGES = [{"nonResourceURLs": ["/plan", "/roles", "/explain/*"], "verbs": ["get"]}]
 ADMINISTRATING = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+
+
+def rules_of_role(name: str) -> list[Json]:
+    """The rules of a ClusterRole that the chart makes."""
+    text = (ROOT / "deploy/trimtab.yaml").read_text(encoding="utf-8")
+    (found,) = [
+        each
+        for each in yaml.safe_load_all(text)
+        if each["kind"] == "ClusterRole" and each["metadata"]["name"] == name
+    ]
+    rules: list[Json] = found["rules"]
+    return rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +103,10 @@ def scene(
             for name in ("updater", "scraper", "stranger", "trimtab-pages")
         }
         accounts["updater"].allow_everywhere(
-            [*rules_of("updater", "updater-cluster", "updater-own"), *rules_of("pages")]
+            [*rules_of_role("trimtab-updater"), *rules_of("updater-own")]
         )
-        accounts["scraper"].allow_everywhere(READING_METRICS)
-        accounts["trimtab-pages"].allow_everywhere(READING_PAGES)
+        accounts["scraper"].allow_everywhere(rules_of_role("trimtab-metrics-reader"))
+        accounts["trimtab-pages"].allow_everywhere(rules_of_role("trimtab-pages-reader"))
         world = World(cluster, namespace)
         world.deploy(a_template())
         world.autoscale()
@@ -226,6 +248,20 @@ def test_explain_asks_a_secured_component_at_its_address(scene: Scene) -> None:
     )
 
     assert [each["pod"] for each in found["plan"]["pods"]]
+
+
+def test_who_has_the_role_for_it_gets_explanations_of_components(
+    scene: Scene, installed: str, tmp_path: Path
+) -> None:
+    person = Account(scene.plane, scene.namespace, "reader")
+    person.allow_in(scene.namespace, [*rules_of("people-view", "people-explain"), *READING])
+    try:
+        found = explain(person.write_kubeconfig(tmp_path), scene)
+    finally:
+        person.leave()
+
+    assert found["plan"]["source"] == "updater"
+    assert found["plan"]["remarks"][0] == f"told by the pod {installed} in {scene.namespace}"
 
 
 def test_explain_says_what_it_lacks_where_it_gets_no_token(

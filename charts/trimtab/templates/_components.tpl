@@ -6,18 +6,27 @@ The components, by their keys in the values: what each is called, and what it ca
 recommender:
   name: recommender
   port: 8942
+  health: 8952
   lease: vpa-recommender-lease
 updater:
   name: updater
   port: 8943
+  health: 8953
   lease: vpa-updater
 admissionController:
   name: admission-controller
   port: 8944
+  health: 8954
 roles:
   name: roles
   port: 8945
+  health: 8955
   lease: trimtab-roles
+{{- end -}}
+
+{{/* Whether metrics and pages are for callers with a right: tokens are reviewed by a right of the cluster. */}}
+{{- define "trimtab.secures" -}}
+{{- if and .Values.metrics.secure (eq .Values.rbac.scope "cluster") }}true{{ end -}}
 {{- end -}}
 
 {{/* How many copies: `replicas`, or `replicaCount` as another chart calls it. */}}
@@ -50,6 +59,10 @@ roles:
 {{- define "trimtab.arguments" -}}
 - --v={{ .values.logLevel }}
 - --strict-flags=true
+{{- if include "trimtab.secures" .root }}
+- --metrics-secure
+- --health-address=:{{ .it.health }}
+{{- end }}
 {{- with include "trimtab.watched" .root }}
 - --vpa-object-namespace={{ . }}
 {{- end }}

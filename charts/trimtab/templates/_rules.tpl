@@ -10,6 +10,9 @@
 {{- if and $isCluster (eq .it.name "admission-controller") (or .values.registerWebhook (not (include "trimtab.hasFiles" .root))) -}}
 {{- $names = append $names "admission-controller-registration" -}}
 {{- end -}}
+{{- if include "trimtab.secures" .root -}}
+{{- $names = append $names "pages" -}}
+{{- end -}}
 {{- include "trimtab.joinedRules" (dict "root" .root "names" $names) -}}
 {{- with .root.Values.rbac.extraRules }}
 {{ toYaml . }}

@@ -38,6 +38,7 @@ _GOOD_TO_HAVE: Final = frozenset(
         "admission-controller-cluster",
         "admission-controller-keys",
         "admission-controller-registration",
+        "pages",
     }
 )
 """Rules without which a component works: less well, or with keys and a registration of others."""
@@ -93,6 +94,8 @@ def _questions(one: Installed) -> Iterator[tuple[str, Sequence[Question]]]:
             f"{name}-namespace",
             list(list_questions(read_rules(f"{name}-namespace"), one.watched)),
         )
+    if one.is_secure:
+        yield "pages", list(list_questions(read_rules("pages")))
     if one.component is Component.ADMISSION:
         yield f"{name}-keys", list(list_questions(read_rules(f"{name}-keys"), one.namespace))
     if one.component is Component.ADMISSION and not one.watched:

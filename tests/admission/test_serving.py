@@ -25,7 +25,9 @@ from trimtab.admission.tls import (
     make_context,
     parse_ciphers,
     parse_version,
+    require_clients,
 )
+from trimtab.cluster.trust import show_certificate
 
 LOOPBACK = "127.0.0.1"
 PATIENCE = timedelta(seconds=10)
@@ -808,3 +810,32 @@ def test_ciphers_are_known_by_their_names_in_go() -> None:
     context = make_context(TlsVersion.V1_2, found)
     offered = {each["name"] for each in context.get_ciphers() if each["protocol"] == "TLSv1.2"}
     assert offered == set(found)
+
+
+def test_with_an_authority_for_clients_others_get_no_answer(
+    play: Play, authority: Pair, certificate: CertificateFiles, tmp_path: Path
+) -> None:
+    known, unknown = an_authority(), an_authority()
+    accepted = tmp_path / "clients.pem"
+    accepted.write_text(known.certificate, encoding="utf-8")
+
+    def a_caller(signer: Pair | None) -> ssl.SSLContext:
+        context = a_client_context(authority)
+        if signer is not None:
+            pair = a_pair(signer, "kube-apiserver")
+            show_certificate(context, pair.certificate, pair.key, source="test", field="")
+        return context
+
+    async def scene() -> None:
+        context = a_context(certificate)
+        require_clients(context, accepted)
+        async with a_server(context) as it:
+            async with a_client(it.port, a_caller(known)) as client:
+                assert await client.ask(b"review") == (200, b"review")
+            for signer in (None, unknown):
+                # With TLS 1.3 a client learns only by reading that it was refused.
+                with pytest.raises((OSError, asyncio.IncompleteReadError)):
+                    async with a_client(it.port, a_caller(signer)) as client:
+                        await client.ask(b"review")
+
+    play(scene)

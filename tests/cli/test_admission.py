@@ -24,6 +24,13 @@ pytestmark = pytest.mark.usefixtures("told")
         pytest.param("--status-lease-update-interval=0s", "--status-lease", id="no interval"),
         pytest.param("--max-allowed-cpu-boost=much", "--max-allowed-cpu-boost", id="no quantity"),
         pytest.param("--address=here", "--address", id="no address"),
+        pytest.param("--health-address=here", "--health-address", id="no address for probes"),
+        pytest.param(
+            "--webhook-client-ca-file=/none", "--webhook-client-ca-file", id="no such authority"
+        ),
+        pytest.param(
+            "--webhook-client-ca-file=/dev/null", "--webhook-client-ca-file", id="an empty file"
+        ),
         pytest.param("--feature-gates=InPlace", "--feature-gates", id="a gate without a value"),
         pytest.param("everything", "everything", id="no flag at all"),
     ],

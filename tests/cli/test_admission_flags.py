@@ -22,6 +22,7 @@ OURS = {
     "--hpa-conflict",
     "--log-format",
     "--self-test",
+    "--webhook-client-ca-file",
     "--webhook-inject-ca-from",
     "--webhook-keys",
     "--workers",

@@ -13,10 +13,12 @@ from admission.hostile import hostile_requests
 from admission.review_makers import a_pod_object, a_review
 from e2e.admission_stage import Webhook, admission_controller
 from e2e.components import install
+from tls_makers import a_pair, an_authority
 
 from rig import waiting
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
+from trimtab.cluster.trust import show_certificate
 
 pytestmark = pytest.mark.e2e
 
@@ -104,6 +106,31 @@ def test_memory_stays_flat_over_a_hundred_thousand_hostile_requests(webhook: Web
     assert (warmed, valid) == (WARM, HOSTILE)
     assert growth < MOST_GROWTH_KIB
     assert webhook.run.ask("/readyz") == (200, "OK")
+
+
+def test_callers_need_a_certificate_where_an_authority_for_them_is_named(
+    installed: ControlPlane, tmp_path: Path
+) -> None:
+    clients = an_authority()
+    (tmp_path / "clients.pem").write_text(clients.certificate, encoding="utf-8")
+    flag = f"--webhook-client-ca-file={tmp_path / 'clients.pem'}"
+    body = json.dumps(a_review(a_pod_object())).encode()
+    pair = a_pair(clients, "kube-apiserver")
+
+    async def review(webhook: Webhook, *, shows: bool) -> int:
+        client = Client(webhook)
+        if shows:
+            given = (pair.certificate, pair.key)
+            show_certificate(client._context, *given, source="test", field="")
+        try:
+            return (await client.send("application/json", body))[0]
+        except (OSError, asyncio.IncompleteReadError):
+            return 0
+
+    with admission_controller(installed.kubeconfig, tmp_path, flag) as webhook:
+        found = [asyncio.run(review(webhook, shows=shows)) for shows in (True, False, True)]
+
+    assert found == [200, 0, 200]
 
 
 def test_what_has_begun_to_come_is_answered_when_it_is_told_to_end(webhook: Webhook) -> None:

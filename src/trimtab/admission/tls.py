@@ -84,6 +84,12 @@ def make_context(oldest: TlsVersion, ciphers: Sequence[str] = ()) -> ssl.SSLCont
     return context
 
 
+def require_clients(context: ssl.SSLContext, authority: Path) -> None:
+    """Accept only clients with a certificate of the authority; an OSError if the file is bad."""
+    context.load_verify_locations(authority)
+    context.verify_mode = ssl.CERT_REQUIRED
+
+
 def load_pair(context: ssl.SSLContext, files: CertificateFiles) -> None:
     """Let the next handshakes show this pair; an OSError or SSLError, and no change, if it is bad.
 

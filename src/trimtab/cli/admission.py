@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from random import SystemRandom
 from typing import Final, NoReturn, TypeAlias
 
@@ -104,6 +105,7 @@ def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> 
     make = partial(to_settings, common.cluster, flags, os.environ)
     order = component.check(unused, common, flags, make)
     context = _make_context(flags.tls)
+    _require_clients(context, flags.care.webhook_client_ca_file)
     place = find_place(flags.tls, os.environ)
     upkeep = starting.make_settings(
         lambda: to_upkeep_settings(common.cluster, flags, place),
@@ -140,6 +142,17 @@ def _make_context(flags: TlsFlags) -> ssl.SSLContext:
         text = flags.min_tls_version
         raise UsageError(f"--min-tls-version: {text!r} is not {known}") from error
     return tls.make_context(version, tls.parse_ciphers(flags.tls_ciphers))
+
+
+def _require_clients(context: ssl.SSLContext, authority: str) -> None:
+    if not authority:
+        return
+    try:
+        tls.require_clients(context, Path(authority))
+    except OSError as error:
+        raise UsageError(
+            f"--webhook-client-ca-file: {authority}: {error.strerror or error}"
+        ) from error
 
 
 class _Process:

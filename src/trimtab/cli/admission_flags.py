@@ -45,7 +45,7 @@ class TlsFlags:
     """How the API server knows us."""
 
     client_ca_file: Named = "/etc/tls-certs/caCert.pem"
-    """The file of the authority that signed the certificate."""
+    """The file of the authority that signed the certificate; callers are not checked by it."""
     tls_cert_file: Named = "/etc/tls-certs/serverCert.pem"
     """The file of the certificate; without it we make our own."""
     tls_private_key: Named = "/etc/tls-certs/serverKey.pem"
@@ -94,6 +94,9 @@ class CareFlags:
     """Let no pod become larger than the largest node; off where larger nodes come when needed."""
     bind_address: Text = ""
     """The address that --port is on; all of this machine if not given."""
+    webhook_client_ca_file: Text = ""
+    """The file of the authority whose certificates callers of --port must show; all may call
+    without."""
     webhook_keys: Named = "trimtab-webhook-keys"
     """The Secret of the keys that we make where there is no certificate file."""
     webhook_inject_ca_from: Text = ""

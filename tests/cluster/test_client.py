@@ -221,7 +221,8 @@ async def test_a_server_that_asks_for_a_long_wait_is_left_to_the_caller() -> Non
         with pytest.raises(TooManyRequestsError) as caught:
             await client.fetch("/x")
 
-    assert caught.value.retry_after == timedelta(hours=1)
+    assert caught.value.status.retry_after == timedelta(hours=1)
+    assert caught.value.retry_after == timedelta(seconds=30)
     assert clock.moment == NOW
 
 

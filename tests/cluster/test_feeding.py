@@ -383,7 +383,7 @@ def test_each_failure_in_a_row_is_followed_by_a_longer_wait_up_to_a_bound() -> N
 
 
 def test_a_server_that_asks_for_patience_gets_it() -> None:
-    busy = Status(code=429, retry_after=timedelta(seconds=45))
+    busy = Status(code=429, retry_after=timedelta(seconds=20))
     server = Server(History(), [Cut(error=TooManyRequestsError("GET /things", busy))])
 
     async def scenario() -> None:
@@ -391,10 +391,74 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
             await fed.reader.synced()
 
     run_virtually(scenario())
-    assert server.asked[1][0] >= 45
+    assert server.asked[1][0] >= 20
 
 
-def test_failures_are_forgotten_once_the_watch_tells_something() -> None:
+@pytest.mark.parametrize("seconds", [31, 3600, 2**31 - 1])
+def test_a_server_that_asks_for_too_much_patience_is_asked_again_after_half_a_minute(
+    seconds: int,
+) -> None:
+    busy = Status(code=429, retry_after=timedelta(seconds=seconds))
+    server = Server(History(), [Cut(error=TooManyRequestsError("GET /things", busy))])
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+
+    run_virtually(scenario())
+    assert server.asked[1][0] == pytest.approx(30, abs=0.1)
+
+
+class BookmarkServer(Server):
+    """A server that ends each watch with one bookmark, after so many seconds."""
+
+    def __init__(self, history: History, seconds: float, last_line: bytes = b"") -> None:
+        super().__init__(history)
+        self.seconds = seconds
+        self.last_line = last_line
+
+    async def _tell(
+        self, cut: Cut | None, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[bytes, None]:
+        del cut, parameters
+        await asyncio.sleep(self.seconds)
+        yield json.dumps(self.history.bookmark()).encode()
+        if self.last_line:
+            yield self.last_line
+
+
+GONE_EVENT = b'{"type": "ERROR", "object": {"code": 410}}'
+
+
+@pytest.mark.parametrize("last_line", [b"", GONE_EVENT], ids=["a good end", "410 each time"])
+def test_watches_that_end_at_once_after_a_bookmark_lead_to_no_storm(last_line: bytes) -> None:
+    server = BookmarkServer(History({"a": 1}), 0.01, last_line)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+            await asyncio.sleep(300)
+
+    run_virtually(scenario())
+    assert len(server.asked) <= 2 * 20
+
+
+def test_after_a_watch_that_has_lived_the_next_one_follows_at_once() -> None:
+    server = BookmarkServer(History({"a": 1}), 0.01)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+            await asyncio.sleep(120)
+            server.seconds = 15
+            await asyncio.sleep(300)
+
+    run_virtually(scenario())
+    watched = [at for at, parameters in server.asked if "watch" in parameters]
+    assert [later - earlier for earlier, later in pairwise(watched[-4:])] == [15, 15, 15]
+
+
+def test_failures_are_forgotten_once_a_watch_that_has_lived_tells_something() -> None:
     history = History({"a": 1})
     failures = [Cut(error=UNREACHABLE)] * 6
     server = Server(history, [*failures, Cut(), Cut(lines=1, error=UNREACHABLE)])
@@ -402,12 +466,13 @@ def test_failures_are_forgotten_once_the_watch_tells_something() -> None:
     async def scenario() -> None:
         async with Fed(server) as fed:
             await fed.reader.synced()
+            await asyncio.sleep(CUT_SECONDS - 0.5)
             history.put("a", 2)
             await asyncio.sleep(10)
 
     run_virtually(scenario())
     _, (opened, _), (resumed, _) = server.asked[6:]
-    assert resumed - opened <= 1 + 0.8
+    assert resumed - opened <= CUT_SECONDS + 0.8
 
 
 def test_a_version_that_is_forgotten_again_and_again_does_not_lead_to_a_storm_of_lists() -> None:

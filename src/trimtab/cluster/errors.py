@@ -33,6 +33,8 @@ _MISSING_RIGHT: Final = re.compile(
     r'(?: in the namespace "(?P<namespace>[^"]*)")?'
 )
 _BUDGET_CAUSE: Final = "DisruptionBudget"
+LONGEST_WAIT: Final = timedelta(seconds=30)
+"""The longest `Retry-After` that a component obeys: a larger one would blind it for as long."""
 
 
 class ClusterError(Exception):
@@ -148,8 +150,9 @@ class TooManyRequestsError(ApiError):
 
     @property
     def retry_after(self) -> timedelta | None:
-        """How long the server asks us to wait, if it says so."""
-        return self.status.retry_after
+        """How long the server asks us to wait, if it says so; `LONGEST_WAIT` at most."""
+        wanted = self.status.retry_after
+        return None if wanted is None else min(wanted, LONGEST_WAIT)
 
 
 class BudgetError(TooManyRequestsError):

@@ -7,7 +7,7 @@ makes no sense), it waits a little longer each time and goes on; the store keeps
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Final, Generic, NoReturn, Protocol, TypeVar, assert_never
@@ -35,6 +35,8 @@ QUIET_WATCH_SECONDS: Final = (60, 120)
 FIRST_DELAY: Final = timedelta(milliseconds=800)
 LONGEST_DELAY: Final = timedelta(seconds=30)
 """The delays of client-go's reflector."""
+SHORTEST_WATCH: Final = timedelta(seconds=10)
+"""A watch that ends sooner counts as a failure, whatever events it brought."""
 _DOUBLINGS: Final = 6
 
 
@@ -101,7 +103,7 @@ class Feed(Generic[RecordT]):
                 await self._clock.sleep(self._delay())
 
     async def _ask(self) -> bool:
-        """Whether the next request brought something."""
+        """Send the next request; return False if the one after it has to wait."""
         match self._state:
             case watching.Empty() | watching.Gathering() as state:
                 await self._take_page(state)
@@ -129,7 +131,8 @@ class Feed(Generic[RecordT]):
         # Drawn anew each time, so that not all come back at once.
         bounds = WATCH_SECONDS if self._kind.has_bookmarks else QUIET_WATCH_SECONDS
         seconds = self._random.randint(*bounds)
-        ends_at = self._clock.now() + timedelta(seconds=seconds)
+        began_at = self._clock.now()
+        ends_at = began_at + timedelta(seconds=seconds)
         async with aclosing(await self._open_stream(opened.version, seconds)) as lines:
             # On a quiet day it takes a minute until the first line.
             self.problem = None
@@ -139,15 +142,21 @@ class Feed(Generic[RecordT]):
                 if isinstance(event, Refused):
                     raise errors.refusal(f"watch {self._kind.path}", event.status)
                 told, change = watching.take_event(told, event)
-                self._state, self._failures = told, 0
+                self._state = told
                 self._write(change)
+                if self._has_lived(began_at):
+                    self._failures = 0
         self._state = watching.interrupt(told)
         has_lasted = self._clock.now() >= ends_at
         if has_lasted:
             # Whoever lets a watch end in its time has told everything up to then.
             self._failures = 0
             self._write(Confirm())
-        return has_lasted or told is not opened
+        # A server that ends each watch after one bookmark must not be asked as fast as it answers.
+        return has_lasted or (told is not opened and self._has_lived(began_at))
+
+    def _has_lived(self, began_at: datetime) -> bool:
+        return self._clock.now() - began_at >= SHORTEST_WATCH
 
     async def _open_stream(self, version: str, seconds: int) -> AsyncGenerator[bytes, None]:
         parameters = {

@@ -8,7 +8,13 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
-from trimtab.cluster.errors import ApiError, BudgetError, TooManyRequestsError, UnreachableError
+from trimtab.cluster.errors import (
+    LONGEST_WAIT,
+    ApiError,
+    BudgetError,
+    TooManyRequestsError,
+    UnreachableError,
+)
 from trimtab.core.records import dataclass
 
 _PASSING: Final = frozenset(
@@ -30,7 +36,7 @@ class RetrySettings:
     """How often a request is sent at most."""
     first_delay: timedelta = timedelta(milliseconds=200)
     """The delay before the second attempt; each further one is twice as long."""
-    longest_delay: timedelta = timedelta(seconds=30)
+    longest_delay: timedelta = LONGEST_WAIT
     """What the server may ask us to wait; if it wants more, that is the caller's affair."""
 
 

@@ -5,6 +5,7 @@ where they are safe. What the bytes mean is for `api/` to say.
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
@@ -223,6 +224,15 @@ class Client:
             async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
                 connection = await self._send(request, identity, span)
                 try:
+        except UnreachableError as error:
+            if not isinstance(error.__cause__, ssl.SSLCertVerificationError):
+                raise
+            # The cluster's CA may have been replaced; the handshake comes before any request.
+            await credentials.refresh(identity)
+            fresh = await credentials.present()
+            if fresh.trust is identity.trust:
+                raise
+            return await send(fresh)
                     return await connection.read_all()
                 finally:
                     self._pool.give_back(connection)

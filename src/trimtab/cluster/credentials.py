@@ -4,8 +4,9 @@ An identity is asked for before every request, so that tokens and certificates m
 other connections stay open. Where they come from: `kubeconfig.py`, `service_account.py`.
 """
 
+import hashlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -120,6 +121,57 @@ class TokenFile:
         if not token:
             raise CredentialsError(str(self._path), "", "the token file is empty")
         return with_token(self._before, token, source=str(self._path))
+
+
+class FollowedFiles:
+    """Credentials that are loaded again when one of their files has changed.
+
+    A cluster's CA and a kubeconfig are replaced while components run. A TLS context is kept while
+    the files stay as they are, so that connections are reused.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], load: Callable[[], Credentials], clock: Clock
+    ) -> None:
+        self._paths = tuple(paths)
+        self._load = load
+        self._clock = clock
+        self._looked_at: datetime = clock.now()
+        self._seen = self._digest()
+        self._current = load()
+
+    async def present(self) -> Identity:
+        """Return the identity by the files as they were not long ago."""
+        if self._clock.now() - self._looked_at >= _REREAD_AFTER:
+            self._look()
+        return await self._current.present()
+
+    async def refresh(self, refused: Identity) -> None:
+        """Look at the files at once, then refresh what was loaded from them."""
+        self._look()
+        await self._current.refresh(refused)
+
+    def _look(self) -> None:
+        self._looked_at = self._clock.now()
+        digest = self._digest()
+        if digest == self._seen:
+            return
+        try:
+            self._current = self._load()
+        except CredentialsError:
+            # The files may be half written; the next look tries again.
+            return
+        self._seen = digest
+
+    def _digest(self) -> bytes:
+        found = hashlib.sha256()
+        for path in self._paths:
+            try:
+                content = path.read_bytes()
+            except OSError:
+                content = b""
+            found.update(hashlib.sha256(content).digest())
+        return found.digest()
 
 
 def with_token(identity: Identity, token: str, *, source: str = "", field: str = "") -> Identity:

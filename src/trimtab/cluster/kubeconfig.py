@@ -16,6 +16,7 @@ from trimtab.cluster.credentials import (
     Connection,
     Credentials,
     FixedCredentials,
+    FollowedFiles,
     Identity,
     TokenFile,
     read_text,
@@ -24,7 +25,7 @@ from trimtab.cluster.credentials import (
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
 from trimtab.cluster.http_connections import parse_address
-from trimtab.cluster.kubeconfig_files import Cluster, Kubeconfig, Placed, Plugin, User
+from trimtab.cluster.kubeconfig_files import Cluster, Context, Kubeconfig, Placed, Plugin, User
 from trimtab.cluster.ports import Clock
 from trimtab.core.records import dataclass
 
@@ -42,17 +43,39 @@ def load_kubeconfig(
     """The connection that a context means; the files' current one unless it is named.
 
     Plugins run in the environment. A server whose certificate is not to be checked is refused
-    unless the caller allows it too.
+    unless the caller allows it too. Changed files are read again, for the context of the first
+    time and its server only: who turns to another cluster must not take components along.
     """
     files = kubeconfig_files.read_files(paths)
-    chosen = _find(files, files.contexts, "contexts", context or files.current_context)
+    name = context or files.current_context
+    chosen, parts = _choose(files, name, environment, clock, allow_insecure=allow_insecure)
+
+    def load() -> Credentials:
+        read = kubeconfig_files.read_files(paths)
+        _, now = _choose(read, name, environment, clock, allow_insecure=allow_insecure)
+        if now.server != parts.server:
+            raise now.cluster.error("server", f"was {parts.server} when this process started")
+        return now.credentials()
+
+    followed = FollowedFiles([*paths, *parts.authority_files], load, clock)
+    return parts.connection(chosen.entry.namespace or "default", followed)
+
+
+def _choose(
+    files: Kubeconfig,
+    name: str,
+    environment: Mapping[str, str],
+    clock: Clock,
+    *,
+    allow_insecure: bool,
+) -> "tuple[Placed[Context], _Parts]":
+    chosen = _find(files, files.contexts, "contexts", name)
     cluster_name = chosen.entry.cluster or ""
     cluster = _find(files, files.clusters, "clusters", cluster_name)
     user = Placed(User(), chosen.file, f"{chosen.field}.user")
     if chosen.entry.user:
         user = _find(files, files.users, "users", chosen.entry.user)
-    parts = _Parts(cluster, user, environment, clock, allow_insecure)
-    return parts.connection(chosen.entry.namespace or "default")
+    return chosen, _Parts(cluster, user, environment, clock, allow_insecure)
 
 
 def _find(
@@ -78,13 +101,13 @@ class _Parts:
     clock: Clock
     allow_insecure: bool
 
-    def connection(self, namespace: str) -> Connection:
+    def connection(self, namespace: str, credentials: Credentials) -> Connection:
         """The connection, with the context's namespace."""
         cluster = self.cluster.entry
         proxy = cluster.proxy_url or ""
         return Connection(
             server=self.server,
-            credentials=self._credentials(),
+            credentials=credentials,
             namespace=namespace,
             server_name=cluster.tls_server_name or "",
             proxy=_address(self.cluster, "proxy-url", proxy) if proxy else "",
@@ -95,7 +118,14 @@ class _Parts:
         """The address without a slash at its end."""
         return _address(self.cluster, "server", self.cluster.entry.server or "")
 
-    def _credentials(self) -> Credentials:
+    @property
+    def authority_files(self) -> list[Path]:
+        """The files that hold the authority's certificates, if any do."""
+        path = self.cluster.entry.certificate_authority
+        return [self.cluster.resolve(path)] if path else []
+
+    def credentials(self) -> Credentials:
+        """The credentials that the user's entry describes."""
         user = self.user.entry
         if user.exec is not None and not user.token and not user.token_file:
             call = _plugin_call(self.user, user.exec, self.cluster, self.environment)

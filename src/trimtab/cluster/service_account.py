@@ -5,7 +5,13 @@ from pathlib import Path
 from typing import Final
 
 from trimtab.cluster import trust
-from trimtab.cluster.credentials import Connection, Identity, TokenFile, read_text
+from trimtab.cluster.credentials import (
+    Connection,
+    FollowedFiles,
+    Identity,
+    TokenFile,
+    read_text,
+)
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.ports import Clock
 
@@ -25,10 +31,14 @@ def load_service_account(
     """The connection of a pod to the API server of its own cluster."""
     host, port = _variable(environment, _HOST), _variable(environment, _PORT)
     authority = directory / "ca.crt"
-    context = trust.trust_authority(read_text(authority), str(authority), "")
+
+    def load() -> TokenFile:
+        context = trust.trust_authority(read_text(authority), str(authority), "")
+        return TokenFile(directory / "token", Identity(context), clock)
+
     return Connection(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        credentials=TokenFile(directory / "token", Identity(context), clock),
+        credentials=FollowedFiles([authority], load, clock),
         namespace=read_text(directory / "namespace").strip() or "default",
     )
 

@@ -20,6 +20,7 @@ from trimtab.cluster.errors import (
     ApiError,
     ForbiddenError,
     GoneError,
+    TooLargeError,
     TooManyRequestsError,
     UnreachableError,
 )
@@ -566,3 +567,30 @@ def test_after_any_disturbances_a_store_holds_the_truth_and_was_never_emptied(
             assert fed.feed.problem is None
 
     run_virtually(scenario())
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_smaller_pages() -> None:
+    too_large = TooLargeError("GET /things", "the answer has more than 9 bytes")
+    server = Server(History({"a": 1}), [Cut(error=too_large)] * 5)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await fed.reader.synced()
+
+    run_virtually(scenario())
+    limits = [parameters["limit"] for _, parameters in server.asked if "limit" in parameters]
+    assert limits == ["500", "62", "7", "1", "1", "1"]
+
+
+def test_empty_pages_that_promise_more_are_not_followed_for_ever() -> None:
+    empty = json.dumps({"metadata": {"resourceVersion": "1", "continue": "more"}, "items": []})
+    server = Server(History({"a": 1}), [Cut(last_line=empty.encode())] * 1000)
+
+    async def scenario() -> None:
+        async with Fed(server) as fed:
+            await asyncio.sleep(300)
+
+            assert isinstance(fed.feed.problem, DecodeError)
+
+    run_virtually(scenario())
+    assert len(server.asked) <= 25

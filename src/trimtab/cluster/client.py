@@ -22,9 +22,9 @@ from trimtab.api.statuses import Status, decode_status
 from trimtab.cluster import errors, retries
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.credentials import Connection, Identity
-from trimtab.cluster.errors import ApiError, UnauthorizedError, UnreachableError
+from trimtab.cluster.errors import ApiError, TooLargeError, UnauthorizedError, UnreachableError
 from trimtab.cluster.http_connections import ConnectionPool, HttpConnection
-from trimtab.cluster.http_responses import Head
+from trimtab.cluster.http_responses import Head, TooLongError
 from trimtab.cluster.lines import LineError, split_lines
 from trimtab.cluster.ports import NO_TRACES, Clock, Span, Tracer
 from trimtab.cluster.retries import RetrySettings
@@ -57,6 +57,10 @@ class ClientSettings:
     """How long a stream may be silent; the server sends bookmarks each minute."""
     max_line_bytes: int = 32 * 1024 * 1024
     """The longest line of a stream; etcd keeps no object of more than 1.5 MiB."""
+    max_body_bytes: int = 128 * 1024 * 1024
+    """The longest answer: the usage of 150 000 pods, which comes in one piece."""
+    max_page_bytes: int = 32 * 1024 * 1024
+    """The longest page of a list: 500 pods of 64 KiB, where most have 10."""
     retries: RetrySettings = field(default_factory=RetrySettings)
 
 
@@ -81,6 +85,11 @@ class _Request:
     def is_repeatable(self) -> bool:
         """Whether it may reach the server twice: what we PUT names the version that it replaces."""
         return self.method in {"GET", "PUT", "DELETE"}
+
+    @property
+    def is_page(self) -> bool:
+        """True for a list of which only so many objects are asked for."""
+        return "limit" in self.parameters
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -215,15 +224,6 @@ class Client:
             if fresh is identity:
                 raise
             return await send(fresh)
-
-    async def _ask(self, request: _Request, identity: Identity) -> bytes:
-        """The body of an answer that is no refusal."""
-        if not request.is_exempt:
-            await self._budget.spend(is_urgent=request.is_urgent)
-        with self._watched(request) as span, _own_errors(request):
-            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
-                connection = await self._send(request, identity, span)
-                try:
         except UnreachableError as error:
             if not isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 raise
@@ -233,7 +233,16 @@ class Client:
             if fresh.trust is identity.trust:
                 raise
             return await send(fresh)
-                    return await connection.read_all()
+
+    async def _ask(self, request: _Request, identity: Identity) -> bytes:
+        """The body of an answer that is no refusal."""
+        if not request.is_exempt:
+            await self._budget.spend(is_urgent=request.is_urgent)
+        with self._watched(request) as span, _own_errors(request):
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                connection = await self._send(request, identity, span)
+                try:
+                    return await connection.read_all(self._most_bytes(request))
                 finally:
                     self._pool.give_back(connection)
 
@@ -242,7 +251,7 @@ class Client:
             async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
                 connection, head = await self._exchange(request, identity)
                 try:
-                    await connection.read_all()
+                    await connection.read_all(self._most_bytes(request))
                 finally:
                     self._pool.give_back(connection)
         return head.headers.get("date", "")
@@ -265,7 +274,7 @@ class Client:
         if head.status < HTTPStatus.MULTIPLE_CHOICES:
             return connection
         try:
-            body = await connection.read_all()
+            body = await connection.read_all(self._most_bytes(request))
         finally:
             self._pool.give_back(connection)
         raise errors.refusal(str(request), _read_refusal(head, body))
@@ -287,6 +296,10 @@ class Client:
                     raise
                 self._pool.forget_idle()
 
+    def _most_bytes(self, request: _Request) -> int:
+        settings = self._settings
+        return settings.max_page_bytes if request.is_page else settings.max_body_bytes
+
     def _format(self, request: _Request, identity: Identity) -> bytes:
         path = request.path
         if request.parameters:
@@ -302,6 +315,8 @@ def _own_errors(request: _Request, *, was_sent: bool = True) -> Iterator[None]:
     """Turn what the network raises into errors of our own tree."""
     try:
         yield
+    except TooLongError as error:
+        raise TooLargeError(str(request), str(error), was_sent=was_sent) from error
     except (OSError, LineError) as error:
         raise UnreachableError(str(request), errors.tell(error), was_sent=was_sent) from error
 

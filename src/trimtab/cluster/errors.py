@@ -15,6 +15,7 @@
         ├── TooManyRequestsError   429: later, perhaps after `retry_after`
         │   └── BudgetError        a PodDisruptionBudget does not allow the eviction now
         └── UnreachableError       no answer, or not all of it: network, TLS, timeouts
+            └── TooLargeError      the answer has more bytes than a component takes
 
 The error of the library below stays as `__cause__`.
 """
@@ -166,6 +167,10 @@ class UnreachableError(ApiError):
         super().__init__(request, Status(message=problem))
         self.was_sent = was_sent
         """Whether the request may have reached the server."""
+
+
+class TooLargeError(UnreachableError):
+    """The answer has more bytes than we take; a smaller page may do."""
 
 
 _BY_CODE: Final[Mapping[int, type[ApiError]]] = {

@@ -16,7 +16,7 @@ from trimtab.api.decoding import DecodeError
 from trimtab.api.lists import decode_list
 from trimtab.api.watch_events import Refused, decode_entry, decode_event
 from trimtab.cluster import errors, watching
-from trimtab.cluster.errors import ClusterError, GoneError, TooManyRequestsError
+from trimtab.cluster.errors import ClusterError, GoneError, TooLargeError, TooManyRequestsError
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.store import Writer
 from trimtab.cluster.watching import Change, Confirm, State
@@ -38,6 +38,7 @@ LONGEST_DELAY: Final = timedelta(seconds=30)
 SHORTEST_WATCH: Final = timedelta(seconds=10)
 """A watch that ends sooner counts as a failure, whatever events it brought."""
 _DOUBLINGS: Final = 6
+_SMALLER: Final = 8
 
 
 class Server(Protocol):
@@ -81,6 +82,8 @@ class Feed(Generic[RecordT]):
         self._random = random
         self._state: State[RecordT] = watching.EMPTY
         self._failures = 0
+        self._page_size = PAGE_SIZE
+        """Shrinks when a page has more bytes than the client takes."""
         self.path = kind.path
         self.problem: Exception | None = None
         """What went wrong last; None once the server has answered again."""
@@ -93,6 +96,10 @@ class Feed(Generic[RecordT]):
             except (GoneError, DecodeError) as error:
                 # Of a line that makes no sense it is not known which object it was about; going on
                 # behind it would leave a gap.
+                self._state = watching.expire()
+                is_well, self.problem = False, error
+            except TooLargeError as error:
+                self._page_size = max(self._page_size // _SMALLER, 1)
                 self._state = watching.expire()
                 is_well, self.problem = False, error
             except ClusterError as error:
@@ -115,7 +122,7 @@ class Feed(Generic[RecordT]):
 
     async def _take_page(self, state: watching.Empty | watching.Gathering[RecordT]) -> None:
         kind = self._kind
-        parameters = {**kind.parameters, "limit": str(PAGE_SIZE)}
+        parameters = {**kind.parameters, "limit": str(self._page_size)}
         if token := watching.continue_token(state):
             parameters["continue"] = token
         data = await self._server.fetch(kind.path, parameters)
@@ -123,6 +130,9 @@ class Feed(Generic[RecordT]):
         if not page.resource_version:
             # Any JSON object would pass for an empty list, and empty the store.
             raise DecodeError("metadata.resourceVersion", "a list without a version")
+        if page.continue_token and not (page.items or page.unreadable):
+            # A server fills each page but the last one; such a list would never end.
+            raise DecodeError("items", "an empty page that says that more follows")
         self._state, change = watching.take_page(state, page)
         self._write(change)
 

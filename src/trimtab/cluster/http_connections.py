@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Final, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from trimtab.cluster.http_responses import Head, ResponseError, ResponseReader
+from trimtab.cluster.http_responses import Head, ResponseError, ResponseReader, TooLongError
 from trimtab.core.records import dataclass
 
 MAX_CONNECTIONS: Final = 256
@@ -24,6 +24,7 @@ _IDLE_SECONDS: Final = 75.0
 _KEEP_ALIVE_SECONDS: Final = 30
 """As Go does it: a peer that is gone without a word is noticed, and no router forgets us."""
 _MAX_UNREAD_BYTES: Final = 1024 * 1024
+_ANY_BYTES: Final = 1 << 62
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -90,6 +91,7 @@ class HttpConnection(asyncio.Protocol):
         self._pieces: list[bytes] = []
         self._unread_bytes = 0
         self._wants_all = False
+        self._most_bytes = _ANY_BYTES
         self._problem: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -119,8 +121,12 @@ class HttpConnection(asyncio.Protocol):
             self._pieces += pieces
             self._unread_bytes += len(data)
             if self._wants_all and not self._reader.is_done:
-                return
-            if self._unread_bytes > _MAX_UNREAD_BYTES and self.transport is not None:
+                if self._unread_bytes <= self._most_bytes:
+                    return
+                self._problem = TooLongError(self._most_bytes)
+                self._pieces = []
+                self.abort()
+            elif self._unread_bytes > _MAX_UNREAD_BYTES and self.transport is not None:
                 self.transport.pause_reading()
         self._wake()
 
@@ -142,6 +148,7 @@ class HttpConnection(asyncio.Protocol):
             raise self._problem or ConnectionResetError("the connection has ended")
         self._reader = ResponseReader(has_body=has_body)
         self._pieces, self._unread_bytes, self._wants_all = [], 0, False
+        self._most_bytes = _ANY_BYTES
         self.transport.write(request)
 
     async def read_head(self) -> Head:
@@ -150,9 +157,9 @@ class HttpConnection(asyncio.Protocol):
             await self._wait()
         return self._reader.head
 
-    async def read_all(self) -> bytes:
-        """The whole body."""
-        self._wants_all = True
+    async def read_all(self, most_bytes: int = _ANY_BYTES) -> bytes:
+        """The whole body; a TooLongError if it has more bytes than that."""
+        self._wants_all, self._most_bytes = True, most_bytes
         self._go_on()
         while not self._reader.is_done:
             await self._wait()

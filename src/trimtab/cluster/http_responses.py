@@ -24,6 +24,13 @@ class ResponseError(OSError):
     """An answer that is no HTTP, or ends before its end."""
 
 
+class TooLongError(ResponseError):
+    """An answer with more bytes than its reader takes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(f"the answer has more than {most_bytes} bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """What comes before a body."""

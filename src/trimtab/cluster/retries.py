@@ -12,6 +12,7 @@ from trimtab.cluster.errors import (
     LONGEST_WAIT,
     ApiError,
     BudgetError,
+    TooLargeError,
     TooManyRequestsError,
     UnreachableError,
 )
@@ -65,6 +66,8 @@ def _may_help(error: ApiError, *, is_read: bool) -> bool:
             return False
         case TooManyRequestsError():
             return True
+        case TooLargeError():
+            return False
         case UnreachableError():
             return is_read or not error.was_sent
         case _:

@@ -21,6 +21,7 @@ OURS = {
     "--cap-to-largest-node",
     "--hpa-conflict",
     "--log-format",
+    "--read-timeout",
     "--self-test",
     "--webhook-client-ca-file",
     "--webhook-inject-ca-from",

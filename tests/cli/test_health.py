@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import structlog
+from makers import NOW
 from structlog.typing import EventDict
 from virtual_time import LoopClock, run_virtually
 
@@ -17,10 +18,13 @@ from trimtab.cli.health import (
     OLDEST_VIEW,
     Heartbeat,
     News,
+    ReadWatchdog,
     list_obstacles,
     list_shortcomings,
+    wait_for_flaws,
     watch_obstacles,
 )
+from trimtab.cluster.adapter import RequiredRead
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError, UnreachableError
 
 MINUTE = timedelta(minutes=1)
@@ -188,3 +192,84 @@ def test_where_the_crds_are_missing_it_is_said_how_to_get_them() -> None:
 
     assert crds == f"{own}: the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
     assert other == f"/apis/batch/v1/jobs: {missing}"
+
+
+@dataclass
+class Reads:
+    """The last read of pods, and a watchdog that looks at it."""
+
+    watch: Watch
+    current_at: datetime | None = NOW
+    problem: Exception | None = None
+    timeout: timedelta = 15 * MINUTE
+
+    def __post_init__(self) -> None:
+        self.watchdog = ReadWatchdog(self.look, self.watch.elapsed, self.timeout)
+
+    def look(self) -> list[RequiredRead]:
+        return [RequiredRead("/api/v1/pods", self.current_at, self.problem)]
+
+    def flaws_after(self, span: timedelta) -> list[str]:
+        self.watch.time += span
+        return self.watchdog.flaws()
+
+
+def test_a_kind_that_is_not_read_for_too_long_is_a_flaw_with_its_cause(watch: Watch) -> None:
+    reads = Reads(watch)
+    first = reads.flaws_after(timedelta())
+    reads.problem = UnreachableError("GET /api/v1/pods", "no route")
+    in_time = reads.flaws_after(15 * MINUTE)
+    late = reads.flaws_after(MINUTE)
+    reads.current_at, reads.problem = NOW + MINUTE, None
+    again = reads.flaws_after(MINUTE)
+
+    assert (first, in_time, again) == ([], [], [])
+    assert late == [
+        "/api/v1/pods could not be read for 960 s: GET /api/v1/pods: no route",
+    ]
+
+
+def test_a_kind_that_was_never_read_is_a_flaw_in_time(watch: Watch) -> None:
+    reads = Reads(watch, current_at=None)
+
+    assert reads.flaws_after(15 * MINUTE) == []
+    assert reads.flaws_after(MINUTE) == ["/api/v1/pods could not be read for 960 s"]
+
+
+def test_a_wall_clock_that_jumps_makes_no_flaw(watch: Watch) -> None:
+    reads = Reads(watch)
+    reads.watchdog.flaws()
+    reads.current_at = NOW + 600 * MINUTE
+    reads.flaws_after(MINUTE)
+    reads.current_at = NOW
+
+    assert reads.flaws_after(MINUTE) == []
+
+
+@pytest.mark.parametrize(
+    "problem", [forbidden(NO_RIGHT), NotFoundError("GET /x", Status(code=404))]
+)
+def test_a_server_that_says_no_is_no_reason_for_another_process(
+    watch: Watch, problem: Exception
+) -> None:
+    reads = Reads(watch, current_at=None, problem=problem)
+    refused = reads.flaws_after(60 * MINUTE)
+    reads.problem = UnreachableError("GET /x", "no route")
+    silent = reads.flaws_after(MINUTE)
+
+    assert (refused, silent) == ([], [])
+
+
+def test_a_timeout_of_zero_means_never(watch: Watch) -> None:
+    assert Reads(watch, current_at=None, timeout=timedelta()).flaws_after(9000 * MINUTE) == []
+
+
+def test_flaws_are_waited_for_until_there_are_any() -> None:
+    async def scenario() -> tuple[list[str], timedelta]:
+        clock = LoopClock()
+        flaws = await wait_for_flaws(lambda: ["x"] if clock.elapsed() > MINUTE else [], clock)
+        return flaws, clock.elapsed()
+
+    flaws, elapsed = run_virtually(scenario())
+    assert flaws == ["x"]
+    assert MINUTE <= elapsed <= 2 * MINUTE

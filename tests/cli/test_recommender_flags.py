@@ -20,6 +20,7 @@ OURS = {
     "--export-recommendations",
     "--hpa-conflict",
     "--log-format",
+    "--read-timeout",
     "--status-patience",
     "--prometheus-max-queries",
     "--prometheus-max-response-bytes",

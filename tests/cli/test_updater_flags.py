@@ -17,7 +17,7 @@ from trimtab.updater.settings import UpdaterSettings
 
 # The budget of evictions is on by default here (D14).
 OTHER_DEFAULTS: dict[str, object] = {"--eviction-rate-limit": 1, "--eviction-rate-burst": 10}
-OURS = {"--log-format"} | {
+OURS = {"--log-format", "--read-timeout"} | {
     flag_name(field.name) for record in (CareFlags, PageFlags) for field in fields(record)
 }
 

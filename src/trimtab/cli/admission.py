@@ -38,7 +38,7 @@ from trimtab.cli.admission_upkeep import (
 )
 from trimtab.cli.flag_types import Unused
 from trimtab.cli.flags import CommonFlags, LeaderlessFlags
-from trimtab.cli.health import Heartbeat
+from trimtab.cli.health import Heartbeat, ReadWatchdog, wait_for_flaws
 from trimtab.cli.joining import connected
 from trimtab.cli.process import GRACE, Duty
 from trimtab.cli.tracing import traced
@@ -315,11 +315,20 @@ async def _work(order: AdmissionOrder, door: Door, link: workers.Link, stop: asy
         scope = _scope(order.order.settings)
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         running = _make_process(order, cluster, client, clock)
+        timeout = order.order.common.cluster.read_timeout
+        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, timeout)
+
+        async def end_when_blind() -> None:
+            flaws = await wait_for_flaws(watchdog.flaws, clock)
+            _logger.error("a worker ends: it cannot read the cluster", flaws=flaws)
+            stop.set()
+
         async with asyncio.TaskGroup() as group:
             background = (
                 group.create_task(running.cluster.run()),
                 group.create_task(running.answer(door)),
                 group.create_task(report(running.tally)),
+                group.create_task(end_when_blind()),
             )
             await stop.wait()
             await running.drain()

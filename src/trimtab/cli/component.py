@@ -24,6 +24,7 @@ from trimtab.cli.flags import CommonFlags, PageFlags
 from trimtab.cli.health import (
     HALF_BLIND,
     Heartbeat,
+    ReadWatchdog,
     list_obstacles,
     list_shortcomings,
     watch_obstacles,
@@ -169,7 +170,9 @@ async def serve(
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         for part in parts:
             starting.BUILD.labels(part.name, __version__).set(1)
-        team = Team({part.name: part.build(cluster, client, clock) for part in parts})
+        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, flags.read_timeout)
+        components = {part.name: part.build(cluster, client, clock) for part in parts}
+        team = Team(components, watchdog.flaws)
         async with _shown(common, address, team, context), asyncio.TaskGroup() as group:
             background = (
                 group.create_task(cluster.run()),
@@ -203,8 +206,14 @@ async def _shown(
 class Team:
     """The components of one process, by their names."""
 
-    def __init__(self, components: Mapping[str, Component]) -> None:
+    def __init__(
+        self,
+        components: Mapping[str, Component],
+        list_flaws: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """Take the components, and what lists the flaws that they have in common."""
         self._components = components
+        self._list_flaws = list_flaws
         self.probes = Probes(self._flaws, self.obstacles)
         self.pages = {
             path: page for each in components.values() for path, page in each.pages.items()
@@ -252,7 +261,8 @@ class Team:
 
     def _flaws(self) -> list[str]:
         flaws = {name: each.heartbeat.flaws() for name, each in self._components.items()}
-        return [f"{name}: {flaw}" for name, found in flaws.items() for flaw in found]
+        own = [f"{name}: {flaw}" for name, found in flaws.items() for flaw in found]
+        return [*self._list_flaws(), *own]
 
 
 def _collect(texts: Iterable[Iterable[str]]) -> list[str]:

@@ -34,6 +34,8 @@ class ClusterFlags:
     """How many requests a second may be sent to the API server; 0 for any number."""
     kube_api_burst: Number = 100.0
     """How many requests may be sent at once after a while of silence."""
+    read_timeout: Span = timedelta(minutes=15)
+    """Fail /health-check when a required kind could not be read for this long; 0 for never."""
     vpa_object_namespace: Text = ""
     """The only namespace that is looked at; all of them if not given."""
     ignored_vpa_object_namespaces: Text = ""

@@ -1,18 +1,20 @@
 """Health: whether a component still does its work, and whether it can.
 
-Liveness is about us: a loop that hangs or fails again and again is best started anew. Readiness is
-about the world: views that are missing or old, and rights that nobody gave us (F43). Starting anew
-would not help there, so the reason is told instead.
+Liveness is about us: a loop that hangs or fails again and again is best started anew. So is a
+process that could not read a required kind for a quarter of an hour: what it holds on to may be
+what is wrong. Readiness is about the world: views that are missing or old, and rights that nobody
+gave us (F43). Starting anew would not help there, so the reason is told instead.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NoReturn, Protocol, TypeGuard
 
 import structlog
 
+from trimtab.cluster.adapter import RequiredRead
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
 from trimtab.core.records import dataclass
@@ -65,6 +67,51 @@ class Heartbeat:
         if silent <= self.timeout:
             return []
         return [f"no tick succeeded for {silent.total_seconds():.0f} s"]
+
+
+class ReadWatchdog:
+    """Finds required kinds that were not read for too long, on a clock that cannot be set."""
+
+    def __init__(
+        self,
+        look: Callable[[], Iterable[RequiredRead]],
+        elapsed: Callable[[], timedelta],
+        timeout: timedelta,
+    ) -> None:
+        """Take a timeout, which is zero for a watchdog that never complains."""
+        self._look = look
+        self._elapsed = elapsed
+        self._timeout = timeout
+        self._began_at = elapsed()
+        self._last: dict[str, tuple[datetime | None, timedelta]] = {}
+        """By path when the view was current by the wall clock, and when that was seen."""
+
+    def flaws(self) -> list[str]:
+        """Return the kinds that were not read for too long, with what is in the way."""
+        if self._timeout <= timedelta():
+            return []
+        return [text for read in self._look() if (text := self._flaw(read))]
+
+    def _flaw(self, read: RequiredRead) -> str:
+        now = self._elapsed()
+        current_at, seen_at = self._last.get(read.path, (None, self._began_at))
+        # A server that says no has answered; another process would get the same answer.
+        is_refused = isinstance(read.problem, ForbiddenError | NotFoundError)
+        if is_refused or read.current_at != current_at:
+            seen_at = now
+        self._last[read.path] = read.current_at, seen_at
+        silent = now - seen_at
+        if silent <= self._timeout:
+            return ""
+        cause = f": {read.problem}" if read.problem else ""
+        return f"{read.path} could not be read for {silent.total_seconds():.0f} s{cause}"
+
+
+async def wait_for_flaws(look: Callable[[], list[str]], clock: Clock) -> list[str]:
+    """Return the flaws once there are any."""
+    while not (flaws := look()):
+        await clock.sleep(_LOOK_AGAIN)
+    return flaws
 
 
 class View(Protocol):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
 from random import Random
@@ -94,8 +94,22 @@ class Scope:
     """Whether evictions for want of memory are told; only who counts them should ask for it."""
 
 
+@dataclass(frozen=True, slots=True)
+class RequiredRead:
+    """The last read of a kind that a component cannot work without."""
+
+    path: str
+    current_at: datetime | None
+    """When the view was last known to be current; None before the first list."""
+    problem: Exception | None
+    """What keeps the view from getting newer."""
+
+
 class _View(Protocol):
     """A store of whatever kind."""
+
+    @property
+    def current_at(self) -> datetime | None: ...
 
     def age(self) -> timedelta | None: ...
 
@@ -315,6 +329,14 @@ class LiveCluster(Acts):
             for feed, view in zip(watches.feeds, watches.views, strict=True)
             if view.age() is None
         }
+
+    def required_reads(self) -> list[RequiredRead]:
+        """The last read of each kind that has to be seen."""
+        watches = self._watches
+        return [
+            RequiredRead(feed.path, view.current_at, feed.problem)
+            for feed, view in zip(watches.feeds, watches.views, strict=True)
+        ]
 
     def shortcomings(self) -> Mapping[str, Exception]:
         """What keeps us from seeing what would only be good to know, by where it is."""

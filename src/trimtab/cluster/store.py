@@ -192,6 +192,11 @@ class Reader(Generic[RecordT]):
         # A wall clock may be set back; nothing is newer than current.
         return None if at is None else max(timedelta(), self._contents.clock.now() - at)
 
+    @property
+    def current_at(self) -> datetime | None:
+        """When the view was last known to be current; None before the first list."""
+        return self._contents.current_at
+
     def changes(self) -> Changes[RecordT]:
         """Objects as they appear or change from now on; one that changes twice may come once."""
         changes: Changes[RecordT] = Changes()

@@ -209,7 +209,7 @@ def a_snapshot(dice: Random) -> Snapshot:
             (pod.uid, dice.choice(governors).identity): dice.choice(MEMORIES) for pod in found
         },
         convergence=dice.choice([{}, {}, {}, {WEB: Retry(1, NOW)}, {WEB: Retry(3)}]),
-        usual_share=dice.choice([None, 0.0, 0.9]),
+        usual_shares=dice.choice([{}, {"default": 0.0}, {"default": 0.9}]),
         node_use=dice.choice([NodeUse(), a_use(dice, found)]),
     )
 

@@ -1,6 +1,6 @@
 """Makers of snapshots and readers of plans, for the tests of plans."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
@@ -15,7 +15,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Hold, Outcome
-from trimtab.core.plan import plan
+from trimtab.core.plan import count_wishes, plan
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, Snapshot
@@ -43,6 +43,12 @@ def snapshot_of(pods: Sequence[Pod], *autoscalers: Autoscaler, **fields: object)
 
 def planned(snapshot: Snapshot, settings: PlanSettings | None = None) -> list[Outcome]:
     return plan(snapshot, settings or PlanSettings(), NOW)
+
+
+def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
+    """The share of all pods under active autoscalers that want a change."""
+    wishes = count_wishes(outcomes).values()
+    return sum(each.wanting for each in wishes) / max(sum(each.counted for each in wishes), 1)
 
 
 def told(outcomes: Sequence[Outcome]) -> list[str]:

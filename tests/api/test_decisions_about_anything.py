@@ -11,6 +11,7 @@ from damage import LEAVES, VALUES, Place, places, replaced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from makers import NOW
+from plan_makers import share_wanting_change
 from wire_examples import AUTOSCALER, LIMIT_RANGE, POD, Json
 
 from trimtab.api.autoscalers import decode_autoscaler
@@ -24,7 +25,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Resize, Unboost
 from trimtab.core.patch import admission_patch
-from trimtab.core.plan import plan, share_wanting_change
+from trimtab.core.plan import plan
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.resize_patch import resize_patch
 from trimtab.core.selectors import Selector
@@ -121,7 +122,7 @@ def test_f28_a_plan_can_be_made_about_whatever_decodes(data: st.DataObject) -> N
         autoscalers=[ObservedAutoscaler(governor, Selector())],
         limit_ranges={"default": data.draw(limit_ranges)},
         configured_replicas={REPLICA_SET: data.draw(st.sampled_from([1, 2, 3, 4, 0, -1]))},
-        usual_share=data.draw(st.sampled_from([None, 0.0])),
+        usual_shares=data.draw(st.sampled_from([{}, {"default": 0.0}])),
     )
     chosen = PlanSettings(gates=data.draw(gates), surge_min_pods=3)
     outcomes = plan(snapshot, chosen, data.draw(st.sampled_from(MOMENTS)))

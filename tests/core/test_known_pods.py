@@ -132,7 +132,9 @@ def test_a_clock_that_is_set_back_makes_pods_young_again() -> None:
 def test_a_plan_of_a_part_in_between_hides_nothing_from_the_next_plan_of_all() -> None:
     planner, everything = Planner(SETTINGS), snapshot_of(several(2), an_autoscaler(UP))
     planner.plan(everything, NOW)
-    alone = replace(everything, is_surging=False, pods=everything.pods[:1], admission_alive=False)
+    alone = replace(
+        everything, surging=frozenset(), pods=everything.pods[:1], admission_alive=False
+    )
     part = planner.plan(alone, NOW)
     second = planner.plan(replace(everything, admission_alive=False), NOW)
 

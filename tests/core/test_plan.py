@@ -11,6 +11,7 @@ from plan_makers import (
     by_pod,
     planned,
     several,
+    share_wanting_change,
     snapshot_of,
     told,
 )
@@ -24,7 +25,6 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Resize
-from trimtab.core.plan import share_wanting_change
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import Resource
@@ -161,13 +161,25 @@ def crowd(count: int, **fields: object) -> Snapshot:
 @pytest.mark.parametrize(
     ("snapshot_fields", "settings", "evicted"),
     [
-        pytest.param({"usual_share": 0.1}, PlanSettings(), 0, id="all at once want a change"),
-        pytest.param({"usual_share": 0.8}, PlanSettings(), 30, id="nearly all usually do"),
-        pytest.param({"usual_share": None}, PlanSettings(), 30, id="just started"),
         pytest.param(
-            {"usual_share": 0.0}, PlanSettings(surge_min_pods=61), 30, id="too few pods to tell"
+            {"usual_shares": {"default": 0.1}}, PlanSettings(), 0, id="all at once want a change"
         ),
-        pytest.param({"usual_share": 0.0}, PlanSettings(surge_margin=1.0), 30, id="switched off"),
+        pytest.param(
+            {"usual_shares": {"default": 0.8}}, PlanSettings(), 30, id="nearly all usually do"
+        ),
+        pytest.param({"usual_shares": {}}, PlanSettings(), 30, id="just started"),
+        pytest.param(
+            {"usual_shares": {"default": 0.0}},
+            PlanSettings(surge_min_pods=61),
+            30,
+            id="too few pods to tell",
+        ),
+        pytest.param(
+            {"usual_shares": {"default": 0.0}},
+            PlanSettings(surge_margin=1.0),
+            30,
+            id="switched off",
+        ),
     ],
 )
 def test_a_sudden_wish_of_many_pods_is_not_followed(
@@ -184,14 +196,14 @@ def test_a_pod_that_dies_for_want_of_memory_is_helped_in_a_surge() -> None:
     dying = a_pod(a_container(requests=SMALL, last_termination=last), name="web-59")
     pods = [*several(59), dying]
 
-    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), usual_share=0.0))
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), usual_shares={"default": 0.0}))
 
     assert by_pod(outcomes)["web-59"] == "Evict"
     assert told(outcomes).count("Surge") == 59
 
 
 def test_the_share_of_a_plan_is_the_same_in_a_surge_and_without() -> None:
-    without, surging = planned(crowd(60)), planned(crowd(60, usual_share=0.0))
+    without, surging = planned(crowd(60)), planned(crowd(60, usual_shares={"default": 0.0}))
 
     assert share_wanting_change(without) == share_wanting_change(surging) == 1.0
 
@@ -208,7 +220,9 @@ def test_the_ends_of_boosts_are_neither_a_surge_nor_part_of_the_share() -> None:
     ]
     wanting = a_pod(name="wanting")
 
-    outcomes = planned(snapshot_of([*ending, *content, wanting], boosting(UP), usual_share=0.0))
+    outcomes = planned(
+        snapshot_of([*ending, *content, wanting], boosting(UP), usual_shares={"default": 0.0})
+    )
 
     assert share_wanting_change(outcomes) == 1 / 61
     assert "Surge" not in told(outcomes)
@@ -217,7 +231,9 @@ def test_the_ends_of_boosts_are_neither_a_surge_nor_part_of_the_share() -> None:
 def test_boosts_that_last_do_not_hide_a_surge() -> None:
     starting = [boosted(name=f"boosted-{index}") for index in range(600)]
 
-    outcomes = planned(snapshot_of([*starting, *several(60)], boosting(UP), usual_share=0.0))
+    outcomes = planned(
+        snapshot_of([*starting, *several(60)], boosting(UP), usual_shares={"default": 0.0})
+    )
 
     assert share_wanting_change(outcomes) == 1.0
     assert told(outcomes).count("Surge") == 60

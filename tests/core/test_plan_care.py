@@ -162,16 +162,17 @@ def test_a_boosted_pod_whose_autoscaler_cannot_be_seen_is_left_alone(pod: Pod, w
 
 
 @pytest.mark.parametrize(
-    ("is_surging", "word"),
+    ("surging", "word"),
     [
-        pytest.param(True, "Surge", id="a surge elsewhere"),
-        pytest.param(False, "Evict", id="none elsewhere"),
+        pytest.param({"default"}, "Surge", id="a surge here"),
+        pytest.param({"shop"}, "Evict", id="a surge in another namespace"),
+        pytest.param(set(), "Evict", id="none anywhere"),
     ],
 )
 def test_a_part_of_the_cluster_is_told_whether_there_is_a_surge(
-    word: str, *, is_surging: bool
+    word: str, surging: set[str]
 ) -> None:
-    snapshot = snapshot_of(several(2), an_autoscaler(UP), is_surging=is_surging)
+    snapshot = snapshot_of(several(2), an_autoscaler(UP), surging=frozenset(surging))
 
     assert told(planned(snapshot))[0] == word
 

@@ -17,6 +17,7 @@ from drawn_plans import (
 )
 from hypothesis import given
 from makers import NOW, an_autoscaler, minutes
+from plan_makers import share_wanting_change
 
 from trimtab.core import disruption
 from trimtab.core.annotations import PAUSED
@@ -28,7 +29,7 @@ from trimtab.core.boost import boosted_containers
 from trimtab.core.holds import HoldReason
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.plan import Planner, plan, share_wanting_change
+from trimtab.core.plan import Planner, plan
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -40,6 +41,8 @@ from trimtab.core.resizing import restarts_containers
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+
+SURGING = [frozenset[str](), frozenset({"default"})]
 
 
 def uniquely_named(pod: Pod) -> list[Container]:
@@ -88,10 +91,12 @@ def test_the_order_of_the_snapshot_does_not_change_the_plan(dice: Random) -> Non
 @given(seeds)
 def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Random) -> None:
     snapshot, settings = a_snapshot(dice), replace(some_settings(dice), surge_min_pods=0)
-    free = plan(replace(snapshot, usual_share=None), settings, NOW)
+    free = plan(replace(snapshot, usual_shares={}), settings, NOW)
     share = share_wanting_change(free)
-    usual = replace(snapshot, usual_share=share - settings.surge_margin + 1e-9)
-    rare = replace(snapshot, usual_share=share - settings.surge_margin - 1e-9)
+    usual, rare = (
+        replace(snapshot, usual_shares={"default": share - settings.surge_margin + near})
+        for near in (1e-9, -1e-9)
+    )
 
     surging = plan(rare, settings, NOW)
     hasty = [each for each in surging if isinstance(each, Evict | Resize) and not each.quick_oom]
@@ -325,7 +330,7 @@ def test_whoever_planned_before_plans_like_one_who_never_did(dice: Random) -> No
     for _ in range(16):
         # A part of the pods now and then, as when something changed between two plans of all.
         part = [each for each in snapshot.pods if dice.random() < 0.5]
-        some = replace(snapshot, pods=part, is_surging=dice.random() < 0.5)
+        some = replace(snapshot, pods=part, surging=dice.choice(SURGING))
         seen = some if dice.random() < 0.1 else snapshot
 
         assert planner.plan(seen, now) == plan(seen, settings, now)

@@ -177,14 +177,15 @@ class SmallCluster:
         *containers: Container,
         replicas: int = 2,
         labels: Mapping[str, str] | None = None,
+        namespace: str = "default",
     ) -> None:
-        deployment = WorkloadName("default", "Deployment", name)
-        replica_set = WorkloadName("default", "ReplicaSet", f"{name}-1")
+        deployment = WorkloadName(namespace, "Deployment", name)
+        replica_set = WorkloadName(namespace, "ReplicaSet", f"{name}-1")
         selector = a_selector(app=name)
-        self._workloads["Deployment"].by_name["default", name] = Workload(
+        self._workloads["Deployment"].by_name[namespace, name] = Workload(
             deployment, selector=selector, replicas=replicas, uid=f"d-{name}"
         )
-        self._workloads["ReplicaSet"].by_name["default", replica_set.name] = Workload(
+        self._workloads["ReplicaSet"].by_name[namespace, replica_set.name] = Workload(
             replica_set,
             owner=OwnerReference("Deployment", name, "apps/v1", f"d-{name}"),
             selector=selector,
@@ -239,8 +240,9 @@ class SmallCluster:
     def autoscale(
         self, *recommendations: ContainerRecommendation, name: str = "web", **fields: object
     ) -> None:
-        known = self.autoscalers.find("default", name) or Autoscaler(
-            "default",
+        namespace = self._home_of(name)
+        known = self.autoscalers.find(namespace, name) or Autoscaler(
+            namespace,
             name,
             uid=f"uid-{name}",
             created_at=NOW,
@@ -415,15 +417,16 @@ class SmallCluster:
         return stored
 
     def _new_pod(self, name: str, labels: Mapping[str, str]) -> Pod:
+        namespace = self._home_of(name)
         number = next(
             number
             for number in range(1000)
-            if ObjectName("default", f"{name}-{number}") not in self.truth
+            if ObjectName(namespace, f"{name}-{number}") not in self.truth
         )
         self._versions += 1
         now = self.clock.now()
         pod = Pod(
-            "default",
+            namespace,
             f"{name}-{number}",
             uid=f"uid-{self._versions}",
             labels={"app": name, **labels},
@@ -436,8 +439,13 @@ class SmallCluster:
         )
         return self.undo(self._admit(pod)) if self.has_webhook else pod
 
+    def _home_of(self, name: str) -> str:
+        """The namespace of a Deployment; no two have the same name."""
+        places = self._workloads["Deployment"].by_name
+        return next((namespace for namespace, each in places if each == name), "default")
+
     def _admit(self, pod: Pod) -> Pod:
-        autoscaler = self.autoscalers.find("default", pod.labels["app"])
+        autoscaler = self.autoscalers.find(pod.namespace, pod.labels["app"])
         patch = admission_patch(
             pod,
             autoscaler,

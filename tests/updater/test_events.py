@@ -215,7 +215,7 @@ def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None
         for number in range(30):
             cluster.autoscale(UP, name=f"w{number}")
         await asyncio.sleep(60)
-        is_surging = updater.report.is_surging
+        is_surging = bool(updater.report.surging)
         pod = cluster.pods_of("w0")[0]
         cluster.put(replace(pod, labels={**pod.labels, "new": "label"}))
         await asyncio.sleep(2)
@@ -223,6 +223,27 @@ def test_a_surge_that_a_tick_saw_also_holds_what_is_planned_in_between() -> None
         return is_surging, cpu(cluster, "w0")
 
     assert run_virtually(scene()) == (True, [100, 100])
+
+
+def test_a_surge_in_one_namespace_holds_back_no_other() -> None:
+    async def scene() -> tuple[frozenset[str], list[int], list[int]]:
+        cluster = SmallCluster()
+        inside = a_recommendation(target=amounts(100, 100 * MIB))
+        for number in range(90):
+            namespace = "tenant" if number < 60 else "other"
+            cluster.deploy(f"w{number}", namespace=namespace)
+            cluster.autoscale(inside, name=f"w{number}")
+        updater = an_updater(cluster)
+        running = asyncio.create_task(updater.run())
+        await asyncio.sleep(70)
+        # All workloads of one tenant change at once, and a single one of another.
+        for number in range(61):
+            cluster.autoscale(UP, name=f"w{number}")
+        await asyncio.sleep(120)
+        running.cancel()
+        return updater.report.surging, cpu(cluster, "w0"), cpu(cluster, "w60")
+
+    assert run_virtually(scene()) == ({"tenant"}, [100, 100], [500, 500])
 
 
 @pytest.mark.parametrize("interval", [minutes(1), minutes(5)])

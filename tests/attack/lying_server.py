@@ -52,6 +52,8 @@ class Lie(StrEnum):
     REDIRECT = "sends everybody elsewhere"
     BUSY = "asks for 31 years of patience"
     RESET = "closes the connection"
+    UNAUTHORIZED = "knows nobody"
+    FORBIDDEN = "allows nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +229,20 @@ class LyingServer:
             await asyncio.sleep(BOOKMARK_SECONDS)
         return False
 
+    async def _forbid(self, writer: asyncio.StreamWriter, asked: Asked) -> bool:
+        resource = asked.path.rpartition("/")[2]
+        parts = asked.path.split("/")
+        group = parts[2] if parts[1] == "apis" else ""
+        where = "at the cluster scope"
+        if "namespaces" in parts[:-2]:
+            where = f'in the namespace "{parts[parts.index("namespaces") + 1]}"'
+        message = (
+            f'{resource} is forbidden: User "me" cannot list resource "{resource}"'
+            f' in API group "{group}" {where}'
+        )
+        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": message}
+        return await _send(writer, status, status="403 Forbidden")
+
     async def _redirect(self, writer: asyncio.StreamWriter, asked: Asked) -> bool:
         location = f"Location: {self.elsewhere}{asked.path}\r\nContent-Length: 0"
         return await _chunks(writer, _head(location, "302 Found"))
@@ -318,6 +334,8 @@ _LIES: dict[Lie, _Answerer] = {
         b"{}",
     ),
     Lie.RESET: _always(),
+    Lie.UNAUTHORIZED: _always(_head("Content-Length: 2", "401 Unauthorized"), b"{}"),
+    Lie.FORBIDDEN: LyingServer._forbid,
     Lie.ENDLESS_HEAD: LyingServer._pour_head,
     Lie.ENDLESS_BODY: LyingServer._pour,
     Lie.ENDLESS_LINE: LyingServer._pour_line,

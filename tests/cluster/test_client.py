@@ -267,7 +267,7 @@ async def test_a_server_that_never_answers_is_unreachable_after_the_timeout() ->
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         async with a_client(url, settings=settings) as client:
-            with pytest.raises(UnreachableError, match="Timeout") as caught:
+            with pytest.raises(UnreachableError, match="no answer in time") as caught:
                 await client.fetch("/x")
 
     assert caught.value.was_sent

@@ -90,12 +90,14 @@ async def test_of_several_files_the_first_that_says_it_is_right(tmp_path: Path) 
         pytest.param({"clusters": []}, "clusters", "no 'here'; there is: none", id="no cluster"),
         pytest.param({"users": None}, "users", "no 'me'", id="no user"),
         pytest.param({"contexts": [{"name": "work"}]}, "contexts", "which", id="empty context"),
-        pytest.param({"clusters": {}}, "clusters", "Expected `array", id="a map for a list"),
+        pytest.param(
+            {"clusters": {}}, "clusters", "expected a list, got a map", id="a map for a list"
+        ),
         pytest.param({"users": [{"user": {}}]}, "users[0]", "missing", id="an entry with no name"),
         pytest.param(
             {"users": [{"name": "me", "user": {"token": 7}}]},
             "users[0].user.token",
-            "Expected `str",
+            "expected text, got a number",
             id="a number for a token",
         ),
         pytest.param(

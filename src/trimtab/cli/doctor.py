@@ -13,6 +13,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli import logs
+from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.doctor_facts import Examination, Order
 from trimtab.cli.doctor_output import tell_checks, to_json, to_table
 from trimtab.cli.failures import FailedError
@@ -176,7 +177,5 @@ async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Fact
         except ForbiddenError:
             pass
         except ClusterError as error:
-            raise FailedError(
-                f"no answer from the cluster at {connection.server}: {error}"
-            ) from error
+            raise FailedError(explain_problem(error, connection.server)) from error
         return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))

@@ -140,7 +140,7 @@ class _Desk:
             joined(self.connection, self.clock) as client,
             looking(client, scope, self.clock, _PATIENCE) as sight,
         ):
-            around = await explain_sight.survey(sight, self.clock)
+            around = await explain_sight.survey(sight, self.clock, self.connection.server)
             autoscaler = self._find(subject, around)
             pod = subject.name if subject.is_pod else ""
             question = Question(self.namespace, autoscaler.name, pod)

@@ -7,6 +7,7 @@ from typing import Final
 
 from trimtab.api.explained_numbers import NumbersFrom, NumbersPage, Origin
 from trimtab.api.explained_pods import PlanOrigin, PlansFrom, PodsPage
+from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.explain_sources import Question
 from trimtab.cli.failures import FailedError
 from trimtab.cli.viewing import Sight
@@ -73,11 +74,11 @@ class Surroundings:
         return None
 
 
-async def survey(sight: Sight, clock: RealClock) -> Surroundings:
+async def survey(sight: Sight, clock: RealClock, server: str) -> Surroundings:
     """What there is to see; a FailedError if that is not enough."""
     for path, error in sight.unseen.items():
         if _resource_of(path) not in _DISPENSABLE:
-            raise FailedError(f"no view of {path}: {error or 'no answer in time'}")
+            raise FailedError(explain_problem(error or TimeoutError(), server))
     cluster, now = sight.cluster, clock.now()
     await _wait_for_the_rest(cluster, clock)
     settings = UpdaterSettings()

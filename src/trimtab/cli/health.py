@@ -14,6 +14,7 @@ from typing import Final, NoReturn, Protocol, TypeGuard
 
 import structlog
 
+from trimtab.cli.cluster_problems import CRDS_MISSING
 from trimtab.cluster.adapter import RequiredRead
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
@@ -169,7 +170,7 @@ async def watch_obstacles(
 def _tell(where: str, problem: Exception) -> str:
     if isinstance(problem, NotFoundError) and where.startswith(_OWN_KINDS):
         # Whoever tries it for the first time meets this first.
-        return f"{where}: the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
+        return f"{where}: {CRDS_MISSING}"
     return f"{where}: {problem}"
 
 

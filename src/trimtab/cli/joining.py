@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.failures import NoClusterError
 from trimtab.cli.flags import ClusterFlags, ElectionFlags
 from trimtab.cli.usage import UsageError
@@ -51,7 +52,7 @@ def find_way(
     try:
         return find_connection(kubeconfig, environment=environment, clock=clock, context=context)
     except ClusterError as error:
-        raise NoClusterError(f"no way to a cluster: {error}") from error
+        raise NoClusterError(explain_problem(error, "")) from error
 
 
 async def _knock(client: Client, connection: Connection) -> None:
@@ -60,9 +61,7 @@ async def _knock(client: Client, connection: Connection) -> None:
     except ForbiddenError:
         _logger.debug("the cluster does not tell its version", server=connection.server)
     except ClusterError as error:
-        raise NoClusterError(
-            f"no answer from the cluster at {connection.server}: {error}"
-        ) from error
+        raise NoClusterError(explain_problem(error, connection.server)) from error
     else:
         _logger.info("connected", server=connection.server)
 

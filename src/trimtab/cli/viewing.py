@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli import logs
+from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_groups import flag_group
@@ -77,7 +78,7 @@ async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Clie
         async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
             yield client
     except ClusterError as error:
-        raise FailedError(f"the cluster at {connection.server}: {error}") from error
+        raise FailedError(explain_problem(error, connection.server)) from error
 
 
 @asynccontextmanager
@@ -132,16 +133,16 @@ async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) 
         seeing.cancel()
         failing.cancel()
     if failing in done:
-        raise FailedError(f"no view at {connection.server} of {failing.result()}")
+        raise FailedError(explain_problem(failing.result(), connection.server))
     if seeing not in done:
         raise FailedError(f"no answer from the cluster at {connection.server}")
 
 
-async def _find_problem(cluster: LiveCluster, clock: RealClock) -> str:
+async def _find_problem(cluster: LiveCluster, clock: RealClock) -> Exception:
     """What is in the way, once something is."""
     while not (problems := cluster.problems()):
         await clock.sleep(_POLL)
-    return "; ".join(f"{path}: {problem}" for path, problem in problems.items())
+    return next(iter(problems.values()))
 
 
 def say(text: str) -> None:

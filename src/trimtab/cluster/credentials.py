@@ -186,5 +186,8 @@ def read_text(path: Path) -> str:
     """The text of a small file that credentials need."""
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise CredentialsError(str(path), "", f"cannot be read: {error}") from error
+    except OSError as error:
+        problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        raise CredentialsError(str(path), "", problem) from error
+    except ValueError as error:
+        raise CredentialsError(str(path), "", "cannot be read: no UTF-8 text") from error

@@ -20,7 +20,11 @@
 The error of the library below stays as `__cause__`.
 """
 
+import errno
+import os
 import re
+import socket
+import ssl
 from collections.abc import Mapping
 from datetime import timedelta
 from http import HTTPStatus
@@ -185,8 +189,21 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
 
 
 def tell(error: Exception) -> str:
-    """What an error of the network says; some have no text at all."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    """What an error of the network means, in words of our own where there are any."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"the certificate is not trusted: {error.verify_message.rstrip('.')}"
+        case ssl.SSLError(reason=str() as reason):
+            return f"TLS failed: {reason.replace('_', ' ').lower()}"
+        case socket.gaierror():
+            return "the name of the host cannot be found"
+        case TimeoutError():
+            return "no answer in time"
+        case OSError(strerror=str() as text, errno=int() as number) if number > 0:
+            # The text of asyncio names the call that failed, that of the system the reason.
+            return os.strerror(number).lower() if number in errno.errorcode else text
+        case _:
+            return str(error) or type(error).__name__
 
 
 def refusal(request: str, status: Status) -> ApiError:

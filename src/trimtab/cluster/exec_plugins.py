@@ -146,7 +146,8 @@ async def _run(call: PluginCall) -> bytes:
             env={**call.environment, "KUBERNETES_EXEC_INFO": _exec_info(call)},
         )
     except (OSError, ValueError) as error:
-        problem = f"cannot be started: {error}"
+        reason = error.strerror if isinstance(error, OSError) else None
+        problem = f"cannot be started: {(reason or 'no usable command line').lower()}"
         hint = f" ({call.install_hint.strip()})" if call.install_hint else ""
         raise CredentialsError(call.command[0], "", problem + hint) from error
     return await _outcome(call, process)

@@ -192,7 +192,7 @@ def _pem(place: Placed[_EntryT], name: str, data: str | None, path: str | None) 
         try:
             return base64.b64decode(data, validate=True).decode()
         except (binascii.Error, ValueError) as error:
-            raise place.error(f"{name}-data", f"no base64 of a PEM text: {error}") from error
+            raise place.error(f"{name}-data", "no base64 of a PEM text") from error
     return read_text(place.resolve(path)) if path else ""
 
 

@@ -7,7 +7,7 @@ in it are understood from the file's own folder.
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 import yaml
@@ -17,6 +17,17 @@ from trimtab.cluster.errors import CredentialsError
 from trimtab.core.records import dataclass
 
 _EntryT = TypeVar("_EntryT")
+
+_WORDS: Final = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a number",
+    "int": "a number",
+    "null": "nothing",
+    "object": "a map",
+    "str": "text",
+}
+"""Names of types that decoders use, and what people say."""
 
 
 class _Kebab(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", gc=False):
@@ -151,12 +162,28 @@ def _read_file(path: Path) -> _File:
         # The C parser is as safe as the other, and eight times as fast.
         document: object = yaml.load(read_text(path), Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
-        raise CredentialsError(str(path), "", f"no YAML: {error}") from error
+        raise CredentialsError(str(path), "", f"no YAML: {_tell(error)}") from error
     try:
         return msgspec.convert({} if document is None else document, _File)
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
-        raise CredentialsError(str(path), place.strip("`$."), problem) from error
+        raise CredentialsError(str(path), place.strip("`$."), _plain(problem)) from error
+
+
+def _tell(error: yaml.YAMLError) -> str:
+    """The problem and its place, without the names of parsers."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return "not readable"
+    mark = error.problem_mark
+    return f"{error.problem} in line {mark.line + 1}, column {mark.column + 1}"
+
+
+def _plain(problem: str) -> str:
+    """The words of the decoder, in those of YAML."""
+    text = problem.replace(" | null", "").replace("Expected", "expected")
+    for word, ours in _WORDS.items():
+        text = text.replace(f"`{word}`", ours)
+    return text.replace("`", "")
 
 
 def _merge(merged: Kubeconfig, path: Path, file: _File) -> Kubeconfig:

@@ -12,7 +12,7 @@ def trust_authority(authority: str, source: str, field: str) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cadata=authority or None)
     except (ssl.SSLError, ValueError) as error:
-        raise CredentialsError(source, field, f"no usable certificate: {error}") from error
+        raise CredentialsError(source, field, f"no usable certificate: {_reason(error)}") from error
 
 
 def trust_anyone() -> ssl.SSLContext:
@@ -38,5 +38,11 @@ def show_certificate(
             # Without an answer for encrypted keys, openssl would ask on the terminal.
             context.load_cert_chain(*paths, password="")
         except (ssl.SSLError, ValueError) as error:
-            problem = f"no usable certificate with its key: {error}"
+            problem = f"no usable certificate with its key: {_reason(error)}"
             raise CredentialsError(source, field, problem) from error
+
+
+def _reason(error: Exception) -> str:
+    """The reason that OpenSSL gives, without the place in its source."""
+    reason = getattr(error, "reason", None)
+    return reason.replace("_", " ").lower() if isinstance(reason, str) else "no PEM text"

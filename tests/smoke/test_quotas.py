@@ -92,12 +92,12 @@ def test_growth_in_place_into_a_full_quota_is_not_asked_for(hasty_scene: Scene) 
     scene.autoscale(HALF, mode="InPlaceOrRecreate")
 
     scene.watch_uids(15)
-    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "400m")
     log = scene.components.runs["updater-hasty"].process.log.read_text(encoding="utf-8")
     failed = [
         line for line in log.splitlines() if "act failed" in line and f"{scene.namespace}/" in line
     ]
     assert failed == []
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "400m")
 
 
 def test_boosts_of_older_pods_make_room_for_new_ones(scene: Scene) -> None:

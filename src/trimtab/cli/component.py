@@ -170,7 +170,7 @@ async def serve(
         cluster = LiveCluster(client, scope, clock=clock, random=SystemRandom())
         for part in parts:
             starting.BUILD.labels(part.name, __version__).set(1)
-        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, flags.read_timeout)
+        watchdog = ReadWatchdog(cluster.required_reads, clock.elapsed, common.cluster.read_timeout)
         components = {part.name: part.build(cluster, client, clock) for part in parts}
         team = Team(components, watchdog.flaws)
         async with _shown(common, address, team, context), asyncio.TaskGroup() as group:

@@ -83,10 +83,15 @@ class PlayedServer(Client):
         self.writes = 0
 
     async def fetch(
-        self, path: str, parameters: Mapping[str, str] | None = None, *, is_urgent: bool = False
+        self,
+        path: str,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        headers: tuple[tuple[str, str], ...] = (),
+        is_urgent: bool = False,
     ) -> bytes:
         """A page of a list, or all usage."""
-        del is_urgent
+        del headers, is_urgent
         if path.startswith("/apis/metrics.k8s.io/"):
             return self._usage.tell(self._clock.now())
         start = int((parameters or {}).get("continue", "0"))

@@ -243,7 +243,7 @@ def test_a_surge_in_one_namespace_holds_back_no_other() -> None:
         running.cancel()
         return updater.report.surging, cpu(cluster, "w0"), cpu(cluster, "w60")
 
-    assert run_virtually(scene()) == ({"tenant"}, [100, 100], [500, 500])
+    assert run_virtually(scene()) == (frozenset({"tenant"}), [100, 100], [500, 500])
 
 
 @pytest.mark.parametrize("interval", [minutes(1), minutes(5)])

@@ -163,6 +163,18 @@ class Admission:
             raise TooLargeError(excess)
         if self._nodes_changed:
             self._look_at_nodes()
+        if self._marking is not None:
+            autoscaler = self._marking.mark(autoscaler)
+        sizing = self._size_within_quotas(new, autoscaler, is_dry_run=is_dry_run)
+        if not sizing.patch:
+            return Admitted.COMPLETE, sizing
+        tell_of_size(self._teller, head, autoscaler, sizing.patch)
+        return Admitted.PATCHED, sizing
+
+    def _size_within_quotas(
+        self, new: Arrival, autoscaler: Autoscaler, *, is_dry_run: bool
+    ) -> Sizing:
+        head = new.head
         # Most namespaces have no quota, and there all of this costs one look.
         quotas = self._cluster.quotas(head.namespace)
         gap = self._find_gap(head) if quotas else None
@@ -173,17 +185,12 @@ class Admission:
             self._grants.room_in(quotas),
             *self._count_siblings(gap),
         )
-        if self._marking is not None:
-            autoscaler = self._marking.mark(autoscaler)
         sizing = self._sizings.size(new, autoscaler, bounds)
         if not is_dry_run and quotas:
             self._grants.note(quotas, sizing.claims)
             if gap is not None:
                 self._arrivals.note(*gap)
-        if not sizing.patch:
-            return Admitted.COMPLETE, sizing
-        tell_of_size(self._teller, head, autoscaler, sizing.patch)
-        return Admitted.PATCHED, sizing
+        return sizing
 
     def _find_gap(self, head: Pod) -> _Gap | None:
         """Return how many pods the pod's owner wants, and has; None if that is not known."""

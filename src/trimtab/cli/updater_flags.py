@@ -99,9 +99,10 @@ class CareFlags:
     max_misses: Whole = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     surge_margin: Number = 0.3
-    """Stop if the share of pods that want a change exceeds the usual share by more than this."""
+    """Hold a namespace when the share of its pods that want a change exceeds its usual share by
+    more than this."""
     surge_min_pods: Whole = 50
-    """With fewer pods than this there is no surge."""
+    """Namespaces with fewer pods than this are judged for a surge together."""
     infeasible_retry_after: Span = timedelta(hours=1)
     """How long a resize that the node refused is not tried again."""
     evict_after_deferred_threshold: Span = timedelta(minutes=5)

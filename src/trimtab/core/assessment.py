@@ -98,9 +98,9 @@ class PlanSettings:
     evicts_unwillingly: bool = False
     """Whether pods are evicted whose annotations ask everybody not to."""
     surge_margin: float = 0.3
-    """By how much the share of pods that want a change may exceed the usual share."""
+    """By how much the share of a namespace's pods that want a change may exceed the usual one."""
     surge_min_pods: int = 50
-    """With fewer pods than this, a share says nothing."""
+    """With fewer pods than this, the share of a namespace alone says nothing."""
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""

@@ -52,6 +52,7 @@ from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Snapshot
+from trimtab.core.surges import Wishes, find_surging
 from trimtab.core.unboosting import BoostEnd
 from trimtab.core.wanted import is_within, only_growing, overlaid, wanted_by_autoscaler
 
@@ -150,32 +151,39 @@ class Planner:
             )
         return self._groups
 
-    def share_wanting_change(self, outcomes: Iterable[Outcome]) -> float:
-        """The same as `share_wanting_change` says of the last plan, at less cost."""
-        return _share(outcomes, self._boosted)[0]
+    def count_wishes(self, outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
+        """The same as `count_wishes` says of the last plan, at less cost."""
+        return _count_wishes(outcomes, self._boosted)
 
     def _split_surge(
         self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
     ) -> tuple[Sequence[Candidate], Sequence[Candidate]]:
         """The candidates that may go on, and those that a sudden surge of changes holds back."""
-        surging = context.snapshot.is_surging
-        if not (self._is_surge(candidates, holds, context) if surging is None else surging):
+        surging = context.snapshot.surging
+        if surging is None:
+            surging = self._find_surging(candidates, holds, context)
+        if not surging:
             return candidates, ()
         # A container that dies for want of memory gains nothing from waiting.
         # So does a pod that is only given back what it has.
-        return (
-            [each for each in candidates if each.quick_oom or each.takes_back],
-            [each for each in candidates if not each.quick_oom and not each.takes_back],
-        )
+        held = [
+            each
+            for each in candidates
+            if each.pod.namespace in surging and not each.quick_oom and not each.takes_back
+        ]
+        found = set(map(id, held))
+        return [each for each in candidates if id(each) not in found], held
 
-    def _is_surge(
+    def _find_surging(
         self, candidates: Sequence[Candidate], holds: Sequence[Hold], context: Context
-    ) -> bool:
-        usual, settings = context.snapshot.usual_share, context.settings
-        if usual is None:
-            return False
-        share, counted = _share([*candidates, *holds], self._boosted)
-        return counted >= settings.surge_min_pods and share - usual > settings.surge_margin
+    ) -> frozenset[str]:
+        usual, settings = context.snapshot.usual_shares, context.settings
+        if not usual:
+            return frozenset()
+        wishes = _count_wishes([*candidates, *holds], self._boosted)
+        return find_surging(
+            wishes, usual, margin=settings.surge_margin, min_pods=settings.surge_min_pods
+        )
 
     def _hold_surging(self, surging: Iterable[Candidate]) -> list[Hold]:
         """What is said of candidates that a surge holds back: the very same while they last."""
@@ -214,23 +222,31 @@ def _hold_for_surge(each: Candidate) -> Hold:
     return Hold(each.pod, name, HoldReason.SURGE, each.change, wanted=each.wanted)
 
 
-def share_wanting_change(outcomes: Iterable[Outcome]) -> float:
-    """The share of the pods under an active autoscaler that a plan would change if it could.
+def count_wishes(outcomes: Iterable[Outcome]) -> Mapping[str, Wishes]:
+    """Count by namespace the pods under active autoscalers, and those that want a change.
 
     Boosted pods do not count: that a boost ends is no news about a recommendation.
     """
     found = list(outcomes)
-    return _share(found, {each.pod.uid for each in found if boosted_containers(each.pod)})[0]
+    return _count_wishes(found, {each.pod.uid for each in found if boosted_containers(each.pod)})
 
 
-def _share(assessed: Iterable[Candidate | Outcome], boosted: Collection[str]) -> tuple[float, int]:
-    """The share of the pods that want a change, and of how many."""
+def _count_wishes(
+    assessed: Iterable[Candidate | Outcome], boosted: Collection[str]
+) -> dict[str, Wishes]:
     if boosted:
         assessed = [each for each in assessed if each.pod.uid not in boosted]
-    counts = Counter([each.reason if isinstance(each, Hold) else None for each in assessed])
-    counted = sum(count for reason, count in counts.items() if reason not in _IDLE)
-    wanting = counts[None] + sum(counts[reason] for reason in WANTS_CHANGE)
-    return wanting / max(counted, 1), counted
+    counts = Counter(
+        [(each.pod.namespace, each.reason if isinstance(each, Hold) else None) for each in assessed]
+    )
+    counted: Counter[str] = Counter()
+    wanting: Counter[str] = Counter()
+    for (namespace, reason), count in counts.items():
+        if reason not in _IDLE:
+            counted[namespace] += count
+        if reason is None or reason in WANTS_CHANGE:
+            wanting[namespace] += count
+    return {namespace: Wishes(wanting[namespace], counted[namespace]) for namespace in counted}
 
 
 def _pause(outcome: Outcome, autoscaler: Autoscaler | None, context: Context) -> Outcome:
@@ -292,7 +308,8 @@ def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize |
         until = refused.at + context.settings.infeasible_retry_after
         if context.now < until:
             return _hold(candidate, HoldReason.RESIZE_INFEASIBLE, until)
-    return _resize(candidate, candidate.wanted, spent)
+    # Quotas count what a pod has until a shrink is done, so this asks for nothing new.
+    return _spend_resize(candidate, candidate.wanted, spent)
 
 
 def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:
@@ -365,11 +382,12 @@ def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent
 
     One that restarts nothing costs the workload nothing (D17).
     """
+    fitting = fit_in_quotas(candidate.pod, wanted, context, spent)
+    return None if fitting is None else _spend_resize(candidate, fitting, spent)
+
+
+def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     pod = candidate.pod
-    fitting = fit_in_quotas(pod, wanted, context, spent)
-    if fitting is None:
-        return None
-    wanted = fitting
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
         _spend(pod, spent)

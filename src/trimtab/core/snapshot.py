@@ -122,12 +122,12 @@ class Snapshot:
     """The direct owners in namespaces with quotas that have missed pods for some seconds."""
     crowded: frozenset[str] = frozenset()
     """The uids of boosted pods of which there are too many on their node."""
-    usual_share: float | None = None
-    """The share of pods that wanted to change lately; None just after a start."""
-    is_surging: bool | None = None
-    """Whether there is a surge, where only a part of the cluster is here to tell it from."""
+    usual_shares: Mapping[str, float] = field(default_factory=dict)
+    """By namespace the share of pods that wanted to change lately; empty just after a start."""
+    surging: frozenset[str] | None = None
+    """The namespaces in a surge, where only a part of the cluster is here; None for all of it."""
 
     @property
     def is_all(self) -> bool:
         """Whether all pods are here, and not only those of some workloads."""
-        return self.is_surging is None
+        return self.surging is None

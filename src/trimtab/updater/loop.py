@@ -231,15 +231,18 @@ class Updater:
 
     def _learn(self, outcomes: Collection[Outcome], now: datetime, *, alive: bool) -> None:
         held = count_holds(outcomes)
-        surging = HoldReason.SURGE in held
-        share = self._planner.share_wanting_change(outcomes)
-        self._memory.learn_share(share, is_surging=surging, now=now)
+        surging = frozenset(
+            each.pod.namespace
+            for each in outcomes
+            if isinstance(each, Hold) and each.reason is HoldReason.SURGE
+        )
+        self._memory.learn_shares(self._planner.count_wishes(outcomes), surging, now)
         self._planned = TickReport(
             now,
             is_admission_alive=alive,
             planned=count_kinds(outcomes),
             held=held,
-            is_surging=surging,
+            surging=surging,
         )
 
     async def _guard(self, name: str, work: Callable[[], Coroutine[None, None, None]]) -> None:

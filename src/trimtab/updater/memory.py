@@ -29,6 +29,8 @@ from trimtab.core.remembering import Recollection
 from trimtab.core.snapshot import MemoryKey, PodMemory
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_SHARES_KEPT: Final = timedelta(days=1)
+"""After so long without pods nothing is usual in a namespace any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Review:
 
 
 class Memory:
-    """Recollections of pods, expectations of workloads, misses, and the usual share."""
+    """Recollections of pods, expectations of workloads, misses, and usual shares."""
 
     def __init__(self) -> None:
         self.recollections: dict[str, Recollection] = {}
@@ -65,9 +67,11 @@ class Memory:
         """Workloads that were changed of late, with how many pods were ready before."""
         self.is_restored = False
         """True once the workloads that an earlier updater found degraded are known."""
-        self.usual_share: float | None = None
-        self.is_surging = False
-        self._share_at: datetime | None = None
+        self.usual_shares: dict[str, float] = {}
+        """By namespace the share of pods that wanted to change lately."""
+        self._shares_at: dict[str, datetime] = {}
+        """When each of them was last learned."""
+        self.surging: frozenset[str] = frozenset()
         self._begun_at: datetime | None = None
 
     def begin_anew(self) -> None:
@@ -208,11 +212,19 @@ class Memory:
         if miss is not None and is_forgiven(miss, now.pods, now.generation):
             del self.misses[workload]
 
-    def learn_share(self, share: float, *, is_surging: bool, now: datetime) -> None:
-        """Remember what share of all pods wants a change."""
-        passed = timedelta() if self._share_at is None else now - self._share_at
-        self.usual_share = surges.remember_share(self.usual_share, share, passed=passed)
-        self.is_surging, self._share_at = is_surging, now
+    def learn_shares(
+        self, wishes: Mapping[str, surges.Wishes], surging: frozenset[str], now: datetime
+    ) -> None:
+        """Remember which share of the pods of each namespace wants a change."""
+        for namespace, found in wishes.items():
+            passed = now - self._shares_at.get(namespace, now)
+            usual = self.usual_shares.get(namespace)
+            self.usual_shares[namespace] = surges.remember_share(usual, found.share, passed=passed)
+            self._shares_at[namespace] = now
+        self.surging = surging
+        for namespace, at in [*self._shares_at.items()]:
+            if now - at > _SHARES_KEPT:
+                del self.usual_shares[namespace], self._shares_at[namespace]
 
     def note_change(self, workload: WorkloadName, change: ChangedWorkload) -> None:
         """Remember a change of a workload, and what is compared with later."""

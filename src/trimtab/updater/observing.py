@@ -326,8 +326,8 @@ class Observer:
             restarted=dict(memory.restarted),
             short_handed=self._short_handed(sight, configured, quotas, now),
             crowded=self._crowded(sight.seen),
-            usual_share=memory.usual_share,
-            is_surging=None if is_all else memory.is_surging,
+            usual_shares=dict(memory.usual_shares),
+            surging=None if is_all else memory.surging,
         )
         if observed != self._observed:
             self._observed = observed

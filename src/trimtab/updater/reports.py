@@ -27,7 +27,8 @@ class TickReport:
     """By kind of act and what came of it, since the tick before."""
     waiting: int = 0
     """Acts that are planned and not begun: the pace does not allow it yet."""
-    is_surging: bool = False
+    surging: frozenset[str] = frozenset()
+    """The namespaces in which far more pods than usual want a change."""
 
     def done(self, kind: str) -> int:
         """How many acts of a kind were done."""

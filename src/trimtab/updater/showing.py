@@ -45,6 +45,7 @@ class _Page(Written, frozen=True, kw_only=True):
     is_blind: bool
     is_admission_alive: bool
     is_surging: bool
+    surging_namespaces: Sequence[str]
     is_paused: bool
     waiting: int
     """Acts that the pace does not allow yet."""
@@ -72,7 +73,8 @@ def show_plan(
             planned_at=None if report.is_blind else format_time(report.at),
             is_blind=report.is_blind,
             is_admission_alive=report.is_admission_alive,
-            is_surging=report.is_surging,
+            is_surging=bool(report.surging),
+            surging_namespaces=sorted(report.surging),
             is_paused=is_paused,
             waiting=report.waiting,
             actions=_ranked(count_kinds(chosen)),

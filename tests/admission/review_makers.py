@@ -1,5 +1,6 @@
 """Reviews as an API server sends them, and a webhook over a small cluster that answers them."""
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable
@@ -9,8 +10,9 @@ from updater.small_cluster import SmallCluster
 
 from trimtab.admission.admitting import Admission
 from trimtab.admission.answering import Answering
-from trimtab.admission.claims import Claims
+from trimtab.admission.claims import MAX_PATIENCE, Claims
 from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.live_lookups import LiveLookups
 from trimtab.admission.reviewing import Probe, Reviewer, no_probe
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
@@ -64,6 +66,11 @@ def a_review(
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
+def loop_seconds() -> float:
+    """Return the time of the loop that runs."""
+    return asyncio.get_running_loop().time()
+
+
 class Webhook:
     """Everything behind the port, and a timer that a test may turn."""
 
@@ -77,14 +84,30 @@ class Webhook:
         settings = settings or AdmissionSettings()
         teller = Teller(timer)
         self.admission = Admission(cluster, settings, teller, timer)
-        claims = Claims(self.admission.index, cluster.clock)
-        reviewer = Reviewer(self.admission, claims, settings, teller, probe)
+        lookups = LiveLookups(cluster.fetch_autoscaler, loop_seconds)
+        self.claims = Claims(self.admission.index, lookups, loop_seconds)
+        reviewer = Reviewer(self.admission, self.claims, settings, teller, probe)
         self.tally = Tally(pods=self.admission.counts)
         self.answering = Answering(reviewer, self.tally, timer, teller)
 
     def ask(self, review: Json) -> Json:
         """The response to a review."""
         return self.send(json.dumps(review).encode())["response"]  # type: ignore[no-any-return]
+
+    async def ask_patiently(self, review: Json) -> Json:
+        """Return the response to a review that the server puts off as long as it may."""
+        came = loop_seconds()
+        while True:
+            waited = loop_seconds() - came
+            found = self.answering.answer(
+                HttpRequest("application/json", json.dumps(review).encode()),
+                waited,
+                may_wait=waited < MAX_PATIENCE.total_seconds(),
+            )
+            if found is not None:
+                response: Json = json.loads(found)["response"]
+                return response
+            await asyncio.sleep(0.05)
 
     def send(self, body: bytes, content_type: str = "application/json") -> Json:
         """The answer to whatever is sent."""

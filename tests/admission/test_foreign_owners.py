@@ -16,6 +16,7 @@ from api_server import Asked, Response, Unfinished, a_client, ok, refused, servi
 from trimtab.admission.admitting import Admission, Admitted
 from trimtab.admission.answering import Answering
 from trimtab.admission.claims import Claims
+from trimtab.admission.live_lookups import LiveLookups
 from trimtab.admission.reviewing import Reviewer
 from trimtab.admission.serving import WebhookServer
 from trimtab.admission.settings import AdmissionSettings
@@ -120,9 +121,9 @@ class Webhook:
         settings, teller = AdmissionSettings(), Teller()
         self.cluster = cluster
         self.admission = Admission(cluster, settings, teller)
-        reviewer = Reviewer(
-            self.admission, Claims(self.admission.index, RealClock()), settings, teller
-        )
+        lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
+        claims = Claims(self.admission.index, lookups, time.perf_counter)
+        reviewer = Reviewer(self.admission, claims, settings, teller)
         self.tally = Tally(pods=self.admission.counts)
         answering = Answering(reviewer, self.tally, time.perf_counter, teller)
         self.server = WebhookServer(answering, time.perf_counter)

@@ -430,19 +430,6 @@ def test_overlapping_autoscalers_are_allowed_with_a_warning_where_that_is_wished
     in_cluster(scene)
 
 
-def test_of_two_that_are_created_at_once_only_one_passes() -> None:
-    def scene(cluster: SmallCluster) -> None:
-        webhook = Webhook(cluster)
-        first = webhook.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
-        second = webhook.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
-
-        assert first["allowed"] is True
-        assert second["allowed"] is False
-        assert '"first"' in second["status"]["message"]
-
-    in_cluster(scene)
-
-
 def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler() -> None:
     def scene(cluster: SmallCluster) -> None:
         one, other = Webhook(cluster), Webhook(cluster)
@@ -480,49 +467,6 @@ def test_of_two_that_slipped_past_two_copies_both_copies_obey_the_older_one() ->
 
         assert len(updates) == 2
         assert all(text.startswith("Pod resources updated by older:") for text in updates)
-
-    in_cluster(scene)
-
-
-def test_one_that_is_stored_and_not_yet_indexed_stands_in_the_way_too() -> None:
-    def scene(cluster: SmallCluster) -> None:
-        webhook = Webhook(cluster)
-        webhook.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
-        cluster.autoscale(UP, name="first", target=TargetReference("Deployment", "api"))
-
-        assert not webhook.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))["allowed"]
-
-    in_cluster(scene)
-
-
-def test_an_autoscaler_that_is_only_tried_out_stands_in_nobodys_way() -> None:
-    def scene(cluster: SmallCluster) -> None:
-        webhook = Webhook(cluster)
-        webhook.ask(a_review(an_autoscaler_object("tried"), AUTOSCALERS, dryRun=True))
-
-        assert webhook.ask(a_review(an_autoscaler_object("real"), AUTOSCALERS))["allowed"]
-
-    in_cluster(scene)
-
-
-def test_one_that_was_allowed_and_never_stored_stands_in_the_way_for_seconds_only() -> None:
-    def scene(cluster: SmallCluster) -> None:
-        webhook = Webhook(cluster)
-        webhook.ask(a_review(an_autoscaler_object("lost"), AUTOSCALERS))
-        cluster.clock.skew += timedelta(seconds=11)
-
-        assert webhook.ask(a_review(an_autoscaler_object("later"), AUTOSCALERS))["allowed"]
-
-    in_cluster(scene)
-
-
-def test_one_that_is_created_again_does_not_stand_in_its_own_way() -> None:
-    def scene(cluster: SmallCluster) -> None:
-        webhook = Webhook(cluster)
-        again = a_review(an_autoscaler_object("again"), AUTOSCALERS)
-        webhook.ask(again)
-
-        assert webhook.ask(again)["allowed"]
 
     in_cluster(scene)
 

@@ -16,6 +16,7 @@ from makers import MIB, NOW, a_pod, amounts, an_autoscaler, minutes
 from virtual_time import StillClock
 
 from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
+from trimtab.api.decoding import DecodeError
 from trimtab.api.events import Event, about_autoscaler, about_pod
 from trimtab.api.leases import Lease
 from trimtab.cluster.acting import Acts
@@ -331,6 +332,26 @@ async def test_whether_there_is_an_autoscaler_is_asked_of_the_server(
 
     (asked,) = server.asked
     assert asked.query == {"fieldSelector": "metadata.name=web"}
+
+
+@pytest.mark.parametrize(
+    ("items", "name"),
+    [pytest.param([], None, id="none"), pytest.param([A_READABLE], "web", id="one")],
+)
+async def test_an_autoscaler_is_fetched_from_the_server(
+    items: list[object], name: str | None
+) -> None:
+    async with acting(in_turn(ok({"items": items}))) as (acts, server):
+        found = await acts.fetch_autoscaler(AutoscalerName("default", "web"))
+
+    assert (found and found.name) == name
+    assert server.asked[0].query == {"fieldSelector": "metadata.name=web"}
+
+
+async def test_an_autoscaler_that_cannot_be_read_is_not_taken_for_none() -> None:
+    async with acting(in_turn(ok({"items": [{**A_READABLE, "spec": 7}]}))) as (acts, _):
+        with pytest.raises(DecodeError):
+            await acts.fetch_autoscaler(AutoscalerName("default", "web"))
 
 
 async def test_a_cluster_that_does_not_serve_autoscalers_has_not_lost_one() -> None:

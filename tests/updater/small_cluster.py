@@ -108,6 +108,8 @@ class SmallCluster:
     horizontals: IndexedStore[Horizontal]
     namespaces: Store[Namespace]
     owners: Owners
+    live_autoscalers: dict[AutoscalerName, Autoscaler] | None = None
+    """What the API server holds where the store lags behind it."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -345,6 +347,11 @@ class SmallCluster:
 
     async def has_autoscaler(self, name: AutoscalerName) -> bool:
         raise NotImplementedError
+
+    async def fetch_autoscaler(self, name: AutoscalerName) -> Autoscaler | None:
+        await self._arrive("fetch_autoscaler")
+        found = self.autoscalers.find(name.namespace, name.name)
+        return found if self.live_autoscalers is None else self.live_autoscalers.get(name)
 
     async def delete_checkpoint(
         self, namespace: str, name: str, resource_version: str = ""

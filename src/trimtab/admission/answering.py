@@ -60,7 +60,7 @@ class Answering:
         self._teller.turn_over(began)
         look = self._watch if self._is_watched else self._look_at
         try:
-            uid, review = look(request, may_wait=may_wait)
+            uid, review = look(request, waited_seconds, may_wait=may_wait)
         except NotYetError:
             return None
         decided = self._timer()
@@ -97,21 +97,25 @@ class Answering:
         count_up(self.tally.refused_connections, status.value)
         self._teller.tell("connection refused", f"{status.value} {status.phrase}")
 
-    def _watch(self, request: HttpRequest, *, may_wait: bool) -> tuple[str, Review]:
+    def _watch(
+        self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
+    ) -> tuple[str, Review]:
         with self._tracer.span("review") as span:
-            uid, review = self._look_at(request, may_wait=may_wait)
+            uid, review = self._look_at(request, waited_seconds, may_wait=may_wait)
             span.note("trimtab.resource", review.about.value)
             span.note("trimtab.status", review.status.value)
             return uid, review
 
-    def _look_at(self, request: HttpRequest, *, may_wait: bool) -> tuple[str, Review]:
+    def _look_at(
+        self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
+    ) -> tuple[str, Review]:
         if not _is_json(request.content_type):
             return _uid(request.body), _misunderstood(Trouble.CONTENT_TYPE, request.content_type)
         try:
             asked = decode_review(request.body)
         except DecodeError as error:
             return _uid(request.body), _misunderstood(Trouble.BROKEN, str(error))
-        review = self._reviewer.review(asked, may_wait=may_wait)
+        review = self._reviewer.review(asked, waited_seconds=waited_seconds, may_wait=may_wait)
         self._tell_of_refusal(asked, review)
         return asked.uid, review
 

@@ -1,88 +1,288 @@
-"""What autoscalers lay claim to, also those that were allowed a moment ago.
+"""Claims of autoscalers that were allowed a moment ago, and the rivals of a new one.
 
-An autoscaler that is allowed shows in the store only after the API server has stored it and the
-watch has told of it. Until then its claim is remembered here, so that of two that are created at
-once only one passes. Copies of this process do not share it; what slips past between them is
-resolved by the rules for overlapping autoscalers.
+An autoscaler that is allowed shows in the index after the API server has stored it and the watch
+has shown it. Until then its claim makes rivals wait. A claim alone refuses nothing: an autoscaler
+is refused because of another one only if the API server says that the other one exists.
+
+Processes do not share claims. What slips past between them is resolved by the rules for
+overlapping autoscalers.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
+from trimtab.admission.coverage import Coverage, cover, cover_wire, name_of
 from trimtab.admission.index import TargetIndex
+from trimtab.admission.live_lookups import LiveLookups
+from trimtab.admission.owning import NotYetError
+from trimtab.admission.telling import Timer
 from trimtab.api import autoscaler_wire as wire
-from trimtab.api.metadata import NO_METADATA
-from trimtab.api.selector_validation import Sibling
-from trimtab.cluster.ports import Clock
+from trimtab.api import selector_validation
+from trimtab.core import label_syntax
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.pods import WorkloadName
 from trimtab.core.records import dataclass
 
-_LIFETIME: Final = timedelta(seconds=10)
-"""The API server may still refuse what was allowed here; its claim must not stand for long."""
-_KEPT: Final = 1024
+MAX_PATIENCE: Final = timedelta(seconds=2.5)
+"""Maximum time for which an autoscaler waits; longer than it takes a claim to become void."""
+_GRACE_SECONDS: Final = 1.0
+"""Time in which the API server stores what was allowed; then a claim without an object is void."""
+_NAMELESS_GRACE_SECONDS: Final = 1.5
+"""The same for one whose name is generated: the watch has to show it, too."""
+_LIFETIME_SECONDS: Final = 10.0
+"""Time after which a claim is void without a lookup."""
+_POLL_SECONDS: Final = 0.25
+"""Maximum age of a lookup while the API server may be storing the object."""
+_MAX_WAITING: Final = 32
+"""Maximum number of reviews that wait at a time; the server puts off 64 of all kinds."""
+_ASKED_WITHIN_SECONDS: Final = 0.5
+_MAX_CLAIMS: Final = 1024
+_MAX_PER_WORKLOAD: Final = 16
+"""Maximum number of claims on a workload: each one may cost a lookup."""
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_MAX_NAME: Final = 253
+_MAX_CLAIM_BYTES: Final = 64 * 1024
+"""A larger claim is not kept; requests of that size do not wait either."""
+
+_Key: TypeAlias = tuple[AutoscalerName, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    autoscaler: wire.VerticalPodAutoscaler
+    name: AutoscalerName
+    """Its name is empty where the API server is still to generate one."""
+    coverage: Coverage
     made_at: float
-    """In seconds of the clock's time."""
+
+    @property
+    def void_at(self) -> float:
+        """Moment from which on an object that is not there is not on its way either."""
+        grace = _GRACE_SECONDS if self.name.name else _NAMELESS_GRACE_SECONDS
+        return self.made_at + grace
+
+    @property
+    def size_bytes(self) -> int:
+        return self.coverage.size_bytes + sum(len(part.encode()) for part in self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A review of an autoscaler, as far as claims depend on it."""
+
+    uid: str
+    """Identity of the request: an autoscaler without a name has no other one."""
+    arrived_at: float
+    may_wait: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Other autoscalers that may select the same pods."""
+
+    confirmed: tuple[wire.VerticalPodAutoscaler, ...] = ()
+    """Rivals that exist."""
+    doubtful: tuple[wire.VerticalPodAutoscaler, ...] = ()
+    """Claims of which the API server did not say in time whether the autoscaler exists."""
+
+
+class _ClaimBook:
+    """Claims in the order in which they were made, bounded in number and bytes."""
+
+    def __init__(self) -> None:
+        self._claims: OrderedDict[_Key, _Claim] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all claims."""
+        return self._bytes
+
+    def on(self, workload: WorkloadName) -> list[tuple[_Key, _Claim]]:
+        """Return the claims on a workload, the oldest first."""
+        return [
+            (key, claim)
+            for key, claim in self._claims.items()
+            if claim.coverage.workload == workload
+        ]
+
+    def add(self, key: _Key, claim: _Claim) -> None:
+        """Add a claim; the oldest ones make room."""
+        self.drop(key)
+        if claim.size_bytes > _MAX_CLAIM_BYTES:
+            return
+        rivals = self.on(claim.coverage.workload)
+        for oldest, _ in rivals[: len(rivals) + 1 - _MAX_PER_WORKLOAD]:
+            self.drop(oldest)
+        self._claims[key] = claim
+        self._bytes += claim.size_bytes
+        while len(self._claims) > _MAX_CLAIMS or self._bytes > _MAX_BYTES:
+            self.drop(next(iter(self._claims)))
+
+    def drop(self, key: _Key) -> None:
+        """Remove a claim, if it is there."""
+        claim = self._claims.pop(key, None)
+        if claim is not None:
+            self._bytes -= claim.size_bytes
+
+    def drop_before(self, moment: float) -> None:
+        """Remove the claims that were made before a moment."""
+        while self._claims:
+            key, claim = next(iter(self._claims.items()))
+            if claim.made_at >= moment:
+                return
+            self.drop(key)
+
+
+class _Waiting:
+    """Reviews that wait, bounded so that they leave room for pods that wait for their owners."""
+
+    def __init__(self) -> None:
+        self._last_asked: dict[str, float] = {}
+
+    def admit(self, uid: str, now: float) -> bool:
+        """Return True if the review may wait, or go on waiting."""
+        # A review that waits is asked again within this time.
+        oldest = now - _ASKED_WITHIN_SECONDS
+        self._last_asked = {key: at for key, at in self._last_asked.items() if at > oldest}
+        if uid not in self._last_asked and len(self._last_asked) >= _MAX_WAITING:
+            return False
+        self._last_asked[uid] = now
+        return True
 
 
 class Claims:
-    """Which autoscalers are for a workload, or are about to be."""
+    """Finds the autoscalers that stand in the way of a new one."""
 
-    def __init__(self, index: TargetIndex, clock: Clock) -> None:
+    def __init__(self, index: TargetIndex, lookups: LiveLookups, timer: Timer) -> None:
         self._index = index
-        self._clock = clock
-        self._fresh: dict[AutoscalerName, _Claim] = {}
+        self._lookups = lookups
+        self.timer = timer
+        """Clock of the moments at which reviews arrive."""
+        self._book = _ClaimBook()
+        self._waiting = _Waiting()
 
-    def rivals(self, new: wire.VerticalPodAutoscaler) -> Sequence[Sibling]:
-        """All that might be for the workload that the autoscaler is for, itself included."""
-        workload = _workload(new)
-        if workload is None:
-            return ()
-        self._forget()
-        fresh = [claim.autoscaler for claim in self._fresh.values()]
-        return [*self._index.find(workload), *fresh]
+    @property
+    def size_bytes(self) -> int:
+        """Size of the claims in memory."""
+        return self._book.size_bytes
 
-    def lay(self, new: wire.VerticalPodAutoscaler) -> None:
-        """Remember that the autoscaler was allowed."""
-        name = _name(new)
-        # One that is still to be named cannot be told apart from the next one.
-        if name.name and len(self._fresh) < _KEPT:
-            self._fresh[name] = _Claim(new, self._now())
+    async def run(self) -> None:
+        """Ask the API server as reviews need it, until cancelled."""
+        await self._lookups.run()
 
-    def _forget(self) -> None:
-        """Leave out what is too old, or is found by the index.
+    def find_rivals(
+        self,
+        new: wire.VerticalPodAutoscaler,
+        old: wire.VerticalPodAutoscaler | None,
+        asked: Asked,
+    ) -> Rivals:
+        """Return the rivals of an autoscaler that is created, or changed from `old`.
 
-        The store may show it a moment earlier, but it is the index that is asked.
+        Raises NotYetError while the API server has not said whether a rival exists, if the review
+        may wait. When it may wait no longer, a rival that the watch has shown counts as confirmed,
+        and one that was only allowed as doubtful.
         """
-        oldest = self._now() - _LIFETIME.total_seconds()
-        self._fresh = {
-            name: claim
-            for name, claim in self._fresh.items()
-            if claim.made_at > oldest and not self._is_found(claim.autoscaler)
-        }
+        coverage = _new_coverage(new, old)
+        if coverage is None:
+            return Rivals()
+        self._settle(coverage.workload)
+        stored = self._judge_stored(new, coverage.workload, asked)
+        claimed = self._judge_claimed(new, coverage.workload, asked)
+        exists = (*stored.confirmed, *claimed.confirmed)
+        doubtful = (*stored.doubtful, *claimed.doubtful)
+        if exists and asked.may_wait:
+            return Rivals(exists)
+        if doubtful and asked.may_wait and self._waiting.admit(asked.uid, self.timer()):
+            raise NotYetError
+        return Rivals((*exists, *stored.doubtful), claimed.doubtful)
 
-    def _is_found(self, autoscaler: wire.VerticalPodAutoscaler) -> bool:
-        workload, name = _workload(autoscaler), _name(autoscaler)
-        found = self._index.find(workload) if workload else ()
-        return any(each.identity == name for each in found)
+    def find_stored(
+        self, new: wire.VerticalPodAutoscaler
+    ) -> tuple[wire.VerticalPodAutoscaler, ...]:
+        """Return the autoscalers with the same target that the watch has shown."""
+        coverage = _new_coverage(new, None)
+        found = () if coverage is None else self._index.find(coverage.workload)
+        covered = ((each.identity, cover(each)) for each in found)
+        return tuple(coverage.as_written(name) for name, coverage in covered if coverage)
 
-    def _now(self) -> float:
-        return self._clock.now().timestamp()
+    def lay(
+        self,
+        new: wire.VerticalPodAutoscaler,
+        old: wire.VerticalPodAutoscaler | None,
+        uid: str,
+    ) -> None:
+        """Remember that the autoscaler was allowed, if it claims pods that `old` did not."""
+        coverage, name = _new_coverage(new, old), name_of(new)
+        if coverage is not None and _is_storable(name):
+            self._book.add((name, uid), _Claim(name, coverage, self.timer()))
+
+    def _settle(self, workload: WorkloadName) -> None:
+        """Drop the claims that are too old, and those whose autoscalers the index shows."""
+        self._book.drop_before(self.timer() - _LIFETIME_SECONDS)
+        indexed = {each.identity.name: cover(each) for each in self._index.find(workload)}
+        for key, claim in self._book.on(workload):
+            # An autoscaler that stands for the same pods answers for a claim without a name.
+            shown = [indexed.get(claim.name.name)] if claim.name.name else indexed.values()
+            if any(each is not None and each.digest == claim.coverage.digest for each in shown):
+                self._book.drop(key)
+                # A lookup from before it was stored says nothing about it now.
+                self._lookups.forget(claim.name)
+
+    def _judge_stored(
+        self, new: wire.VerticalPodAutoscaler, workload: WorkloadName, asked: Asked
+    ) -> Rivals:
+        confirmed: list[wire.VerticalPodAutoscaler] = []
+        doubtful: list[wire.VerticalPodAutoscaler] = []
+        since = max(asked.arrived_at, self.timer() - _POLL_SECONDS)
+        for each in sorted(self._index.find(workload), key=lambda found: found.name):
+            coverage, name = cover(each), each.identity
+            if coverage is None or not _covers_same(new, name, coverage):
+                continue
+            seen = self._lookups.find(name, since)
+            if seen is None:
+                doubtful.append(coverage.as_written(name))
+                if len(doubtful) >= _MAX_PER_WORKLOAD:
+                    break
+            elif seen.coverage is not None and _covers_same(new, name, seen.coverage):
+                confirmed.append(seen.coverage.as_written(name))
+        return Rivals(tuple(confirmed), tuple(doubtful))
+
+    def _judge_claimed(
+        self, new: wire.VerticalPodAutoscaler, workload: WorkloadName, asked: Asked
+    ) -> Rivals:
+        confirmed: list[wire.VerticalPodAutoscaler] = []
+        doubtful: list[wire.VerticalPodAutoscaler] = []
+        now = self.timer()
+        for key, claim in self._book.on(workload):
+            name, is_due = claim.name, now >= claim.void_at
+            if not _covers_same(new, name, claim.coverage):
+                continue
+            since = claim.void_at if is_due else now - _POLL_SECONDS
+            # Only the watch can show which name the API server has generated.
+            seen = self._lookups.find(name, max(asked.arrived_at, since)) if name.name else None
+            if seen and seen.coverage and _covers_same(new, name, seen.coverage):
+                confirmed.append(seen.coverage.as_written(name))
+            elif is_due and (seen is not None or not name.name):
+                self._book.drop(key)
+            else:
+                doubtful.append(claim.coverage.as_written(name))
+        return Rivals(tuple(confirmed), tuple(doubtful))
 
 
-def _workload(autoscaler: wire.VerticalPodAutoscaler) -> WorkloadName | None:
-    target = autoscaler.spec and autoscaler.spec.target_ref
-    if not target or not target.kind or not target.name:
-        return None
-    return WorkloadName(_name(autoscaler).namespace, target.kind, target.name)
+def _new_coverage(
+    new: wire.VerticalPodAutoscaler, old: wire.VerticalPodAutoscaler | None
+) -> Coverage | None:
+    """Return the coverage of a valid autoscaler, unless it is that of `old`."""
+    return cover_wire(new) if selector_validation.claims_anew(new, old) else None
 
 
-def _name(autoscaler: wire.VerticalPodAutoscaler) -> AutoscalerName:
-    metadata = autoscaler.metadata or NO_METADATA
-    return AutoscalerName(metadata.namespace or "", metadata.name or "")
+def _is_storable(name: AutoscalerName) -> bool:
+    """Return True unless the API server refuses the name, and so the object, in any case."""
+    names = [name.namespace, name.name] if name.name else [name.namespace]
+    return all(len(each) <= _MAX_NAME and not label_syntax.subdomain_flaws(each) for each in names)
+
+
+def _covers_same(new: wire.VerticalPodAutoscaler, name: AutoscalerName, coverage: Coverage) -> bool:
+    """Return True if both may select the same pod."""
+    return bool(selector_validation.overlaps(new, None, (coverage.as_written(name),)))

@@ -7,17 +7,19 @@ unchanged".
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
 from trimtab.admission.admitting import Admission, TooLargeError
-from trimtab.admission.claims import Claims
+from trimtab.admission.claims import Asked, Claims, Rivals
 from trimtab.admission.owning import NotYetError
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
 from trimtab.admission.telling import Teller
 from trimtab.api import autoscaler_wire as wire
+from trimtab.api import field_errors
 from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused, draft_review
 from trimtab.api.decoding import DecodeError
 from trimtab.api.metadata import NO_METADATA
@@ -37,6 +39,9 @@ _KEPT_DRAFT_BYTES: Final = 8 * 1024 * 1024
 """Size of all answers that are remembered."""
 _MAX_DRAFT_BYTES: Final = 64 * 1024
 """A larger answer is not remembered."""
+
+POD_PATIENCE: Final = timedelta(seconds=1)
+"""Maximum time for which a pod waits until its owner is known."""
 
 UNCHANGED: Final = Allowed()
 
@@ -118,16 +123,19 @@ class Reviewer:
         probe: Probe = no_probe,
     ) -> None:
         self._admission = admission
+        self._timer = claims.timer
         self._claims = claims
         self._settings = settings
         self._teller = teller
         self._probe = probe
         self._size_reviews = _SizeReviews()
 
-    def review(self, request: AdmissionRequest, *, may_wait: bool = False) -> Review:
+    def review(
+        self, request: AdmissionRequest, *, waited_seconds: float = 0.0, may_wait: bool = False
+    ) -> Review:
         """The answer to the request; it raises nothing but a NotYetError, if it may wait."""
         try:
-            return self._review(request, may_wait=may_wait)
+            return self._review(request, waited_seconds, may_wait=may_wait)
         except NotYetError:
             raise
         except Exception as error:
@@ -136,7 +144,9 @@ class Reviewer:
                 _logger.exception(_FAILED)
             return _trouble(Trouble.FAILED, Reviewed.UNKNOWN, repr(error))
 
-    def _review(self, request: AdmissionRequest, *, may_wait: bool) -> Review:
+    def _review(
+        self, request: AdmissionRequest, waited_seconds: float, *, may_wait: bool
+    ) -> Review:
         kind = (request.group, request.resource)
         if request.subresource or kind not in {_PODS, _AUTOSCALERS}:
             what = "/".join(part for part in (*kind, request.subresource) if part)
@@ -145,8 +155,9 @@ class Reviewer:
         if request.version != "v1":
             return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
         if about is Reviewed.POD:
-            return self._review_pod(request, may_wait=may_wait)
-        return self._review_autoscaler(request)
+            has_time = waited_seconds < POD_PATIENCE.total_seconds()
+            return self._review_pod(request, may_wait=may_wait and has_time)
+        return self._review_autoscaler(request, waited_seconds, may_wait=may_wait)
 
     def _review_pod(self, request: AdmissionRequest, *, may_wait: bool) -> Review:
         if request.operation != _CREATE or request.object is None:
@@ -165,7 +176,9 @@ class Reviewer:
             return _trouble(Trouble.UNREADABLE_POD, Reviewed.POD, str(error))
         return self._size_reviews.of(sizing)
 
-    def _review_autoscaler(self, request: AdmissionRequest) -> Review:
+    def _review_autoscaler(
+        self, request: AdmissionRequest, waited_seconds: float, *, may_wait: bool
+    ) -> Review:
         if request.operation not in {_CREATE, _UPDATE} or request.object is None:
             return conclude(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
         try:
@@ -173,10 +186,13 @@ class Reviewer:
         except DecodeError as error:
             refused = Refused(request.name, (decode_flaw(error),))
             return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
+        old = _decode_old(request.old_object)
+        asked = Asked(request.uid, self._timer() - waited_seconds, may_wait=may_wait)
+        rivals = self._find_rivals(new, old, asked)
         verdict = validate(
             new,
-            _decode_old(request.old_object),
-            siblings=self._claims.rivals(new),
+            old,
+            siblings=rivals.confirmed,
             gates=self._settings.gates,
             allow_overlapping=self._settings.allows_overlapping,
         )
@@ -184,9 +200,21 @@ class Reviewer:
             refused = Refused(request.name, verdict.errors, verdict.warnings)
             return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         if not request.is_dry_run:
-            self._claims.lay(new)
+            self._claims.lay(new, old, request.uid)
         status = Status.APPLIED if verdict.patch else Status.SKIPPED
-        return conclude(Allowed(verdict.patch, verdict.warnings), status, Reviewed.AUTOSCALER)
+        warnings = (*verdict.warnings, *map(_doubt, rivals.doubtful))
+        return conclude(Allowed(verdict.patch, warnings), status, Reviewed.AUTOSCALER)
+
+    def _find_rivals(
+        self,
+        new: wire.VerticalPodAutoscaler,
+        old: wire.VerticalPodAutoscaler | None,
+        asked: Asked,
+    ) -> Rivals:
+        if self._settings.allows_overlapping:
+            # A warning is not worth a wait.
+            return Rivals(self._claims.find_stored(new))
+        return self._claims.find_rivals(new, old, asked)
 
 
 def _warnings(sizing: Sizing) -> tuple[str, ...]:
@@ -194,6 +222,15 @@ def _warnings(sizing: Sizing) -> tuple[str, ...]:
         f"container {name} keeps its own resources: those of the pod (spec.resources) leave no room"
         " for what is recommended"
         for name in sizing.misfits
+    )
+
+
+def _doubt(rival: wire.VerticalPodAutoscaler) -> str:
+    name = (rival.metadata or NO_METADATA).name
+    other = f"VerticalPodAutoscaler {field_errors.quote(name)}" if name else "another one"
+    return (
+        f"spec.selector: {other} was allowed for the same target a moment ago, and the API server"
+        " did not say in time whether it exists; if it does, the older of the two is in charge"
     )
 
 

@@ -92,10 +92,7 @@ def overlaps(
     An update that changes neither target nor selector is not looked at, nor is an object whose
     own selector is in error.
     """
-    unchanged = old is not None and _claim(new) == _claim(old)
-    if _target(new) is None or unchanged or _is_excessive(_written(new), old):
-        return []
-    if not _is_readable(_written(new)):
+    if not claims_anew(new, old):
         return []
     siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
     own = _selector(_written(new))
@@ -103,6 +100,14 @@ def overlaps(
         (sibling, selectors.find_overlap(own, _parsed_selector(sibling))) for sibling in siblings
     )
     return [_describe(new, sibling, overlap) for sibling, overlap in found if overlap]
+
+
+def claims_anew(new: wire.VerticalPodAutoscaler, old: wire.VerticalPodAutoscaler | None) -> bool:
+    """Return True if the object claims pods, and not by the same target and selector as `old`."""
+    is_unchanged = old is not None and _claim(new) == _claim(old)
+    if _target(new) is None or is_unchanged or _is_excessive(_written(new), old):
+        return False
+    return _is_readable(_written(new))
 
 
 def _field_error(problem: selector_syntax.SelectorProblem) -> FieldError:

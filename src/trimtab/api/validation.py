@@ -13,6 +13,7 @@ from trimtab.api import field_errors, gate_ratchet
 from trimtab.api.boost_validation import boost_errors
 from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import ErrorType, FieldError
+from trimtab.api.metadata import NO_METADATA
 from trimtab.api.policy_validation import policy_errors, policy_warnings
 from trimtab.api.selector_validation import (
     Sibling,
@@ -28,6 +29,8 @@ from trimtab.core.records import dataclass
 
 _MAX_RECOMMENDERS: Final = 1
 _NO_SPEC: Final = "must say in targetRef which workload to scale"
+_MAX_NAME_BYTES: Final = 253
+"""No object of Kubernetes has a longer name."""
 
 
 ALL_GATES_ON: Final = FeatureGates()
@@ -67,7 +70,7 @@ def validate(
     stored = None if old is None else old.spec or wire.Spec()
     gates = gate_ratchet.widen(gates, stored)
     conflicts = overlaps(new, old, siblings)
-    errors = tuple(_spec_errors(new.spec, stored, gates))
+    errors = (*_name_errors(new, stored), *_spec_errors(new.spec, stored, gates))
     warnings = tuple(_spec_warnings(new.spec, stored or wire.Spec(), gates))
     if allow_overlapping:
         warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
@@ -81,6 +84,17 @@ def validate(
 def decode_flaw(error: DecodeError) -> FieldError:
     """The error for an object that cannot be read."""
     return FieldError(ErrorType.INVALID, error.path or ".", detail=error.problem)
+
+
+def _name_errors(new: wire.VerticalPodAutoscaler, stored: wire.Spec | None) -> Iterator[FieldError]:
+    """Names that no object can have; a target that an update leaves as it was passes."""
+    metadata, target = new.metadata or NO_METADATA, (new.spec or wire.Spec()).target_ref
+    names = {"metadata.name": metadata.name}
+    if target is not None and (stored is None or target != stored.target_ref):
+        names |= {"spec.targetRef.kind": target.kind, "spec.targetRef.name": target.name}
+    for path, name in names.items():
+        if name is not None and len(name.encode()) > _MAX_NAME_BYTES:
+            yield field_errors.too_long(path, _MAX_NAME_BYTES)
 
 
 def _spec_errors(

@@ -19,10 +19,11 @@ from prometheus_client import REGISTRY
 from trimtab.admission import tls
 from trimtab.admission.admitting import Admission
 from trimtab.admission.answering import Answering
-from trimtab.admission.claims import Claims
+from trimtab.admission.claims import MAX_PATIENCE, Claims
+from trimtab.admission.live_lookups import LiveLookups
 from trimtab.admission.metrics import AdmissionCollector
 from trimtab.admission.reviewing import Reviewer
-from trimtab.admission.serving import USUAL_LIMITS, ServerLimits, WebhookServer
+from trimtab.admission.serving import ServerLimits, WebhookServer
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Tally
 from trimtab.admission.telling import Teller
@@ -174,10 +175,11 @@ class _Process:
         teller = Teller(time.perf_counter)
         self._admission = Admission(cluster, settings, teller, time.perf_counter)
         self._is_prepared = asyncio.Event()
-        claims = Claims(self._admission.index, clock)
+        lookups = LiveLookups(cluster.fetch_autoscaler, time.perf_counter)
+        self._claims = Claims(self._admission.index, lookups, time.perf_counter)
         self.tally = Tally(pods=self._admission.counts)
         self.answering = Answering(
-            Reviewer(self._admission, claims, settings, teller, around.probe),
+            Reviewer(self._admission, self._claims, settings, teller, around.probe),
             self.tally,
             time.perf_counter,
             teller,
@@ -202,6 +204,7 @@ class _Process:
         await self.cluster.synced()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._admission.run())
+            group.create_task(self._claims.run())
             group.create_task(self.server.sweep())
             group.create_task(self._keep_prepared())
             group.create_task(self.server.listen(door.listener, door.context))
@@ -266,7 +269,7 @@ def _make_process(
     )
     # Half of the time is left for the answer itself.
     half = timedelta(seconds=order.upkeep.registration.timeout_seconds) / 2
-    patience = min(USUAL_LIMITS.patience, half)
+    patience = min(MAX_PATIENCE, half)
     return _Process(asked, cluster, clock, around, client.tracer, patience)
 
 

@@ -10,7 +10,7 @@ from trimtab.api.encoding import encode
 from trimtab.api.events import Event
 from trimtab.api.eviction_requests import encode_eviction
 from trimtab.api.leases import Lease, decode_lease, encode_lease
-from trimtab.api.lists import decode_list
+from trimtab.api.lists import Listing, decode_list
 from trimtab.api.pods import decode_pod
 from trimtab.cluster import checkpoint_wire, paths
 from trimtab.cluster.client import Client
@@ -91,15 +91,26 @@ class Acts:
                 await self._overwrite_checkpoint(checkpoint, stored)
 
     async def has_autoscaler(self, name: AutoscalerName) -> bool:
-        """Return True if the autoscaler exists now, as the API server says rather than a store.
+        """Return True if the autoscaler exists now, as the API server says rather than a store."""
+        listing = await self._list_autoscaler(name)
+        return bool(listing.items or listing.unreadable)
 
-        A list of one name, not a `get`: a 404 would also mean that the kind itself is not served.
+    async def fetch_autoscaler(self, name: AutoscalerName) -> Autoscaler | None:
+        """Return the autoscaler as it is on the API server; None if there is none.
+
+        Raises a DecodeError for one that cannot be read.
         """
+        listing = await self._list_autoscaler(name)
+        if listing.unreadable:
+            raise listing.unreadable[0].error
+        return next(iter(listing.items), None)
+
+    async def _list_autoscaler(self, name: AutoscalerName) -> Listing[Autoscaler]:
+        """List one name, instead of a `get`: a 404 also means that the kind is not served."""
         only = {"fieldSelector": f"metadata.name={name.name}"}
         with self._rights.noted("find autoscaler"):
             found = await self._client.fetch(paths.autoscalers(name.namespace), only)
-        listing = decode_list(found, decode_autoscaler)
-        return bool(listing.items or listing.unreadable)
+        return decode_list(found, decode_autoscaler)
 
     async def delete_checkpoint(
         self, namespace: str, name: str, resource_version: str = ""

@@ -56,10 +56,11 @@ def value_flaws(value: str) -> list[str]:
 def _prefix_flaws(prefixes: list[str]) -> list[str]:
     if prefixes == [""]:
         return [_EMPTY]
-    return [flaw for prefix in prefixes for flaw in _subdomain_flaws(prefix)]
+    return [flaw for prefix in prefixes for flaw in subdomain_flaws(prefix)]
 
 
-def _subdomain_flaws(text: str) -> list[str]:
+def subdomain_flaws(text: str) -> list[str]:
+    """List what is wrong with a DNS subdomain, as most objects need one for a name."""
     flaws = _length_flaws(text, _MAX_PREFIX_BYTES)
     return flaws if re.fullmatch(_PREFIX, text) else [*flaws, _BAD_PREFIX]
 

@@ -362,6 +362,46 @@ def test_an_autoscaler_is_refused_with_all_causes(given_object: Json, field: str
     in_cluster(scene)
 
 
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        pytest.param(
+            {"updatePolicy": {"updateMode": False}},
+            'spec.updatePolicy.updateMode: Invalid value: "false": must be of type string; in YAML'
+            ' write "Off" in quotes',
+            id="an Off that YAML reads as a truth value",
+        ),
+        pytest.param(
+            {"updatePolicy": {"updateMode": "Off", "minReplicas": "two"}},
+            'spec.updatePolicy.minReplicas: Invalid value: "two": must be of type integer',
+            id="a number as text",
+        ),
+        pytest.param(
+            {"updatePolicy": {"updateMode": "Off", "minReplicas": 2**31}},
+            "spec.updatePolicy.minReplicas: Invalid value: must be of type integer <= 2147483647:"
+            " 2147483648",
+            id="a number that the schema alone lets pass",
+        ),
+        pytest.param(
+            {"resourcePolicy": [], "updatePolicy": []},
+            'spec.updatePolicy: Invalid value: "array": must be of type object',
+            id="several at once",
+        ),
+    ],
+)
+def test_an_autoscaler_of_wrong_types_is_refused_in_words_for_people(
+    spec: Json, words: str
+) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        response = Webhook(cluster).ask(a_review(an_autoscaler_object(**spec), AUTOSCALERS))
+
+        message = response["status"]["message"]
+        assert words in message
+        assert "`" not in message
+
+    in_cluster(scene)
+
+
 def test_warnings_come_with_an_autoscaler_that_is_allowed() -> None:
     def scene(cluster: SmallCluster) -> None:
         given_object = an_autoscaler_object(updatePolicy={"updateMode": "Auto"})

@@ -29,13 +29,13 @@ def test_a_field_is_named_in_camel_case_on_the_wire() -> None:
         pytest.param(
             b'{"inner": [{}, {"countOfThings": "3"}]}',
             "inner[1].countOfThings",
-            'got `str`: "3"',
+            'must be of type integer, not string: "3"',
             id="a wrong type deep inside, with the value",
         ),
         pytest.param(
             b'{"inner": [{"countOfThings": 2147483648}]}',
             "inner[0].countOfThings",
-            "2147483647",
+            "must be of type integer <= 2147483647: 2147483648",
             id="a number out of range",
         ),
         pytest.param(
@@ -47,13 +47,21 @@ def test_a_field_is_named_in_camel_case_on_the_wire() -> None:
         pytest.param(
             b'{"inner": [{"countOfThings": "3"}]} and more',
             "inner[0].countOfThings",
-            "got `str`",
+            "must be of type integer, not string",
             id="a second flaw behind the first",
         ),
-        pytest.param(b'{"inner": {}}', "inner", "got `object`", id="an object is not shown whole"),
-        pytest.param(b"[]", "", "got `array`", id="something else altogether"),
+        pytest.param(
+            b'{"inner": {}}',
+            "inner",
+            "must be of type array, not object",
+            id="an object is not shown whole",
+        ),
+        pytest.param(
+            b"[]", "", "must be of type object, not array", id="something else altogether"
+        ),
         pytest.param(b'{"inner"', "", "not valid JSON", id="JSON cut short"),
         pytest.param(b"{'inner': 1}", "", "not valid JSON", id="not JSON at all"),
+        pytest.param(b'{"other": ' + b"[" * 99999, "", "nested too deeply", id="endless depth"),
     ],
 )
 def test_what_cannot_be_decoded_is_told_with_its_place(data: bytes, path: str, told: str) -> None:

@@ -107,7 +107,7 @@ def boost(**cpu: Any) -> Json:
     return {"startupBoost": {"cpu": cpu}}
 
 
-def mode(name: str) -> Json:
+def mode(name: str | bool) -> Json:
     return {"updatePolicy": {"updateMode": name}}
 
 
@@ -309,6 +309,7 @@ def test_a_pod_can_be_annotated_after_its_recommendation_has_changed(stage: Stag
             "evictionRequirements",
             id="requirements that contradict each other",
         ),
+        pytest.param(mode(False), 'in YAML write "Off" in quotes', id="an Off without quotes"),
     ],
 )
 def test_an_autoscaler_that_makes_no_sense_is_denied(stage: Stage, spec: Json, words: str) -> None:

@@ -22,9 +22,10 @@ from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
 from trimtab.api.admission import AdmissionRequest, Allowed, Answer, Refused, draft_review
 from trimtab.api.decoding import DecodeError
+from trimtab.api.manifests import explain_unreadable
 from trimtab.api.metadata import NO_METADATA
 from trimtab.api.new_pods import NewPod
-from trimtab.api.validation import decode_flaw, validate
+from trimtab.api.validation import validate
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
 from trimtab.core.records import dataclass
@@ -184,7 +185,7 @@ class Reviewer:
         try:
             new = _placed(wire.decode_wire(request.object), request.namespace)
         except DecodeError as error:
-            refused = Refused(request.name, (decode_flaw(error),))
+            refused = Refused(request.name, explain_unreadable(request.object, error))
             return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         old = _decode_old(request.old_object)
         asked = Asked(request.uid, self._timer() - waited_seconds, may_wait=may_wait)

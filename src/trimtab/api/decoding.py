@@ -18,6 +18,12 @@ Int64: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 """One step of a path: the name of a field, or the index of an item."""
+_MALFORMED: Final = "JSON is malformed: "
+_EXPECTED: Final = re.compile(
+    r"Expected `(?P<types>[^`]+)`(?:, got `(?P<got>[^`]+)`|(?P<bound>(?: [<>]=? \S+)?))"
+)
+"""A complaint of the decoder about a type or a bound."""
+_TYPES: Final = {"int": "integer", "str": "string", "bool": "boolean", "float": "number"}
 _MAX_SHOWN: Final = 64
 _MAX_SEARCHED: Final = 2 * 1024 * 1024
 """No object is larger; whoever sends more does not do so to be told what is wrong with it."""
@@ -43,9 +49,13 @@ def decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T:
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at ")
         path = place.rpartition("$")[2].strip("`")
-        raise DecodeError(path.strip("."), problem + _shown(data, path)) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError("", f"not valid JSON: {error}") from error
+        raise DecodeError(path.strip("."), _in_words(problem) + _shown(data, path)) from error
+    except UnicodeDecodeError as error:
+        raise DecodeError("", "not valid JSON: it is not UTF-8") from error
+    except RecursionError as error:
+        raise DecodeError("", "not valid JSON: it is nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise DecodeError("", f"not valid JSON: {str(error).removeprefix(_MALFORMED)}") from error
 
 
 def convert_each(
@@ -53,6 +63,18 @@ def convert_each(
 ) -> tuple[_U, ...]:
     """Every item converted, given the path of its place in the list."""
     return tuple(convert(item, f"{path}[{index}]") for index, item in enumerate(items or ()))
+
+
+def _in_words(problem: str) -> str:
+    """Say what is wrong in the words of the API server instead of those of the decoder."""
+    found = _EXPECTED.fullmatch(problem)
+    if found is None:
+        return problem
+    wanted = " or ".join(_TYPES.get(name, name) for name in found["types"].split(" | "))
+    wanted = wanted.removesuffix(" or null")
+    if found["got"]:
+        return f"must be of type {wanted}, not {_TYPES.get(found['got'], found['got'])}"
+    return f"must be of type {wanted}{found['bound']}"
 
 
 def _shown(data: bytes, path: str) -> str:

@@ -6,12 +6,16 @@ each one meets those before it as if they had been stored already.
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice
 from typing import Final
+
+import msgspec
 
 from trimtab.api import field_errors, schema_check
 from trimtab.api.autoscaler_schema import autoscaler_schema
 from trimtab.api.autoscaler_wire import VerticalPodAutoscaler, decode_wire
-from trimtab.api.crd_schema import JSON
+from trimtab.api.crd_schema import JSON, Schema
 from trimtab.api.crds import GROUP
 from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import FieldError
@@ -22,6 +26,8 @@ from trimtab.core.records import dataclass
 _KIND: Final = "VerticalPodAutoscaler"
 _API_VERSION: Final = f"{GROUP}/v1"
 _NOTHING: Final = Verdict((), (), ())
+_MAX_VIOLATIONS: Final = 32
+"""Maximum number of errors that are listed: a hostile object may hold thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,21 @@ def judge(
     return judgements
 
 
+def explain_unreadable(data: bytes, error: DecodeError) -> tuple[FieldError, ...]:
+    """List what is wrong with an autoscaler that cannot be decoded, as `judge` lists it."""
+    try:
+        manifest: JSON = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (decode_flaw(error),)
+    found = schema_check.violations(_schema(), manifest)
+    return tuple(islice(found, _MAX_VIOLATIONS)) or (decode_flaw(error),)
+
+
+@cache
+def _schema() -> Schema:
+    return autoscaler_schema()
+
+
 def _version_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
     version = manifest.get("apiVersion")
     if isinstance(version, str) and version != _API_VERSION:
@@ -87,11 +108,11 @@ def _schema_errors(manifest: dict[str, JSON]) -> Iterator[FieldError]:
     for name in ("apiVersion", "metadata"):
         if name not in manifest:
             yield field_errors.required(name)
-    yield from schema_check.violations(autoscaler_schema(), manifest)
+    yield from schema_check.violations(_schema(), manifest)
 
 
 def _unknown_field_warnings(manifest: dict[str, JSON]) -> Iterator[str]:
-    for path in schema_check.unknown_fields(autoscaler_schema(), manifest):
+    for path in schema_check.unknown_fields(_schema(), manifest):
         yield f"unknown field {field_errors.quote(path)} is dropped by the API server"
 
 

@@ -119,8 +119,8 @@ def test_the_decision_table_for_a_single_container(cpu: int, memory: int, row: s
         pytest.param(
             (EvictionRequirement(CPU, LOWER),),
             [(amounts(100, 100), amounts(memory=UP))],
-            True,
-            id="cpu that is not controlled counts as a target of nothing",
+            False,
+            id="cpu that is not controlled does not shrink",
         ),
         pytest.param(
             (EvictionRequirement((), HIGHER),),

@@ -50,8 +50,8 @@ def _direction(
 ) -> ChangeDirection | None:
     if resource not in requests:
         return ChangeDirection.TARGET_HIGHER
-    # What an autoscaler does not control has no target, which counts as nothing.
-    wanted = target.get(resource, 0)
+    # A resource without a target, as one that is not controlled, does not change.
+    wanted = target.get(resource, requests[resource])
     if wanted == requests[resource]:
         return None
     higher = wanted > requests[resource]

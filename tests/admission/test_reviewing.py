@@ -25,7 +25,7 @@ from virtual_time import run_virtually
 from trimtab.admission.admitting import Admitted
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
-from trimtab.core.autoscalers import TargetReference
+from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference
 from trimtab.core.gates import FeatureGates
 from trimtab.core.operations import Add
 from trimtab.core.selectors import Selector, equality
@@ -303,6 +303,28 @@ def test_a_container_that_has_no_room_in_its_pod_is_left_alone_with_a_warning() 
         assert len(response["warnings"]) == 1
         assert "container app keeps its own resources" in response["warnings"][0]
         assert webhook.tally.warnings == 1
+
+    in_cluster(scene)
+
+
+@pytest.mark.parametrize(
+    ("policy", "count"),
+    [
+        pytest.param("RestartContainer", 1, id="with a restart"),
+        pytest.param("NotRequired", 0, id="without one"),
+    ],
+)
+def test_a_boost_whose_end_restarts_its_container_is_a_warning(policy: str, count: int) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        cluster.autoscale(UP, boost=CpuBoost(BoostType.FACTOR, factor=2))
+        resize = [{"resourceName": "cpu", "restartPolicy": policy}]
+        requests = {"cpu": "100m", "memory": "100Mi"}
+        container = {"name": "app", "resources": {"requests": requests}, "resizePolicy": resize}
+        response = Webhook(cluster).ask(a_review(a_pod_object(containers=[container])))
+        warnings = response.get("warnings", [])
+
+        assert len(warnings) == count
+        assert all("container app restarts when its startup boost ends" in w for w in warnings)
 
     in_cluster(scene)
 

@@ -55,6 +55,27 @@ BOOSTS = [
         ['.quantity: Invalid value: "-500m": must be greater than or equal to 0'],
         id="a negative quantity",
     ),
+    pytest.param(
+        {"type": "Quantity", "quantity": "500Mi"},
+        [
+            (
+                '.quantity: Invalid value: "500Mi": is an amount of memory; CPU is counted in cores or'
+                " millicores, such as 2 or 500m"
+            )
+        ],
+        id="an amount of memory",
+    ),
+    pytest.param(
+        {"type": "Quantity", "quantity": "500M"},
+        [
+            (
+                '.quantity: Invalid value: "500M": is an amount of memory; CPU is counted in cores or'
+                " millicores, such as 2 or 500m"
+            )
+        ],
+        id="more cores than there are",
+    ),
+    pytest.param({"type": "Quantity", "quantity": "10k"}, [], id="as many cores as there may be"),
     pytest.param({"type": "Quantity", "quantity": "0"}, [], id="a quantity of zero"),
     pytest.param(
         {"type": "Quantity", "quantity": "a lot"},
@@ -133,6 +154,27 @@ def test_a_general_boost_must_not_contradict_itself(
     boost: dict[str, Any], errors: list[str]
 ) -> None:
     assert told(judged(with_boost(**boost))) == [f"{CPU}{error}" for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("time", "path"),
+    [
+        pytest.param({"duration": "30m"}, None, id="as long as may be"),
+        pytest.param({"duration": "2h"}, "duration", id="longer"),
+        pytest.param({"durationSeconds": 1801}, "durationSeconds", id="longer by a second"),
+        pytest.param({"duration": "soon"}, None, id="no time at all"),
+    ],
+)
+def test_a_boost_that_ends_before_its_duration_does_is_a_warning(
+    time: dict[str, Any], path: str | None
+) -> None:
+    boost = {"type": "Factor", "factor": 2, **time}
+    general = judged(with_boost(**boost)).warnings
+    own = judged(with_policy(startupBoost={"cpu": boost})).warnings
+
+    assert [each.split(":")[0] for each in general] == ([f"{CPU}.{path}"] if path else [])
+    assert [each.split(":")[0] for each in own] == ([f"{OWN_CPU}.{path}"] if path else [])
+    assert all("--max-boost-duration, 30m by default" in each for each in (*general, *own))
 
 
 @pytest.mark.parametrize(("boost", "errors"), BOOSTS)

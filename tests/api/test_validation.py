@@ -216,6 +216,48 @@ def test_eviction_requirements_must_not_overlap(requirements: list[Any], errors:
     assert told(judged(with_requirements(*requirements))) == errors
 
 
+def test_a_resource_that_a_requirement_names_twice_is_a_warning() -> None:
+    verdict = judged(with_requirements(["memory"], ["cpu", "cpu"]))
+
+    assert verdict.warnings == (
+        f"{REQUIREMENTS}[1].resources: cpu is named more than once, which says no more than once",
+    )
+
+
+def upscale_only(*directions: str) -> dict[str, Any]:
+    """An update policy with a requirement per resource, each in a direction."""
+    requirements = [
+        {"resources": [name], "changeRequirement": direction}
+        for name, direction in zip(("cpu", "memory"), directions, strict=False)
+    ]
+    return {"updatePolicy": {"updateMode": "UpscaleOnly", "evictionRequirements": requirements}}
+
+
+@pytest.mark.parametrize(
+    ("directions", "flawed"),
+    [
+        pytest.param(["TargetHigherThanRequests"], [], id="one that growth meets"),
+        pytest.param(["TargetLowerThanRequests"], [0], id="one that nothing meets"),
+        pytest.param(
+            ["TargetHigherThanRequests", "TargetLowerThanRequests"],
+            [1],
+            id="one that nothing meets beside another",
+        ),
+    ],
+)
+def test_under_upscale_only_no_requirement_may_ask_for_a_lower_target(
+    directions: list[str], flawed: list[int]
+) -> None:
+    spec = upscale_only(*directions)
+
+    assert told(judged(spec)) == [
+        f"{REQUIREMENTS}[{index}].changeRequirement: Forbidden: TargetLowerThanRequests is never"
+        " met under UpscaleOnly, which only raises requests: no pod would be updated"
+        for index in flawed
+    ]
+    assert judged(spec, old=written(**spec)).allowed
+
+
 def test_the_direction_of_a_requirement_is_left_to_the_schema() -> None:
     requirement = {"resources": ["cpu"], "changeRequirement": "Sideways"}
     policy = {"updateMode": "Recreate", "evictionRequirements": [requirement]}

@@ -107,7 +107,7 @@ def boost(**cpu: Any) -> Json:
     return {"startupBoost": {"cpu": cpu}}
 
 
-def mode(name: str | bool) -> Json:
+def mode(name: str) -> Json:
     return {"updatePolicy": {"updateMode": name}}
 
 
@@ -309,7 +309,28 @@ def test_a_pod_can_be_annotated_after_its_recommendation_has_changed(stage: Stag
             "evictionRequirements",
             id="requirements that contradict each other",
         ),
-        pytest.param(mode(False), 'in YAML write "Off" in quotes', id="an Off without quotes"),
+        pytest.param(
+            {"updatePolicy": {"updateMode": False}},
+            'in YAML write "Off" in quotes',
+            id="an Off without quotes",
+        ),
+        pytest.param(
+            boost(type="Quantity", quantity="500Mi"),
+            "is an amount of memory",
+            id="a boost by memory",
+        ),
+        pytest.param(
+            {
+                "updatePolicy": {
+                    "updateMode": "UpscaleOnly",
+                    "evictionRequirements": [
+                        {"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}
+                    ],
+                }
+            },
+            "is never met under UpscaleOnly",
+            id="a requirement that is never met",
+        ),
     ],
 )
 def test_an_autoscaler_that_makes_no_sense_is_denied(stage: Stage, spec: Json, words: str) -> None:
@@ -388,6 +409,18 @@ def test_a_pod_with_resources_of_its_own_is_never_made_invalid(
 
     assert spec["containers"][0]["resources"]["requests"] == amounts(gets)
     assert spec["resources"]["requests"] == amounts(own)
+
+
+def test_a_pod_says_that_the_end_of_its_boost_restarts_it(stage: Stage) -> None:
+    stage.autoscale(boost(**TWICE))
+    container = {
+        **_container(0, Ctr("100m/100Mi", None)),
+        "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+    }
+    stage.deploy({"containers": [container]})
+    pod = stage.observed_pod()
+
+    assert "startup boost ends with a restart" in pod["metadata"]["annotations"]["vpaUpdates"]
 
 
 def test_pods_are_still_created_when_the_webhook_is_gone(

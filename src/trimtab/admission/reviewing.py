@@ -26,6 +26,7 @@ from trimtab.api.manifests import explain_unreadable
 from trimtab.api.metadata import NO_METADATA
 from trimtab.api.new_pods import NewPod
 from trimtab.api.validation import validate
+from trimtab.core.notes import NoteKind
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
 from trimtab.core.records import dataclass
@@ -219,11 +220,18 @@ class Reviewer:
 
 
 def _warnings(sizing: Sizing) -> tuple[str, ...]:
-    return tuple(
+    misfits = (
         f"container {name} keeps its own resources: those of the pod (spec.resources) leave no room"
         " for what is recommended"
         for name in sizing.misfits
     )
+    restarts = (
+        f"container {name} restarts when its startup boost ends: its resizePolicy for cpu is"
+        " RestartContainer; with NotRequired it goes on"
+        for name, notes in sizing.notes.items()
+        if any(note.kind is NoteKind.BOOST_RESTARTS for note in notes)
+    )
+    return (*misfits, *restarts)
 
 
 def _doubt(rival: wire.VerticalPodAutoscaler) -> str:

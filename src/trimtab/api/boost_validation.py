@@ -6,6 +6,8 @@ leaves as it was is not judged by these rules.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
 
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
@@ -15,7 +17,14 @@ from trimtab.api.quantity_validation import NEGATIVE, read_quantity
 from trimtab.api.times import TimeError, parse_duration
 from trimtab.core import quantities
 from trimtab.core.autoscalers import BoostType
+from trimtab.core.boost import MAX_BOOST_DURATION
+from trimtab.core.quantities import Format
 from trimtab.core.resources import Resource
+from trimtab.core.spans import brief
+
+_MOST_CORES: Final = quantities.parse("10k")
+"""More cores than any node has: such an amount was meant for memory."""
+_NOT_CPU: Final = "is an amount of memory; CPU is counted in cores or millicores, such as 2 or 500m"
 
 
 def boost_errors(
@@ -38,7 +47,7 @@ def boost_errors(
         yield from _member_errors(boost.cpu, f"{path}.cpu")
         if old is None or boost.cpu != old.cpu:
             yield from _foreign_member_errors(boost.cpu, f"{path}.cpu")
-            yield from _negative_errors(boost.cpu, f"{path}.cpu.quantity")
+            yield from _amount_errors(boost.cpu, f"{path}.cpu.quantity")
             yield from _time_errors(boost.cpu, f"{path}.cpu")
 
 
@@ -79,12 +88,42 @@ def _foreign_member_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldErr
         yield field_errors.forbidden(f"{path}.factor", "not allowed when type is Quantity")
 
 
-def _negative_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
+def boost_warnings(boost: wire.StartupBoost | None, path: str) -> Iterator[str]:
+    """A warning about a boost that ends before its own duration does."""
+    cpu = boost and boost.cpu
+    if not cpu:
+        return
+    span, place = _read_duration(cpu, f"{path}.cpu")
+    if span is not None and span > MAX_BOOST_DURATION:
+        limit = brief(MAX_BOOST_DURATION)
+        yield (
+            f"{place}: a boost of {brief(span)} after the pod is ready ends earlier: the updater"
+            f" ends each boost {limit} after the start of the pod (--max-boost-duration, {limit} by"
+            " default)"
+        )
+
+
+def _read_duration(boost: wire.CpuBoost, path: str) -> tuple[timedelta | None, str]:
+    """Return the time that counts, and the field that it stands in."""
+    if boost.duration_seconds is not None:
+        return timedelta(seconds=boost.duration_seconds), f"{path}.durationSeconds"
+    try:
+        span = None if boost.duration is None else parse_duration(boost.duration)
+    except TimeError:
+        span = None
+    return span, f"{path}.duration"
+
+
+def _amount_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:
     if boost.type != BoostType.QUANTITY or not is_given(boost.quantity):
         return
     quantity = read_quantity(boost.quantity, path)
-    if not isinstance(quantity, FieldError) and quantity.sign < 0:
+    if isinstance(quantity, FieldError):
+        return
+    if quantity.sign < 0:
         yield field_errors.invalid(path, quantity, NEGATIVE)
+    elif quantity.format is Format.BINARY_SI or quantity > _MOST_CORES:
+        yield field_errors.invalid(path, quantity, _NOT_CPU)
 
 
 def _time_errors(boost: wire.CpuBoost, path: str) -> Iterator[FieldError]:

@@ -8,7 +8,7 @@ import msgspec
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
 from trimtab.api.amounts import is_given
-from trimtab.api.boost_validation import boost_errors
+from trimtab.api.boost_validation import boost_errors, boost_warnings
 from trimtab.api.field_errors import FieldError
 from trimtab.api.gate_ratchet import container_policies
 from trimtab.api.quantity_validation import NEGATIVE, read_quantity
@@ -58,11 +58,12 @@ def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterat
 
 
 def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
-    """A warning for each resource that passes only because the stored object has it too."""
+    """Warnings about resources that pass only because they are stored already, and boosts."""
     if len(container_policies(new)) > bounds.MAX_POLICIES:
         return
     known = _controlled_resources(old)
     for index, policy in enumerate(container_policies(new)):
+        yield from boost_warnings(policy.startup_boost, f"{_PATH}[{index}].startupBoost")
         for place, name in _uncontrollable(policy, f"{_PATH}[{index}]"):
             if name in known:
                 yield (

@@ -8,7 +8,7 @@ from trimtab.api import field_errors
 from trimtab.api.field_errors import FieldError
 from trimtab.api.policy_validation import GATE_IS_OFF, at_least_one
 from trimtab.core import bounds
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import ChangeDirection, UpdateMode
 from trimtab.core.gates import FeatureGates
 from trimtab.core.resources import BOTH
 
@@ -39,11 +39,23 @@ def update_policy_errors(
             yield field_errors.too_many(path, len(requirements), bounds.MAX_REQUIREMENTS)
             return
         yield from _requirement_errors(requirements)
+    if old is None or (new.update_mode, requirements) != (
+        old.update_mode,
+        old.eviction_requirements or (),
+    ):
+        yield from _direction_errors(new.update_mode, requirements)
 
 
 def update_policy_warnings(policy: wire.UpdatePolicy | None, gates: FeatureGates) -> Iterator[str]:
-    """A warning for the deprecated mode."""
-    if policy is not None and policy.update_mode == UpdateMode.AUTO:
+    """Warnings about the deprecated mode, and about resources that are named twice."""
+    if policy is None:
+        return
+    for index, requirement in enumerate(policy.eviction_requirements or ()):
+        named = requirement.resources or ()
+        for name in sorted({name for name in named if named.count(name) > 1} & {*BOTH}):
+            path = f"{_PATH}.{_REQUIREMENTS}[{index}].resources"
+            yield f"{path}: {name} is named more than once, which says no more than once"
+    if policy.update_mode == UpdateMode.AUTO:
         yield (
             f'{_PATH}: "Auto" mode is deprecated and will be removed in a future API version.'
             f" Use explicit update modes like: [{' '.join(_offered_modes(gates))}]."
@@ -71,6 +83,21 @@ def _mode_errors(mode: str | None, gates: FeatureGates) -> Iterator[FieldError]:
             f"in order to use UpdateMode {mode}, you must enable feature gate {mode}"
             " in the admission-controller args",
         )
+
+
+def _direction_errors(
+    mode: str | None, requirements: tuple[wire.Requirement, ...]
+) -> Iterator[FieldError]:
+    """Requirements that no change ever meets, so that no pod would be updated (D18)."""
+    if mode != UpdateMode.UPSCALE_ONLY:
+        return
+    for index, requirement in enumerate(requirements):
+        if requirement.change_requirement == ChangeDirection.TARGET_LOWER:
+            yield field_errors.forbidden(
+                f"{_PATH}.{_REQUIREMENTS}[{index}].changeRequirement",
+                f"{ChangeDirection.TARGET_LOWER} is never met under {UpdateMode.UPSCALE_ONLY},"
+                " which only raises requests: no pod would be updated",
+            )
 
 
 def _requirement_errors(requirements: tuple[wire.Requirement, ...]) -> Iterator[FieldError]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors, gate_ratchet
-from trimtab.api.boost_validation import boost_errors
+from trimtab.api.boost_validation import boost_errors, boost_warnings
 from trimtab.api.decoding import DecodeError
 from trimtab.api.field_errors import ErrorType, FieldError
 from trimtab.api.metadata import NO_METADATA
@@ -115,4 +115,5 @@ def _spec_errors(
 def _spec_warnings(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterator[str]:
     yield from update_policy_warnings(new.update_policy, gates)
     yield from policy_warnings(new, old)
+    yield from boost_warnings(new.startup_boost, "spec.startupBoost")
     yield from selector_warnings(new)

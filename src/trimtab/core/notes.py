@@ -33,6 +33,8 @@ class NoteKind(StrEnum):
     BOOST_NODE_SIZE = "BoostNodeSize"
     BOOST_QUOTA = "BoostQuota"
     NOT_BOOSTED = "NotBoosted"
+    BOOST_RESTARTS = "BoostRestarts"
+    """The end of the boost restarts the container, as its `resizePolicy` asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
     NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
+    NoteKind.BOOST_RESTARTS: " startup boost ends with a restart since resizePolicy asks for one",
 }
 
 _CONTAINER_TEXTS: Final = {

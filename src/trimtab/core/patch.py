@@ -186,6 +186,8 @@ class _Wish:
         kinds = self.share.notes
         if kinds and not self.is_boosted:
             kinds = (*kinds, NoteKind.NOT_BOOSTED)
+        if self.is_boosted and Resource.CPU in self.container.restarts_on_resize:
+            kinds = (*kinds, NoteKind.BOOST_RESTARTS)
         return tuple(Note(Resource.CPU, kind) for kind in kinds)
 
     def amounts(self) -> tuple[Resources, Resources]:

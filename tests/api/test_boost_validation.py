@@ -59,8 +59,8 @@ BOOSTS = [
         {"type": "Quantity", "quantity": "500Mi"},
         [
             (
-                '.quantity: Invalid value: "500Mi": is an amount of memory; CPU is counted in cores or'
-                " millicores, such as 2 or 500m"
+                '.quantity: Invalid value: "500Mi": is an amount of memory; CPU is counted in cores'
+                " or millicores, such as 2 or 500m"
             )
         ],
         id="an amount of memory",
@@ -69,8 +69,8 @@ BOOSTS = [
         {"type": "Quantity", "quantity": "500M"},
         [
             (
-                '.quantity: Invalid value: "500M": is an amount of memory; CPU is counted in cores or'
-                " millicores, such as 2 or 500m"
+                '.quantity: Invalid value: "500M": is an amount of memory; CPU is counted in cores'
+                " or millicores, such as 2 or 500m"
             )
         ],
         id="more cores than there are",

@@ -114,12 +114,56 @@ def test_a_conflict_names_the_other_autoscaler_and_the_reason(
 ) -> None:
     verdict = validate(selecting(ours, "new"), siblings=[selecting(theirs, "old")])
 
-    assert told(verdict) == [
-        (
-            'spec.selector: Forbidden: VerticalPodAutoscaler "old" has the same target '
-            f'Deployment "web", and {why}'
-        )
-    ]
+    (message,) = told(verdict)
+    assert message.startswith('spec.selector: Forbidden: VerticalPodAutoscaler "old" (')
+    assert f') has the same target Deployment "web", and {why}; ' in message
+
+
+@pytest.mark.parametrize(
+    ("theirs", "shown", "example"),
+    [
+        pytest.param(
+            equal(role="leader"),
+            "(selector role=leader)",
+            "disjoint from it is, for example, {matchExpressions: [{key: role, operator: NotIn,"
+            ' values: ["leader"]}]}',
+            id="a label",
+        ),
+        pytest.param(
+            where("role NotIn a b"),
+            "(selector role notin (a,b))",
+            'for example, {matchExpressions: [{key: role, operator: In, values: ["a"]}]}',
+            id="all but some values",
+        ),
+        pytest.param(
+            where("role Exists"),
+            "(selector role)",
+            "for example, {matchExpressions: [{key: role, operator: DoesNotExist}]}",
+            id="any value",
+        ),
+        pytest.param(
+            None,
+            "(no selector)",
+            "give both a selector, such as {matchLabels: {role: leader}} and {matchExpressions:",
+            id="no selector",
+        ),
+        pytest.param(
+            where("role In " + " ".join(f"value-{number}" for number in range(100))),
+            "…) has the same target",
+            "exclude each other",
+            id="a long one is cut, and its example left out",
+        ),
+    ],
+)
+def test_a_conflict_shows_the_other_selector_and_a_disjoint_one(
+    theirs: Any, shown: str, example: str
+) -> None:
+    verdict = validate(selecting(equal(zone="a"), "new"), siblings=[selecting(theirs, "old")])
+
+    (message,) = told(verdict)
+    assert shown in message
+    assert example in message
+    assert len(message) < 600
 
 
 def test_each_conflicting_autoscaler_is_named_in_the_order_of_names() -> None:
@@ -127,7 +171,7 @@ def test_each_conflicting_autoscaler_is_named_in_the_order_of_names() -> None:
 
     verdict = validate(selecting(equal(role="a"), "new"), siblings=siblings)
 
-    assert ['"a" has' in text or '"c" has' in text for text in told(verdict)] == [True, True]
+    assert ['"a" (no' in text or '"c" (no' in text for text in told(verdict)] == [True, True]
     assert told(verdict) == sorted(told(verdict))
 
 
@@ -137,11 +181,10 @@ def test_overlapping_autoscalers_can_be_allowed_with_a_warning() -> None:
     )
 
     assert verdict.allowed
-    assert verdict.warnings == (
-        (
-            'spec.selector: VerticalPodAutoscaler "old" has the same target Deployment "web",'
-            " and this object selects all of its pods"
-        ),
+    (warning,) = verdict.warnings
+    assert warning.startswith(
+        'spec.selector: VerticalPodAutoscaler "old" (no selector) has the same target Deployment'
+        ' "web", and this object selects all of its pods'
     )
 
 

@@ -59,6 +59,15 @@ def test_two_selectors_are_disjoint_exactly_if_no_labels_match_both(
 
 
 @given(any_selector)
+def test_an_excluding_requirement_keeps_others_apart(selector: Selector) -> None:
+    example = selectors.excluding_requirement(selector)
+
+    assert (example is None) == (not selector.requirements)
+    if example is not None:
+        assert selectors.disjoint(selector, Selector((example,)))
+
+
+@given(any_selector)
 def test_a_selector_is_satisfiable_exactly_if_some_labels_match(selector: Selector) -> None:
     assert selectors.is_satisfiable(selector) == bool(matched(selector))
 

@@ -13,6 +13,8 @@ from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.selectors import Overlap, Selector
 
 _PATH: Final = "spec.selector"
+_MAX_SHOWN: Final = 200
+"""Maximum length of a selector in a message: a tenant chooses how long selectors are."""
 
 Sibling: TypeAlias = wire.VerticalPodAutoscaler | Autoscaler
 """Another autoscaler: as it is written, or as it is stored, with a selector that is parsed."""
@@ -153,17 +155,40 @@ def _describe(new: wire.VerticalPodAutoscaler, sibling: Sibling, overlap: Overla
     kind, name = _target(new) or ("", "")
     target = f"{kind} {field_errors.quote(name)}"
     other = f"VerticalPodAutoscaler {field_errors.quote(_name(sibling))}"
+    selector = _selector(_written(sibling))
+    shared = f"{other} ({_show(selector)}) has the same target {target}"
     match overlap:
         case Overlap.CATCH_ALL:
             who = "this object" if _is_empty(_written(new)) else other
-            return f"{other} has the same target {target}, and {who} selects all of its pods"
+            return f"{shared}, and {who} selects all of its pods{_advise(selector)}"
         case Overlap.NO_EXCLUDING_KEY:
             return (
-                f"{other} has the same target {target}, and there is no label key on which"
-                " the two selectors exclude each other"
+                f"{shared}, and there is no label key on which the two selectors exclude each"
+                f" other{_advise(selector)}"
             )
         case _:
             assert_never(overlap)
+
+
+def _show(selector: Selector | None) -> str:
+    if selector is None or selectors.is_catch_all(selector):
+        return "no selector"
+    text = selectors.format_selector(selector)
+    return f"selector {text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + '…'}"
+
+
+def _advise(selector: Selector | None) -> str:
+    """Return an example of a selector that is disjoint from that of a sibling."""
+    example = None if selector is None else selectors.excluding_requirement(selector)
+    if example is None:
+        return (
+            "; give both a selector, such as {matchLabels: {role: leader}} and"
+            " {matchExpressions: [{key: role, operator: NotIn, values: [leader]}]}"
+        )
+    values = ", ".join(map(field_errors.quote, example.values))
+    listed = f", values: [{values}]" if values else ""
+    text = f"{{matchExpressions: [{{key: {example.key}, operator: {example.operator}{listed}}}]}}"
+    return f"; disjoint from it is, for example, {text}" if len(text) <= _MAX_SHOWN else ""
 
 
 def _is_sibling(new: wire.VerticalPodAutoscaler, other: Sibling) -> bool:

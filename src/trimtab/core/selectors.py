@@ -176,6 +176,15 @@ def find_overlap(one: Selector | None, other: Selector | None) -> Overlap | None
     return None if disjoint(one, other) else Overlap.NO_EXCLUDING_KEY
 
 
+def excluding_requirement(selector: Selector) -> LabelRequirement | None:
+    """Return a requirement that no labels fulfil which match the selector; None for all pods.
+
+    Of several possible ones it is the shortest, to be shown to people.
+    """
+    found = map(_opposite, selector.requirements)
+    return min(found, key=lambda each: (len(_format_requirement(each)), each.key), default=None)
+
+
 def fingerprint(selector: Selector | None) -> str | None:
     """A digest that two selectors share exactly if they match the same pods; None for all pods."""
     if selector is None or is_catch_all(selector):
@@ -207,6 +216,18 @@ def _format_requirement(requirement: LabelRequirement) -> str:
             return key
         case Operator.DOES_NOT_EXIST:
             return f"!{key}"
+
+
+def _opposite(requirement: LabelRequirement) -> LabelRequirement:
+    match requirement.operator:
+        case Operator.IN:
+            return LabelRequirement(requirement.key, Operator.NOT_IN, requirement.values)
+        case Operator.NOT_IN:
+            return LabelRequirement(requirement.key, Operator.IN, requirement.values[:1])
+        case Operator.EXISTS:
+            return LabelRequirement(requirement.key, Operator.DOES_NOT_EXIST)
+        case Operator.DOES_NOT_EXIST:
+            return LabelRequirement(requirement.key, Operator.EXISTS)
 
 
 def _admitted(requirement: LabelRequirement) -> Admitted:

@@ -469,6 +469,32 @@ def test_a_pod_that_changed_its_role_shrinks_only_after_a_while(
 
 
 @pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        pytest.param(PodMemory(), HoldReason.TOO_YOUNG, id="its role is as old as the pod"),
+        pytest.param(PodMemory(governed_since=NOW - minutes(20)), None, id="its role is new"),
+        pytest.param(
+            PodMemory(governed_since=NOW - hours(3), last_updated_at=NOW - hours(2)),
+            HoldReason.TOO_YOUNG,
+            id="it was changed in its new role",
+        ),
+    ],
+)
+def test_after_a_role_change_the_lifetime_does_not_count(
+    memory: PodMemory, expected: HoldReason | None
+) -> None:
+    inside = a_recommendation(
+        target=amounts(150, 100 * MIB),
+        lower=amounts(50, 50 * MIB),
+        upper=amounts(400, 400 * MIB),
+    )
+    young = a_pod(age=hours(4))
+    found = assessed(an_autoscaler(inside), pod=young, pod_memory={KEY: memory})
+
+    assert reason(found) is expected
+
+
+@pytest.mark.parametrize(
     ("pod", "ago", "expected"),
     [
         pytest.param(a_pod(), minutes(4), HoldReason.COOL_DOWN, id="changed a moment ago"),

@@ -348,6 +348,27 @@ def test_the_quick_oom_threshold_of_an_autoscaler(
 
 
 @pytest.mark.parametrize(
+    ("change", "age", "expected"),
+    [
+        pytest.param(INSIDE, hours(1), None, id="its age does not matter"),
+        pytest.param(INSIDE, None, HoldReason.TOO_YOUNG, id="it has to have started"),
+        pytest.param(
+            Change(relative_difference=0.09), hours(1), HoldReason.CHANGE_TOO_SMALL, id="too small"
+        ),
+    ],
+)
+def test_a_pod_with_a_new_role_may_be_young(
+    change: Change, age: timedelta | None, expected: HoldReason | None
+) -> None:
+    thresholds = Thresholds()
+    found = reason_to_wait(
+        change, quick_oom=False, age=age, thresholds=thresholds, has_new_role=True
+    )
+
+    assert found is expected
+
+
+@pytest.mark.parametrize(
     ("change", "quick_oom", "age", "expected"),
     [
         pytest.param(OUTSIDE, False, minutes(1), None, id="outside its bounds at any age"),

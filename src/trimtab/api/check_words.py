@@ -160,6 +160,8 @@ def _tell_lifetime(check: Check, explanation: PodExplanation, settings: PlanSett
         return f"inside its bounds a pod is left alone for {brief(least)}; {runs}"
     if explanation.change.outside_bounds or explanation.quick_oom:
         return "does not matter: it is outside its bounds, or was killed for want of memory"
+    if age is not None and age < least:
+        return "does not matter: its role has changed since it started or was changed"
     return f"{runs}, and {brief(least)} are enough"
 
 

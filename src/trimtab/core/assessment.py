@@ -626,6 +626,7 @@ def _is_worth_it(change: Change, facts: Facts, context: Context) -> HoldReason |
         quick_oom=facts.quick_oom,
         age=urgency.age_of(facts.pod, facts.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
+        has_new_role=facts.memory.has_new_role,
     )
 
 

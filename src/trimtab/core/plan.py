@@ -578,6 +578,7 @@ def _reason_to_wait(
         quick_oom=quick_oom,
         age=urgency.age_of(candidate.pod, candidate.memory.last_updated_at, context.now),
         thresholds=context.settings.thresholds,
+        has_new_role=candidate.memory.has_new_role,
     )
 
 

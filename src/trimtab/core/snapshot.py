@@ -75,6 +75,12 @@ class PodMemory:
     eviction: Retry = field(default_factory=Retry)
     """Of evictions that a PodDisruptionBudget did not allow."""
 
+    @property
+    def has_new_role(self) -> bool:
+        """True if the pod was taken over, and not changed since."""
+        since, updated = self.governed_since, self.last_updated_at
+        return since is not None and (updated is None or updated < since)
+
 
 NO_MEMORY: Final = PodMemory()
 """Of most pods there is nothing to remember."""

@@ -176,9 +176,17 @@ def quick_oom_threshold(
 
 
 def reason_to_wait(
-    change: Change, *, quick_oom: bool, age: timedelta | None, thresholds: Thresholds
+    change: Change,
+    *,
+    quick_oom: bool,
+    age: timedelta | None,
+    thresholds: Thresholds,
+    has_new_role: bool = False,
 ) -> HoldReason | None:
-    """Why the change is not worth acting on now, or None if it is; an unknown age is no age."""
+    """Why the change is not worth acting on now, or None if it is; an unknown age is no age.
+
+    A pod that another autoscaler has taken over since its last change may be of any age.
+    """
     if quick_oom and change.relative_difference == 0:
         # Restarting it with what it has would only repeat the kill.
         return HoldReason.CHANGE_TOO_SMALL
@@ -188,7 +196,7 @@ def reason_to_wait(
         return HoldReason.INSIDE_BOUNDS
     if change.relative_difference < thresholds.smallest_change:
         return HoldReason.CHANGE_TOO_SMALL
-    if age is None or age < thresholds.lifetime:
+    if age is None or (age < thresholds.lifetime and not has_new_role):
         return HoldReason.TOO_YOUNG
     return None
 

@@ -3,7 +3,16 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, an_autoscaler, hours
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+)
 
 from trimtab.core.autoscalers import AutoscalerName, Condition
 from trimtab.core.conditions import ConditionType, Findings, renew_conditions
@@ -14,7 +23,11 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import WorkloadName
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.snapshot import Retry
-from trimtab.core.update_conditions import UpdateConditionType, update_conditions
+from trimtab.core.update_conditions import (
+    UpdateConditionType,
+    has_news,
+    update_conditions,
+)
 from trimtab.core.urgency import Change
 
 NAME = AutoscalerName("default", "web")
@@ -81,6 +94,47 @@ def test_pods_that_want_a_change_and_do_not_get_it_are_summed_up(
 )
 def test_pods_that_want_no_change_are_not_held(reason: HoldReason) -> None:
     assert conditions_of([held(reason)]) == {}
+
+
+def keeping(reason: HoldReason, cpu: int, memory: int) -> Hold:
+    return Hold(a_pod(a_container(requests=amounts(cpu, memory * MIB))), NAME, reason)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "reason", "message"),
+    [
+        pytest.param(
+            [keeping(HoldReason.ONLY_SHRINKS, 300, 200)],
+            "OnlyShrinks",
+            "1 pod keeps 200m of CPU and 100Mi of memory more than recommended: OnlyShrinks (1)",
+            id="one",
+        ),
+        pytest.param(
+            [
+                keeping(HoldReason.ONLY_SHRINKS, 350, 100),
+                keeping(HoldReason.ONLY_SHRINKS, 351, 100),
+            ],
+            "OnlyShrinks",
+            "2 pods keep 500m of CPU more than recommended: OnlyShrinks (2)",
+            id="the sum of several, rounded",
+        ),
+        pytest.param(
+            [keeping(HoldReason.REQUIREMENT_NOT_MET, 200, 50)],
+            "RequirementNotMet",
+            "1 pod keeps 100m of CPU more than recommended, and 50Mi of memory less than"
+            " recommended: RequirementNotMet (1)",
+            id="more of one and less of the other",
+        ),
+    ],
+)
+def test_what_the_update_policy_rules_out_is_told_with_its_amount(
+    outcomes: Sequence[Outcome], reason: str, message: str
+) -> None:
+    autoscaler = an_autoscaler(a_recommendation(target=amounts(100, 100 * MIB)))
+    (condition,) = update_conditions(autoscaler, outcomes, None, max_misses=3, now=NOW)
+
+    assert has_news(autoscaler, outcomes, None)
+    assert condition == Condition("UpdatesRuledOut", "True", reason, message, NOW)
 
 
 @pytest.mark.parametrize("suspect", Suspect)

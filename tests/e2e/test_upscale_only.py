@@ -54,8 +54,13 @@ def test_1_a_requirement_of_more_cpu_keeps_smaller_pods_from_being_made(
     stage.autoscale(mode="Recreate", requirements=[HIGHER_CPU])
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
         wait_for_holds(run, "RequirementNotMet")
+        told = stage.condition("UpdatesRuledOut")
 
     assert stage.uids() == set(uids)
+    assert told["reason"] == "RequirementNotMet"
+    assert told["message"] == (
+        "2 pods keep 600m of CPU and 600Mi of memory more than recommended: RequirementNotMet (2)"
+    )
 
 
 def test_2_upscale_only_follows_larger_targets_and_no_smaller_ones(

@@ -5,7 +5,7 @@ words that people read in these conditions are formed here.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, assert_never
@@ -17,11 +17,21 @@ from trimtab.core.convergence import Suspect
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.misses import Miss
 from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import Pod
+from trimtab.core.quantities import format_amount
+from trimtab.core.resources import BOTH, Resource, Resources
 
 _TRUE: Final = "True"
 _MOST_DETAILS: Final = 3
 """Different words of kubelets that one condition quotes."""
 _TOLD: Final = WANTS_CHANGE | {HoldReason.UNBOOST_DELAYED}
+_RULED_OUT: Final = frozenset({HoldReason.ONLY_SHRINKS, HoldReason.REQUIREMENT_NOT_MET})
+"""Reasons by which the update policy itself keeps pods as they are."""
+_UNITS: Final = {Resource.CPU: 1, Resource.MEMORY: 2**20}
+"""Amounts are shown in millicores and mebibytes."""
+_DIGITS: Final = 2
+"""Significant digits of amounts: finer ones would be written whenever usage moves."""
+_NAMES: Final = {Resource.CPU: "CPU", Resource.MEMORY: "memory"}
 
 
 class UpdateConditionType(StrEnum):
@@ -33,6 +43,8 @@ class UpdateConditionType(StrEnum):
     """The workload has fewer ready pods than before it was changed, so nothing more is changed."""
     WITHOUT_EFFECT = "UpdatesWithoutEffect"
     """Changes did not show on the pods; the reason names whom to suspect."""
+    RULED_OUT = "UpdatesRuledOut"
+    """Pods keep more or less than is recommended, because the update policy says so."""
 
 
 _OURS: Final = frozenset(UpdateConditionType)
@@ -59,7 +71,12 @@ def update_conditions(
 ) -> tuple[Condition, ...]:
     """All conditions of the autoscaler, sorted by type, given what was planned for its pods."""
     before = {condition.type: condition for condition in autoscaler.conditions}
-    found = [*_held(outcomes), *_stopped(outcomes), *_without_effect(miss, max_misses)]
+    found = [
+        *_held(outcomes),
+        *_ruled_out(outcomes, autoscaler),
+        *_stopped(outcomes),
+        *_without_effect(miss, max_misses),
+    ]
     carried = [condition for condition in before.values() if condition.type not in _OURS]
     renewed = [dated(condition, before.get(condition.type), now) for condition in found]
     return tuple(sorted(carried + renewed, key=lambda condition: condition.type))
@@ -72,7 +89,7 @@ def has_news(autoscaler: Autoscaler, outcomes: Iterable[Outcome], miss: Miss | N
     """
     return (
         miss is not None
-        or any(isinstance(each, Hold) and each.reason in _TOLD for each in outcomes)
+        or any(isinstance(each, Hold) and each.reason in _TOLD | _RULED_OUT for each in outcomes)
         or any(condition.type in _OURS for condition in autoscaler.conditions)
     )
 
@@ -90,6 +107,50 @@ def _held(outcomes: Iterable[Outcome]) -> Iterator[Condition]:
     for detail in sorted({hold.detail for hold in holds if hold.detail})[:_MOST_DETAILS]:
         message += f"; {detail}"
     yield Condition(UpdateConditionType.HELD, _TRUE, ranked[0], message)
+
+
+def _ruled_out(outcomes: Iterable[Outcome], autoscaler: Autoscaler) -> Iterator[Condition]:
+    holds = [each for each in outcomes if isinstance(each, Hold) and each.reason in _RULED_OUT]
+    targets = {each.container_name: each.target for each in autoscaler.recommendation or ()}
+    gaps = [gap for hold in holds for gap in _gaps(hold.pod, targets)]
+    amounts = [
+        f"{_format_sum(found)} {word} than recommended"
+        for word, sign in (("more", 1), ("less", -1))
+        if (found := [(kind, sign * gap) for kind, gap in gaps if sign * gap > 0])
+    ]
+    if not amounts:
+        return
+    counts = Counter(hold.reason for hold in holds)
+    ranked = sorted(counts, key=lambda reason: (-counts[reason], reason))
+    reasons = ", ".join(f"{reason} ({counts[reason]})" for reason in ranked)
+    keep = "1 pod keeps" if len(holds) == 1 else f"{len(holds)} pods keep"
+    message = f"{keep} {', and '.join(amounts)}: {reasons}"
+    yield Condition(UpdateConditionType.RULED_OUT, _TRUE, ranked[0], message)
+
+
+def _gaps(pod: Pod, targets: Mapping[str, Resources]) -> Iterator[tuple[Resource, int]]:
+    """Yield by how much the requests of each container exceed its targets."""
+    for container in pod.containers:
+        requests = container.current.requests or {}
+        for kind, target in targets.get(container.name, {}).items():
+            if kind in requests:
+                yield kind, requests[kind] - target
+
+
+def _format_sum(gaps: Iterable[tuple[Resource, int]]) -> str:
+    sums: Counter[Resource] = Counter()
+    for kind, gap in gaps:
+        sums[kind] += gap
+    return " and ".join(
+        f"{format_amount(kind, _round(sums[kind], _UNITS[kind]))} of {_NAMES[kind]}"
+        for kind in BOTH
+        if kind in sums
+    )
+
+
+def _round(amount: int, unit: int) -> int:
+    count = max(1, round(amount / unit))
+    return unit * round(count, _DIGITS - len(str(count)))
 
 
 def _stopped(outcomes: Iterable[Outcome]) -> Iterator[Condition]:

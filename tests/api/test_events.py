@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import NOW, a_pod, an_autoscaler
+from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
 
 from trimtab.api import events
 from trimtab.api.events import Event, EventReason, EventType, ObjectReference
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Allocation
 
 POD = a_pod(name="web-0")
 AUTOSCALER = an_autoscaler(name="web")
@@ -42,6 +44,48 @@ def test_resizes_are_told_on_the_pod(event: Event, reason: str) -> None:
     assert event.reason == reason
     assert event.about.kind == "Pod"
     assert event.message.endswith(".")
+
+
+SMALL = a_pod(a_container(requests=amounts(500, 1024 * MIB), limits=amounts(1000)), name="web-0")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        pytest.param({"app": Allocation(amounts(800))}, ": app: cpu 500m→800m.", id="one resource"),
+        pytest.param(
+            {"app": Allocation(amounts(800, 1536 * MIB + 1), amounts(2000))},
+            ": app: cpu 500m→800m, cpu limit 1→2, memory 1Gi→1536Mi.",
+            id="both, and a limit",
+        ),
+        pytest.param(
+            {"app": Allocation(None, amounts(memory=2048 * MIB))},
+            ": app: memory limit none→2Gi.",
+            id="a limit that was not there",
+        ),
+        pytest.param({"app": Allocation(amounts(500))}, "resources.", id="nothing"),
+        pytest.param({"other": Allocation(amounts(800))}, "resources.", id="another container"),
+    ],
+)
+def test_events_carry_what_changes(wanted: Wanted, words: str) -> None:
+    told = [events.resized(SMALL, NOW, wanted), *events.evicted(SMALL, AUTOSCALER, NOW, wanted)]
+
+    assert all(event.message.endswith(words) for event in told)
+
+
+def test_the_event_of_a_pod_with_many_containers_stays_short() -> None:
+    names = [f"container-{number}-{'x' * 50}" for number in range(40)]
+    pod = a_pod(*(a_container(name, requests=amounts(100)) for name in names))
+    event = events.resized(pod, NOW, {name: Allocation(amounts(200)) for name in names})
+
+    assert event.message.endswith("; 35 more containers.")
+    assert len(event.message) < 1024
+
+
+def test_the_end_of_a_boost_says_what_is_left() -> None:
+    assert events.unboosted(SMALL, ("app", "gone"), NOW).message == (
+        "Resized in place: the startup boost has ended for app (cpu 500m), gone."
+    )
 
 
 def test_an_event_is_written_into_the_namespace_of_its_object() -> None:

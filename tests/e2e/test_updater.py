@@ -76,11 +76,16 @@ def test_in_recreate_mode_a_pod_is_evicted_and_both_are_told(
         evicted = run.metric('vpa_updater_acts_total{act="Evict",result="Done"}')
         code = run.end()
     _, body = stage.plane.request("GET", f"/api/v1/namespaces/{stage.namespace}/events")
-    told = {(each["reason"], each["involvedObject"]["kind"]) for each in json.loads(body)["items"]}
+    items = json.loads(body)["items"]
+    told = {(each["reason"], each["involvedObject"]["kind"]) for each in items}
+    change = "cpu 100m→200m, memory 100Mi→200Mi"
+    if before is LARGE:
+        change = "cpu 500m→200m, memory 500Mi→200Mi"
 
     assert evicted >= 1
     assert code == 0
     assert {("EvictedByVPA", "Pod"), ("EvictedPod", "VerticalPodAutoscaler")} <= told
+    assert all(change in each["message"] for each in items if each["reason"] == "EvictedByVPA")
 
 
 def test_without_an_admission_controller_nothing_is_done(

@@ -86,6 +86,7 @@ def test_a_pod_that_can_be_resized_is_not_evicted() -> None:
         assert {pod.uid for pod in cluster.pods_of("web")} == before
         assert resized.annotations == {"vpaInPlaceUpdated": "true"}
         assert [event.reason for event in cluster.events] == ["InPlaceResizedByVPA"] * 2
+        assert all("app: cpu 100m→" in event.message for event in cluster.events)
 
     run_virtually(scene())
 

@@ -1,6 +1,6 @@
 """Events: those that we write about pods and autoscalers, each with its text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
@@ -9,13 +9,20 @@ from typing import Final
 from trimtab.api.encoding import Written, encode
 from trimtab.api.times import format_micro_time, format_time
 from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.pods import Pod
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quantities import format_amount
 from trimtab.core.records import dataclass
+from trimtab.core.resources import BOTH, Resource
 
 UPDATER: Final = "vpa-updater"
 """The component that the updater's events name as their source."""
 
+NOTHING_WANTED: Final[Wanted] = {}
 _MAX_NAME: Final = 253
+_MAX_CONTAINERS: Final = 5
+"""Maximum number of containers in a message: the API server takes 1 024 characters."""
+_MIB: Final = 2**20
 
 
 class EventReason(StrEnum):
@@ -111,26 +118,29 @@ def about_autoscaler(autoscaler: Autoscaler) -> ObjectReference:
     )
 
 
-def evicted(pod: Pod, autoscaler: Autoscaler, at: datetime) -> tuple[Event, Event]:
-    """What an eviction says on the pod and on its autoscaler."""
-    on_pod = "Evicted so that its successor starts with the recommended resources."
-    on_autoscaler = f"Evicted pod {pod.name} to apply the recommended resources."
+def evicted(
+    pod: Pod, autoscaler: Autoscaler, at: datetime, wanted: Wanted = NOTHING_WANTED
+) -> tuple[Event, Event]:
+    """Return the events of an eviction on the pod and on its autoscaler."""
+    changes = _format_changes(pod, wanted)
+    on_pod = f"Evicted so that its successor starts with the recommended resources{changes}."
+    on_autoscaler = f"Evicted pod {pod.name} to apply the recommended resources{changes}."
     return (
         Event(about_pod(pod), EventReason.EVICTED_BY_VPA, on_pod, at),
         Event(about_autoscaler(autoscaler), EventReason.EVICTED_POD, on_autoscaler, at),
     )
 
 
-def resized(pod: Pod, at: datetime) -> Event:
-    """What a resize in place says on the pod."""
-    message = "Resized in place to the recommended resources."
+def resized(pod: Pod, at: datetime, wanted: Wanted = NOTHING_WANTED) -> Event:
+    """Return the event of a resize in place on the pod."""
+    message = f"Resized in place to the recommended resources{_format_changes(pod, wanted)}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
 
 
 def unboosted(pod: Pod, containers: Iterable[str], at: datetime, note: str = "") -> Event:
-    """What the end of a startup boost says on the pod: it is a resize in place too."""
-    names = ", ".join(containers)
-    message = f"Resized in place: the startup boost has ended for {names}{note and f', {note}'}."
+    """Return the event of the end of a startup boost on the pod: it is a resize in place too."""
+    ended = ", ".join(_format_unboosted(pod, name) for name in containers)
+    message = f"Resized in place: the startup boost has ended for {ended}{note and f', {note}'}."
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZED_BY_VPA, message, at)
 
 
@@ -149,6 +159,45 @@ def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
         f"Its startup boost is over and the pod keeps its CPU until a retry succeeds: {detail}"
     )
     return Event(about_pod(pod), EventReason.BOOST_STUCK, message, at, type=EventType.WARNING)
+
+
+def _format_changes(pod: Pod, wanted: Wanted) -> str:
+    """Return by container what changes, as `app: cpu 500m→800m`; nothing if nothing is known."""
+    found = [
+        f"{container.name}: {', '.join(changes)}"
+        for container in pod.containers
+        if container.name in wanted
+        and (changes := [*_list_changes(container.current, wanted[container.name])])
+    ]
+    if not found:
+        return ""
+    more = len(found) - _MAX_CONTAINERS
+    shown = [*found[:_MAX_CONTAINERS], *([f"{more} more containers"] if more > 0 else [])]
+    return f": {'; '.join(shown)}"
+
+
+def _list_changes(before: Allocation, after: Allocation) -> Iterator[str]:
+    sides = {"": (before.requests, after.requests), " limit": (before.limits, after.limits)}
+    for kind in BOTH:
+        for side, (had, gets) in sides.items():
+            old, new = (had or {}).get(kind), (gets or {}).get(kind)
+            if new is not None and new != old:
+                yield f"{kind}{side} {_format_amount(kind, old)}→{_format_amount(kind, new)}"
+
+
+def _format_amount(kind: Resource, amount: int | None) -> str:
+    if amount is None:
+        return "none"
+    if kind is Resource.MEMORY and amount >= _MIB:
+        # The exact number of bytes is on the pod; here it would only be hard to read.
+        amount = round(amount / _MIB) * _MIB
+    return format_amount(kind, amount)
+
+
+def _format_unboosted(pod: Pod, name: str) -> str:
+    requests = [each.current.requests or {} for each in pod.containers if each.name == name]
+    cpu = requests[0].get(Resource.CPU) if requests else None
+    return name if cpu is None else f"{name} (cpu {format_amount(Resource.CPU, cpu)})"
 
 
 def encode_event(event: Event) -> bytes:

@@ -155,7 +155,7 @@ def _describe(new: wire.VerticalPodAutoscaler, sibling: Sibling, overlap: Overla
     kind, name = _target(new) or ("", "")
     target = f"{kind} {field_errors.quote(name)}"
     other = f"VerticalPodAutoscaler {field_errors.quote(_name(sibling))}"
-    selector = _selector(_written(sibling))
+    selector = _parsed_selector(sibling)
     shared = f"{other} ({_show(selector)}) has the same target {target}"
     match overlap:
         case Overlap.CATCH_ALL:

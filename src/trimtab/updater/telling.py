@@ -116,12 +116,13 @@ async def publish_all(
 
 
 def _events(task: Task, result: ActResult, now: datetime, words: str) -> Sequence[events.Event]:
+    done = result is ActResult.DONE
     match task.act:
-        case Evict(pod=pod) if result is ActResult.DONE and task.autoscaler is not None:
-            return events.evicted(pod, task.autoscaler, now)
-        case Resize(pod=pod) if result is ActResult.DONE:
-            return (events.resized(pod, now),)
-        case Unboost(pod=pod, containers=containers, is_reported=True) if result is ActResult.DONE:
+        case Evict(pod=pod, wanted=wanted) if done and task.autoscaler is not None:
+            return events.evicted(pod, task.autoscaler, now, wanted)
+        case Resize(pod=pod, wanted=wanted) if done:
+            return (events.resized(pod, now, wanted),)
+        case Unboost(pod=pod, containers=containers, is_reported=True) if done:
             return (events.unboosted(pod, containers, now, task.act.note),)
         case Unboost(pod=pod) if result in (ActResult.REFUSED, ActResult.FAILED):
             return (events.unboost_failed(pod, now, f"the API server answers: {words}"),)

@@ -364,12 +364,15 @@ def test_autoscalers_of_one_target_may_share_its_pods_by_a_label(stage: Stage) -
     leader = {"selector": {"matchLabels": {"role": "leader"}}, **mode("InPlace")}
     follower = {"selector": {"matchLabels": {"role": "follower"}}, **mode("InPlace")}
     elsewhere = {"selector": {"matchLabels": {"zone": "a"}}, **mode("InPlace")}
-    statuses = [
-        stage.try_autoscale(spec, name=name)[0]
+    answers = [
+        stage.try_autoscale(spec, name=name)
         for name, spec in (("leader", leader), ("follower", follower), ("zone", elsewhere))
     ]
+    message = answers[-1][1]["message"]
 
-    assert statuses == [201, 201, 422]
+    assert [status for status, _ in answers] == [201, 201, 422]
+    assert '"leader" (selector role=leader) has the same target' in message
+    assert '{key: role, operator: NotIn, values: ["leader"]}' in message
 
 
 def test_a_native_sidecar_is_sized_where_it_stands(stage: Stage) -> None:

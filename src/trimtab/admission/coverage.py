@@ -81,9 +81,12 @@ def _cover(
 def _write_selector(selector: Selector | None) -> LabelSelector | None:
     if selector is None:
         return None
+    written = selector.requirements
     return LabelSelector(
+        match_labels={one.key: one.values[0] for one in written if one.is_equality},
         match_expressions=tuple(
             Expression(key=one.key, operator=one.operator.value, values=tuple(sorted(one.values)))
-            for one in selector.requirements
-        )
+            for one in written
+            if not one.is_equality
+        ),
     )

@@ -63,6 +63,18 @@ def test_1_a_requirement_of_more_cpu_keeps_smaller_pods_from_being_made(
     )
 
 
+def test_cpu_that_is_not_controlled_meets_no_requirement_of_less_cpu(
+    stage: Stage, tmp_path: Path
+) -> None:
+    uids = stage.deploy("web", LARGE)
+    lower = {"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}
+    stage.autoscale({"memory": "200Mi"}, mode="Recreate", requirements=[lower])
+    with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:
+        wait_for_holds(run, "RequirementNotMet")
+
+    assert stage.uids() == set(uids)
+
+
 def test_2_upscale_only_follows_larger_targets_and_no_smaller_ones(
     stage: Stage, tmp_path: Path
 ) -> None:

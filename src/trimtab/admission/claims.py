@@ -220,8 +220,11 @@ class Claims:
     def _settle(self, workload: WorkloadName) -> None:
         """Drop the claims that are too old, and those whose autoscalers the index shows."""
         self._book.drop_before(self.timer() - _LIFETIME_SECONDS)
+        claims = self._book.on(workload)
+        if not claims:
+            return
         indexed = {each.identity.name: cover(each) for each in self._index.find(workload)}
-        for key, claim in self._book.on(workload):
+        for key, claim in claims:
             # An autoscaler that stands for the same pods answers for a claim without a name.
             shown = [indexed.get(claim.name.name)] if claim.name.name else indexed.values()
             if any(each is not None and each.digest == claim.coverage.digest for each in shown):
@@ -235,9 +238,9 @@ class Claims:
         confirmed: list[wire.VerticalPodAutoscaler] = []
         doubtful: list[wire.VerticalPodAutoscaler] = []
         since = max(asked.arrived_at, self.timer() - _POLL_SECONDS)
-        for each in sorted(self._index.find(workload), key=lambda found: found.name):
+        for each, _ in selector_validation.find_overlaps(new, self._index.find(workload)):
             coverage, name = cover(each), each.identity
-            if coverage is None or not _covers_same(new, name, coverage):
+            if coverage is None:
                 continue
             seen = self._lookups.find(name, since)
             if seen is None:
@@ -254,9 +257,12 @@ class Claims:
         confirmed: list[wire.VerticalPodAutoscaler] = []
         doubtful: list[wire.VerticalPodAutoscaler] = []
         now = self.timer()
-        for key, claim in self._book.on(workload):
+        claims = self._book.on(workload)
+        written = [claim.coverage.as_written(claim.name) for _, claim in claims]
+        same = {id(each) for each, _ in selector_validation.find_overlaps(new, written)}
+        for (key, claim), shown in zip(claims, written, strict=True):
             name, is_due = claim.name, now >= claim.void_at
-            if not _covers_same(new, name, claim.coverage):
+            if id(shown) not in same:
                 continue
             since = claim.void_at if is_due else now - _POLL_SECONDS
             # Only the watch can show which name the API server has generated.
@@ -266,7 +272,7 @@ class Claims:
             elif is_due and (seen is not None or not name.name):
                 self._book.drop(key)
             else:
-                doubtful.append(claim.coverage.as_written(name))
+                doubtful.append(shown)
         return Rivals(tuple(confirmed), tuple(doubtful))
 
 
@@ -285,4 +291,4 @@ def _is_storable(name: AutoscalerName) -> bool:
 
 def _covers_same(new: wire.VerticalPodAutoscaler, name: AutoscalerName, coverage: Coverage) -> bool:
     """Return True if both may select the same pod."""
-    return bool(selector_validation.overlaps(new, None, (coverage.as_written(name),)))
+    return bool(selector_validation.find_overlaps(new, (coverage.as_written(name),)))

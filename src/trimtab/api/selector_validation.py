@@ -1,7 +1,7 @@
 """Validation of `spec.selector`, alone and beside the other autoscalers of the same target."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias, TypeVar, assert_never
 
 from trimtab.api import autoscaler_wire as wire
 from trimtab.api import field_errors
@@ -18,6 +18,8 @@ _MAX_SHOWN: Final = 200
 
 Sibling: TypeAlias = wire.VerticalPodAutoscaler | Autoscaler
 """Another autoscaler: as it is written, or as it is stored, with a selector that is parsed."""
+
+_SiblingT = TypeVar("_SiblingT", wire.VerticalPodAutoscaler, Autoscaler, Sibling)
 
 _MAY_EVICT: Final = {
     UpdateMode.AUTO,
@@ -94,14 +96,23 @@ def overlaps(
     An update that changes neither target nor selector is not looked at, nor is an object whose
     own selector is in error.
     """
-    if not claims_anew(new, old):
-        return []
+    found = find_overlaps(new, others) if claims_anew(new, old) else []
+    return [_describe(new, sibling, overlap) for sibling, overlap in found]
+
+
+def find_overlaps(
+    new: wire.VerticalPodAutoscaler, others: Iterable[_SiblingT]
+) -> list[tuple[_SiblingT, Overlap]]:
+    """Return the other autoscalers of the same target that may select the same pods, by name.
+
+    The selector of `new` is valid, and is parsed once for all of them.
+    """
     siblings = sorted((each for each in others if _is_sibling(new, each)), key=_name)
+    if not siblings:
+        return []
     own = _selector(_written(new))
-    found = (
-        (sibling, selectors.find_overlap(own, _parsed_selector(sibling))) for sibling in siblings
-    )
-    return [_describe(new, sibling, overlap) for sibling, overlap in found if overlap]
+    pairs = ((each, selectors.find_overlap(own, _parsed_selector(each))) for each in siblings)
+    return [(each, overlap) for each, overlap in pairs if overlap]
 
 
 def claims_anew(new: wire.VerticalPodAutoscaler, old: wire.VerticalPodAutoscaler | None) -> bool:

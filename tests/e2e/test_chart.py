@@ -92,6 +92,12 @@ def test_flags_that_are_rendered_are_flags_of_the_component(name: str) -> None:
 
 
 @every_case
+def test_components_refuse_unknown_flags(name: str) -> None:
+    for deployment in deployments(name).values():
+        assert "--strict-flags=true" in arguments_of(deployment)
+
+
+@every_case
 def test_no_service_can_set_flags_by_its_name(name: str) -> None:
     # The variables of a Service called trimtab would begin like those of our flags.
     for deployment in deployments(name).values():

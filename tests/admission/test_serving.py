@@ -417,6 +417,25 @@ def test_the_size_of_all_waiting_requests_is_bounded(play: Play) -> None:
     play(scene)
 
 
+def test_connections_with_large_buffers_are_bounded_for_themselves(play: Play) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(heavy_connections=2, sweep_interval=QUICK.sweep_interval)
+        async with a_server(limits=limits) as it, AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(a_client(it.port)) for _ in range(4)]
+            small, *large = clients
+            await small.ask(b"small")
+            for client in large:
+                it.echo.now += 1
+                status, _ = await client.ask(b" " * 200_000)
+                assert status == HTTPStatus.OK
+
+            assert await large[0].is_ended()
+            for client in (small, *large[1:]):
+                assert await client.ask(b"still here") == (200, b"still here")
+
+    play(scene)
+
+
 def test_memory_is_given_back_once_much_has_come(play: Play) -> None:
     async def scene() -> None:
         given_back: list[None] = []
@@ -427,6 +446,21 @@ def test_memory_is_given_back_once_much_has_come(play: Play) -> None:
             await asyncio.sleep(0.05)
             assert not given_back
             await client.ask(b"x" * 900)
+            await until(lambda: len(given_back) == 1)
+
+    play(scene)
+
+
+def test_memory_of_unfinished_requests_is_given_back_after_they_end(play: Play) -> None:
+    async def scene() -> None:
+        given_back: list[None] = []
+        limits = ServerLimits(buffered_bytes=1000, sweep_interval=QUICK.sweep_interval)
+        give_back = partial(given_back.append, None)
+        async with a_server(limits=limits, give_back=give_back) as it:
+            async with a_client(it.port) as client:
+                client.writer.write(a_request(b"x" * 5000)[:-1])
+                assert await client.read() == (503, b"")
+                assert not given_back
             await until(lambda: len(given_back) == 1)
 
     play(scene)

@@ -2,7 +2,7 @@
 
     python probe.py PORT AUTHORITY REVIEW
 
-Prints how long the answers took, once its standard input ends.
+Prints a line after the first answer, and how long all took once its standard input ends.
 """
 
 import json
@@ -34,6 +34,9 @@ def main(port: int, authority: str, review: str) -> None:
             connection.close()
         failed += not is_good
         seconds.append(time.perf_counter() - began)
+        if len(seconds) == 1:
+            sys.stdout.write("asking\n")
+            sys.stdout.flush()
     connection.close()
     found = sorted(1000 * each for each in seconds) or [0.0]
     sys.stdout.write(

@@ -101,6 +101,8 @@ class Webhook:
         command = [sys.executable, str(_PROBE), str(self.port), str(self.authority)]
         command.append(str(self.folder / "good.json"))
         probe = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert probe.stdout is not None
+        probe.stdout.readline()
         try:
             yield
         finally:

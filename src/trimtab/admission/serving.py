@@ -42,6 +42,8 @@ _RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
 """Delays before each retry of a request that is put off; the last one repeats."""
 _LARGE_BYTES: Final = 64 * 1024
 """A larger request waits apart, and is not put off: each time it would be read again."""
+_HEAVY_BYTES: Final = 32 * 1024
+"""A connection that has sent so much at once is heavy: TLS keeps buffers of that size for it."""
 _UNREAD_BYTES: Final = 16 * 1024
 """Who leaves so much of its answers unread gets no more; TLS would keep half a megabyte of each."""
 
@@ -58,6 +60,8 @@ class ServerLimits:
     """Size of all requests that wait at most; who comes then is let through unseen."""
     connections: int = 512
     """Of more, the one that was silent or slow for longest is ended."""
+    heavy_connections: int = 128
+    """Of more that TLS keeps large buffers for, the one that was awaited longest is ended."""
     handshakes: int = 128
     """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 32 * 1024 * 1024
@@ -131,14 +135,15 @@ class WebhookServer:
         self.is_draining = False
         self.buffered_bytes = 0
         self._give_back = give_back
-        self._received_bytes = 0
-        """Size of all that has come since memory was last given back."""
+        self._freed_bytes = 0
+        """Size of all that was kept for a while, and dropped since memory was last given back."""
         self._queue: deque[_Turn] = deque()
         self._large: deque[_Turn] = deque()
         self._queued_bytes = 0
         self._is_answering = False
         self._put_off = 0
         self._connections: dict[_Connection, None] = {}
+        self._heavy: dict[_Connection, None] = {}
         self._doors: set[Door] = set()
         self._closing = asyncio.Event()
         self.loop = asyncio.get_running_loop()
@@ -178,8 +183,8 @@ class WebhookServer:
             for connection in list(self._connections):
                 connection.end_if_late(now)
             # Not while requests wait: it takes some milliseconds.
-            if self._received_bytes > self.limits.buffered_bytes and not self._has_waiting:
-                self._received_bytes = 0
+            if self._freed_bytes > self.limits.buffered_bytes and not self._has_waiting:
+                self._freed_bytes = 0
                 self._give_back()
 
     async def drain(self, patience: timedelta) -> bool:
@@ -209,7 +214,20 @@ class WebhookServer:
     def leave(self, connection: "_Connection") -> None:
         """Forget a connection."""
         self._connections.pop(connection, None)
+        self._heavy.pop(connection, None)
+        self._freed_bytes += connection.received_bytes
         self._left.set()
+
+    def limit_heavy(self, newest: "_Connection") -> None:
+        """Count a connection that needs large buffers, and end others if there are too many."""
+        self._heavy[newest] = None
+        if len(self._heavy) > self.limits.heavy_connections:
+            others = (each for each in self._heavy if each is not newest)
+            leaving = find_longest_awaited(others)
+            if leaving is not None:
+                self.responder.note_refused(HTTPStatus.SERVICE_UNAVAILABLE)
+                leaving.abort()
+                self.leave(leaving)
 
     def limit_buffered(self, newest: "_Connection") -> None:
         """Refuse the oldest unfinished requests until the rest is little enough."""
@@ -221,7 +239,7 @@ class WebhookServer:
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
         """Let the request be answered in its turn, or unseen if too many wait."""
         size = len(request.body)
-        self._received_bytes += size
+        self._freed_bytes += size
         most = self.limits.large_queue if size > _LARGE_BYTES else self.limits.queue
         is_full = len(self._queue_of(request)) >= most
         if is_full or self._queued_bytes + size > self.limits.queued_bytes:
@@ -334,7 +352,10 @@ class _Connection(asyncio.Protocol):
         self._is_paused = False
         self._is_clogged = False
         self._is_over = False
+        self._is_heavy = False
         self._since = server.timer()
+        self.received_bytes = 0
+        """Size of all that has come, for which TLS keeps buffers until the end."""
 
     @property
     def awaited_since(self) -> float | None:
@@ -367,8 +388,12 @@ class _Connection(asyncio.Protocol):
         self._server.leave(self)
 
     def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
         if self._transport is None or self._is_over:
             return
+        if len(data) > _HEAVY_BYTES and not self._is_heavy:
+            self._is_heavy = True
+            self._server.limit_heavy(self)
         if not self._reader.is_amid_request:
             self._since = self._server.timer()
         is_free = not (self._is_busy or self._is_clogged)

@@ -1,11 +1,13 @@
 """Metrics and pages behind TLS and rights; the API server is played by a function."""
 
 import asyncio
+import itertools
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -20,7 +22,7 @@ from trimtab.api.statuses import Status
 from trimtab.cli.component import check_pages
 from trimtab.cli.flags import PageFlags
 from trimtab.cli.http_server import Page, Protection, serving, serving_probes
-from trimtab.cli.page_guard import PageGuard, _show_self_signed
+from trimtab.cli.page_guard import PageGuard, _show_certificate, _show_self_signed
 from trimtab.cli.usage import UsageError
 from trimtab.cluster.errors import UnreachableError, refusal
 from trimtab.core.page_access import Access, Decision, Token
@@ -322,3 +324,75 @@ async def test_a_certificate_from_files_is_shown(tmp_path: Path) -> None:
 def test_flags_that_make_no_sense_are_refused(flags: PageFlags, named: str) -> None:
     with pytest.raises(UsageError, match=named):
         check_pages(flags)
+
+
+class Turns:
+    """A clock whose sleeps end when a test says so."""
+
+    def __init__(self) -> None:
+        self.asleep = asyncio.Event()
+        self.woken = asyncio.Event()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    async def sleep(self, span: timedelta) -> None:
+        del span
+        self.asleep.set()
+        await self.woken.wait()
+        self.woken.clear()
+
+    async def turn(self) -> None:
+        """Let what sleeps do its work once."""
+        self.asleep.clear()
+        self.woken.set()
+        await self.asleep.wait()
+
+
+async def test_a_certificate_that_is_renewed_in_its_files_is_shown_next(tmp_path: Path) -> None:
+    authority, clock = an_authority(), Turns()
+    files = (tmp_path / "tls.crt", tmp_path / "tls.key")
+    context = tls.make_context(tls.TlsVersion.V1_2)
+    flags = PageFlags(
+        metrics_secure=True,
+        metrics_tls_cert_file=str(files[0]),
+        metrics_tls_private_key=str(files[1]),
+    )
+
+    def renew(certificate: str, key: str) -> None:
+        for path, text in zip(files, (certificate, key), strict=True):
+            path.write_text(text, encoding="utf-8")
+            os.utime(path, ns=(next(moments), next(moments)))
+
+    async def shown() -> str:
+        address = free_address()
+        trusting = ssl.create_default_context(cadata=authority.certificate)
+        host, _, port = address.rpartition(":")
+        async with serving(address, probes(), {}, Protection(context, Server().guard().check)):
+            _, writer = await asyncio.open_connection(host, int(port), ssl=trusting)
+            seen: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.transport.abort()
+            return ssl.DER_cert_to_PEM_cert(seen)
+
+    moments = itertools.count(10**18)
+    first, second = (a_pair(authority, name) for name in ("first", "second"))
+    renew(first.certificate, first.key)
+    reloading = await _show_certificate(context, flags, clock)
+    assert reloading is not None
+    try:
+        await clock.asleep.wait()
+        before = await shown()
+        renew(second.certificate, "half a key")
+        await clock.turn()
+        meanwhile = await shown()
+        renew(second.certificate, second.key)
+        await clock.turn()
+        after = await shown()
+    finally:
+        reloading.cancel()
+
+    assert [before, meanwhile, after] == [
+        first.certificate,
+        first.certificate,
+        second.certificate,
+    ]

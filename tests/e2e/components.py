@@ -50,8 +50,35 @@ READING = [
     }
 ]
 """The least that somebody needs who looks at autoscalers and their pods."""
+PROBES = ("/health-check", "/readyz")
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Secured:
+    """Where a component shows metrics and pages with TLS, to callers with a right."""
+
+    host: str
+    port: int
+    token: str = ""
+    """Of a caller who may read all."""
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags for that, beside those of a health address."""
+        return (f"--address={self.host}:{self.port}", "--metrics-secure")
+
+    def ask(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=context)
+        try:
+            connection.request("GET", path, headers=dict(headers or {}))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +87,11 @@ class Run:
 
     process: Process
     port: int
+    secured: Secured | None = None
 
     def ask(self, path: str) -> tuple[int, str]:
+        if self.secured is not None and path not in PROBES:
+            return self.secured.ask(path, {"Authorization": f"Bearer {self.secured.token}"})
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=10)
         try:
             connection.request("GET", path)
@@ -107,30 +137,6 @@ def children(process: int) -> list[int]:
     return [int(each) for each in text.split()]
 
 
-@dataclass(frozen=True, slots=True)
-class Secured:
-    """Where a component shows metrics and pages with TLS, to callers with a right."""
-
-    host: str
-    port: int
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags for that, beside those of a health address."""
-        return (f"--address={self.host}:{self.port}", "--metrics-secure")
-
-    def ask(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, str]:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(self.host, self.port, timeout=10, context=context)
-        try:
-            connection.request("GET", path, headers=dict(headers or {}))
-            answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            connection.close()
-
-
 @contextmanager
 def running(
     component: str,
@@ -148,7 +154,7 @@ def running(
     given = [f"--kubeconfig={kubeconfig}", *shown, *flags]
     command = [component, "--v=5", *given]
     with processes.running(TRIMTAB, command, folder, name=name or component) as process:
-        run = Run(process, port)
+        run = Run(process, port, secured)
         process.wait_until(lambda: run.ask("/health-check")[0] == 200)
         yield run
 

@@ -18,7 +18,7 @@ import yaml
 from contract.real_manifests import rollouts
 from e2e import components
 from e2e.admission_stage import JSON_PATCH, OBSERVED, REGISTRATIONS, age_keys
-from e2e.components import ROOT, SLOW_SECONDS, Json, Run, rules_of
+from e2e.components import ROOT, SLOW_SECONDS, Json, Run, Secured, rules_of
 from e2e.rights_stage import COMPONENTS, Account
 from e2e.roles_stage import Cast
 from e2e.updater_stage import SMALL, TARGET, Stage, requests
@@ -78,7 +78,7 @@ class Installation:
             account = self.accounts[name] = Account(self.plane, self.own, name)
             own = [f"{name}-own"]
             if self.reach is Reach.CLUSTER:
-                wide = (name, f"{name}-cluster", f"{name}-registration")
+                wide = (name, f"{name}-cluster", f"{name}-registration", "pages")
                 account.allow_everywhere(rules_of(*wide))
                 account.allow_in(self.own, rules_of(*own, f"{name}-keys"))
             else:
@@ -114,7 +114,11 @@ class Installation:
     def _start(self, stack: ExitStack, name: str, *flags: str) -> None:
         kubeconfig = self.accounts[name].write_kubeconfig(self.folder)
         only = [f"--vpa-object-namespace={self.own}"] if self.reach is Reach.NAMESPACE else []
-        run = components.running(name, kubeconfig, self.folder, *only, *flags)
+        secured = None
+        if self.reach is Reach.CLUSTER:
+            (port,) = controlplane.free_ports(1)
+            secured = Secured(LOOPBACK, port, self.plane.token)
+        run = components.running(name, kubeconfig, self.folder, *only, *flags, secured=secured)
         self.runs[name] = stack.enter_context(run)
 
     def _webhook_flags(self, stack: ExitStack) -> Sequence[str]:
@@ -211,6 +215,7 @@ class Day:
             self._disturb_webhook()
         for run in self.it.runs.values():
             run.wait_until("/readyz", (200, "OK").__eq__)
+            assert run.ask("/metrics")[0] == 200
 
     def count_events(self) -> None:
         """Let an event come again, which the updater tells after five minutes at the earliest."""

@@ -126,6 +126,8 @@ def test_callers_need_a_certificate_where_an_authority_for_them_is_named(
             return (await client.send("application/json", body))[0]
         except (OSError, asyncio.IncompleteReadError):
             return 0
+        finally:
+            await client.close()
 
     with admission_controller(installed.kubeconfig, tmp_path, flag) as webhook:
         found = [asyncio.run(review(webhook, shows=shows)) for shows in (True, False, True)]

@@ -18,6 +18,7 @@ from trimtab.cli.component import Component, Team
 from trimtab.cli.flags import CommonFlags, LogFlags
 from trimtab.cli.health import Heartbeat
 from trimtab.cli.process import Duty
+from trimtab.cli.run import choose_address
 from trimtab.cli.run_flags import RunFlags
 from trimtab.core.horizontal import HpaConflict
 
@@ -253,3 +254,17 @@ def test_the_team_is_ready_when_all_are_and_tells_once_what_is_the_same_for_all(
     assert team.shortcomings() == ["/nodes: hidden"]
     assert team.probes.readiness() == team.obstacles()
     assert team.probes.health() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "address"),
+    [
+        pytest.param("", {}, "127.0.0.1:8942", id="beside a kubeconfig: this machine alone"),
+        pytest.param("", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, ":8942", id="in a pod"),
+        pytest.param(":80", {}, ":80", id="as the flag says"),
+    ],
+)
+def test_pages_are_shown_to_this_machine_alone_unless_a_kubelet_needs_them(
+    given: str, environment: dict[str, str], address: str
+) -> None:
+    assert choose_address(given, environment) == address

@@ -34,6 +34,7 @@ from trimtab.core.records import dataclass
 _COMMON: Final = SharedFlags()
 _FLAGS: Final = RunFlags()
 _NAME: Final = "run"
+_PORT: Final = 8942
 _IN_CLUSTER: Final = "KUBERNETES_SERVICE_HOST"
 """The environment variable by which a process knows that it runs in a pod."""
 _WITHOUT_CLUSTER: Final = "to see everything at work without a cluster: trimtab demo"
@@ -51,18 +52,28 @@ def run_all(
 ) -> int:
     """Run until told to end."""
     together = flags.together
-    parse_address(together.address)
+    address = choose_address(together.address, os.environ)
+    parse_address(address)
     orders = _check(run_flags.share(flags), common, os.environ)
     warnings = orders.list_warnings()
     with ExitStack() as open_doors, bound_contextvars(component=_NAME):
         parts = list(orders.make_parts(open_doors))
         logs.set_up(common.logs)
         starting.tell_of_start(_NAME, common, flags, warnings)
-        serve = partial(component.serve, common, together.address, parts)
+        serve = partial(component.serve, common, address, parts)
         try:
             return process.run(partial(serve, context=together.context))
         except NoClusterError as error:
             raise FailedError(f"{error}; {_WITHOUT_CLUSTER}") from error
+
+
+def choose_address(given: str, environment: Mapping[str, str]) -> str:
+    """Return the address to listen on.
+
+    Beside a kubeconfig only this machine may read pages. In a pod a kubelet has to reach them.
+    """
+    usual = f":{_PORT}" if _IN_CLUSTER in environment else f"127.0.0.1:{_PORT}"
+    return given or usual
 
 
 @dataclass(frozen=True, slots=True)

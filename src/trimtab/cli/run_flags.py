@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimtab.cli import admission_flags, recommender_flags, roles_flags, starting, updater_flags
 from trimtab.cli.flag_groups import flag_group, flag_groups
-from trimtab.cli.flag_types import Named, Switch, Text
+from trimtab.cli.flag_types import Switch, Text
 from trimtab.cli.flags import CommonFlags, ElectionFlags, LineFlags
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
@@ -32,9 +32,9 @@ _SharedChoice: TypeAlias = Annotated[HpaConflict, Parameter(parse=False)]
 class TogetherFlags:
     """Which components run, beside which cluster, and where they show themselves."""
 
-    address: Named = ":8942"
+    address: Text = ""
     """Where /metrics, /health-check, /readyz, /plan, /roles and /explain/* are served, for all
-    components."""
+    components; if not given, 127.0.0.1:8942, and :8942 in a pod."""
     context: Text = ""
     """The context in the kubeconfig; the current one if not given."""
     roles: Switch = False

@@ -64,3 +64,24 @@ def test_versions_that_are_not_served_or_stored_are_seen() -> None:
     assert not compared(lambda version: version.update(storage=False)).stores_v1
     assert not compared(lambda version: version.update(name="v1beta2")).serves_v1
     assert not compared(status={}).is_established
+
+
+@pytest.mark.parametrize(
+    ("managed", "managers"),
+    [
+        pytest.param({"manager": "kubectl-create", "operation": "Update"}, 1, id="kubectl create"),
+        pytest.param({"manager": "helm", "operation": "Apply"}, 1, id="Helm"),
+        pytest.param({"manager": "kubectl", "operation": "Apply"}, 0, id="kubectl apply"),
+        pytest.param({"manager": "kube-apiserver", "fieldsV1": {"f:status": {}}}, 0, id="status"),
+    ],
+)
+def test_managers_are_named_that_hold_fields_against_an_apply(
+    managed: dict[str, Any], managers: int
+) -> None:
+    wanted = crds.definitions()[0]
+    fields = {"fieldsV1": {"f:spec": {"f:versions": {}}}, **managed}
+    found = {**wanted, "metadata": {"managedFields": [fields]}, "status": ESTABLISHED}
+
+    seen = compare_definition(wanted, json.dumps(found).encode()).managers
+
+    assert seen == (managed["manager"],) * managers

@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -416,6 +418,26 @@ def test_bad_values_are_refused_with_a_word_about_what_is_wrong(
 ) -> None:
     with pytest.raises(chart.ChartError, match=re.escape(told)):
         chart.render(namespace="shop", values=json.dumps(nested(path, value)))
+
+
+def test_a_helm_that_is_too_old_is_refused_with_the_version_that_is_needed(tmp_path: Path) -> None:
+    newer = tmp_path / "trimtab"
+    shutil.copytree(chart.CHART, newer)
+    refusals = newer / "templates/refusals.yaml"
+    text = refusals.read_text(encoding="utf-8")
+    # No Helm pretends to be another one, so the bound is moved instead.
+    refusals.write_text(text.replace(">=3.17.0-0", ">=99.0.0-0"), encoding="utf-8")
+    command = [str(programs.find("helm")), "template", "x", "--kube-version=1.35.0"]
+    done = subprocess.run([*command, str(newer)], capture_output=True, text=True, check=False)
+    usual = subprocess.run([*command, str(chart.CHART)], capture_output=True, check=False)
+
+    assert text.count(">=3.17.0-0") == 1
+    assert done.returncode == 1
+    assert "is too old: this chart needs Helm 3.17 or newer" in done.stderr
+    assert usual.returncode == 0
+    assert "Helm 3.17 or newer" in (Path(__file__).parents[2] / "docs/install.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_value_of_the_original_s_chart_is_one_of_ours() -> None:

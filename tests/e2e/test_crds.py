@@ -11,6 +11,8 @@ import pytest
 from golden.deviations import DEVIATIONS
 
 from rig.controlplane import ControlPlane
+from trimtab.api import crds
+from trimtab.api.crd_comparison import compare_definition
 
 pytestmark = pytest.mark.e2e
 
@@ -181,3 +183,40 @@ def wait_for(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < ends_at
         time.sleep(0.2)
+
+
+def test_crds_that_kubectl_create_made_are_taken_over_only_by_force(
+    control_plane: ControlPlane,
+) -> None:
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    wanted: dict[str, Any] = json.loads(
+        json.dumps(crds.definitions()[1]).replace("autoscaling.k8s.io", "example.com")
+    )
+    wanted["metadata"]["annotations"] = {}
+    older = json.loads(json.dumps(wanted))
+    older["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    name = f"{definitions}/{wanted['metadata']['name']}"
+    applied = json.dumps(wanted).encode()
+    status, stored = control_plane.request(
+        "POST", f"{definitions}?fieldManager=kubectl-create", json.dumps(older).encode()
+    )
+    try:
+        assert status == 201, stored
+        plain, refusal = control_plane.request(
+            "PATCH", f"{name}?fieldManager=kubectl", applied, "application/apply-patch+yaml"
+        )
+        forced, _ = control_plane.request(
+            "PATCH",
+            f"{name}?fieldManager=kubectl&force=true",
+            applied,
+            "application/apply-patch+yaml",
+        )
+    finally:
+        control_plane.request("DELETE", name)
+
+    assert compare_definition(wanted, stored).managers == ("kubectl-create",)
+    assert (plain, forced) == (409, 200)
+    assert b"kubectl-create" in refusal

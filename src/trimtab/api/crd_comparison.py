@@ -11,6 +11,8 @@ from trimtab.core.diagnosis_server import Definition
 
 _VERSION: Final = "v1"
 _SCHEMA: Final = "openAPIV3Schema"
+_APPLIER: Final = "kubectl"
+"""The manager as which kubectl applies on the server's side."""
 _KEEPS_UNKNOWN: Final = "x-kubernetes-preserve-unknown-fields"
 
 
@@ -34,7 +36,19 @@ class _Status(Wire, frozen=True, kw_only=True):
     conditions: tuple[_Condition, ...] | None = None
 
 
+class _ManagedFields(Wire, frozen=True, kw_only=True):
+    manager: str | None = None
+    operation: str | None = None
+    subresource: str | None = None
+    fields_v1: dict[str, object] | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class _Metadata(Wire, frozen=True, kw_only=True):
+    managed_fields: tuple[_ManagedFields, ...] | None = None
+
+
 class _Definition(Wire, frozen=True, kw_only=True):
+    metadata: _Metadata | None = None
     spec: _Spec | None = None
     status: _Status | None = None
 
@@ -56,7 +70,20 @@ def compare_definition(wanted: Schema, found: bytes) -> Definition:
         serves_v1=bool(current.served),
         stores_v1=bool(current.storage),
         missing_fields=tuple(_missing(_own_schema(wanted), (current.schema or {}).get(_SCHEMA))),
+        managers=tuple(_list_managers(source.metadata or _Metadata())),
     )
+
+
+def _list_managers(metadata: _Metadata) -> Iterator[str]:
+    """List the managers whose fields a server-side apply by kubectl conflicts with.
+
+    `kubectl create` and Helm own what they have written. A manager that applied as `kubectl` is the
+    one that applies again.
+    """
+    for each in metadata.managed_fields or ():
+        is_kubectl = each.manager == _APPLIER and each.operation == "Apply"
+        if each.manager and "f:spec" in (each.fields_v1 or {}) and not is_kubectl:
+            yield each.manager
 
 
 def name_of(wanted: Schema) -> str:

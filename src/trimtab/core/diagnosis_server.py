@@ -13,6 +13,7 @@ _CLOSE: Final = timedelta(seconds=5)
 _FAR: Final = timedelta(minutes=5)
 """Clocks that differ by more spoil certificates and the age of samples."""
 _APPLY_CRDS: Final = "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
+_SHOWN_FIELDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Definition:
     stores_v1: bool = True
     missing_fields: tuple[str, ...] = ()
     """Paths of fields that ours has and that one has not."""
+    managers: tuple[str, ...] = ()
+    """Field managers that own a part of its spec, and hold it against a server-side apply."""
 
 
 def check_server(facts: ServerFacts, wants_resize: Sequence[str] = ()) -> Iterator[Finding]:
@@ -128,12 +131,17 @@ def check_definitions(facts: Iterable[Definition]) -> Iterator[Finding]:
 
 
 def _flaws(one: Definition) -> Iterator[Finding]:
+    remedy = _APPLY_CRDS
+    if one.managers:
+        remedy += (
+            f" (--force-conflicts, since {' and '.join(one.managers)} made it and owns fields)"
+        )
     if not one.stores_v1:
         text = "objects are stored in another version than v1"
-        yield Finding(Severity.WARNING, text, _APPLY_CRDS, one.name)
+        yield Finding(Severity.WARNING, text, remedy, one.name)
     if one.missing_fields:
-        shown = ", ".join(one.missing_fields[:5])
-        rest = len(one.missing_fields) - 5
+        shown = ", ".join(one.missing_fields[:_SHOWN_FIELDS])
+        rest = len(one.missing_fields) - _SHOWN_FIELDS
         more = f" and {rest} more" if rest > 0 else ""
         text = f"these fields are unknown to it, so the API server drops them: {shown}{more}"
-        yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)
+        yield Finding(Severity.PROBLEM, text, remedy, one.name)

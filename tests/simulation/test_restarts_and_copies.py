@@ -1,0 +1,119 @@
+"""Components that are restarted together, or run twice, in a simulated cluster."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from random import Random
+
+from makers import MIB, amounts
+from simulation.incidents import a_container, a_scenario, a_workload, an_autoscaler
+
+from trimtab.recommender.loop import Recommender
+from trimtab.simulation.assembly import Simulation
+from trimtab.simulation.checking import Inspector
+from trimtab.simulation.facts import Fact, PodEvicted
+from trimtab.simulation.kubelet import KubeletSettings
+from trimtab.simulation.loads import constant
+from trimtab.simulation.processes import Component, Surroundings
+from trimtab.simulation.rules import Rules
+from trimtab.simulation.scenarios import Scenario
+from trimtab.simulation.stack import _RECOMMENDER, REAL, USAGE, Stack
+from trimtab.simulation.virtual_time import run_virtually
+
+MINUTE = timedelta(minutes=1)
+
+
+def a_full_cluster(workloads: int, hours: float) -> Scenario:
+    """Nodes whose room is requested to nine tenths by pods that use a quarter of it."""
+    made = [
+        a_workload(
+            a_container(
+                amounts(900, 3000 * MIB), constant(cpu_millicores=200, memory_bytes=800 * MIB)
+            ),
+            name=f"web-{number}",
+            replicas=4,
+        )
+        for number in range(workloads)
+    ]
+    autoscalers = [an_autoscaler(each) for each in made]
+    return a_scenario(made, autoscalers, seed=17, hours=hours, nodes=workloads // 2 + 1)
+
+
+async def play(
+    scenario: Scenario, stack: Stack, restart_at: tuple[timedelta, ...] = ()
+) -> tuple[list[PodEvicted], list[str]]:
+    """The evictions, and the rules that were broken."""
+    evictions: list[PodEvicted] = []
+    pending = [*restart_at]
+
+    def note(fact: Fact) -> None:
+        if isinstance(fact, PodEvicted):
+            evictions.append(fact)
+
+    kubelet = KubeletSettings(period=scenario.kubelet_period)
+    async with Simulation(random=Random(scenario.seed), kubelet=kubelet) as simulation:
+        simulation.world.subscribe(note)
+        inspector = Inspector(simulation.world, Rules(usage=USAGE))
+        simulation.furnish(scenario)
+        for name, component in stack.build(simulation).items():
+            simulation.add(name, component)
+        while simulation.clock.elapsed() < scenario.disturbed:
+            await simulation.clock.sleep(MINUTE)
+            simulation.check()
+            inspector.inspect()
+            if pending and simulation.clock.elapsed() >= pending[0]:
+                del pending[0]
+                for name in ("recommender", "updater"):
+                    simulation.processes[name].crash()
+                await simulation.clock.sleep(timedelta(seconds=1))
+                for name in ("recommender", "updater"):
+                    simulation.processes[name].start()
+        return evictions, [str(each) for each in inspector.violations()]
+
+
+def test_f17_recommender_and_updater_restarted_together_on_a_full_cluster_keep_the_pace() -> None:
+    restarts = (40 * MINUTE, 44 * MINUTE)
+    evictions, violations = run_virtually(play(a_full_cluster(30, 1.2), REAL, restarts))
+    # The surge guard holds all 120 pods until the first restart, which forgets what was usual.
+    first = evictions[0].at
+    minutes = Counter((each.at - first) // MINUTE for each in evictions)
+
+    assert violations == []
+    assert len(evictions) == 120
+    # A tenth of one a second in the first minute after each start, then a little more.
+    assert minutes[0] <= 8
+    assert min(minutes[minute] for minute in (4, 5)) <= 8 < minutes[3]
+    assert max(minutes.values()) <= 60
+
+
+async def recommend_without_lease(surroundings: Surroundings) -> None:
+    """A recommender that takes part in no election."""
+    recommender = Recommender(
+        surroundings.cluster, surroundings.usage, settings=_RECOMMENDER, clock=surroundings.clock
+    )
+    await recommender.run()
+
+
+def two_recommenders() -> Stack:
+    def build(simulation: Simulation) -> Mapping[str, Component]:
+        others = {**REAL.build(simulation)}
+        del others["recommender"]
+        return {
+            "recommender": recommend_without_lease,
+            "other-recommender": recommend_without_lease,
+            **others,
+        }
+
+    return Stack(("recommender", "other-recommender", "updater", "admission"), build)
+
+
+def test_f18_two_recommenders_without_leases_lead_to_no_double_eviction() -> None:
+    evictions, violations = run_virtually(play(a_full_cluster(6, 2), two_recommenders()))
+    evicted = Counter(each.pod.uid for each in evictions)
+    workloads = Counter(each.pod.labels["app"] for each in evictions)
+
+    assert violations == []
+    assert workloads
+    assert set(evicted.values()) == {1}
+    # Each of the four pods of a workload comes to its size once.
+    assert max(workloads.values()) <= 4

@@ -32,6 +32,7 @@ var answers = map[string]func(input json.RawMessage) (any, error){
 	"quantity":        answerQuantity,
 	"recommendation":  answerRecommendation,
 	"selectors":       answerSelectors,
+	"surface":         answerSurface,
 	"vpa_validation":  answerValidation,
 }
 

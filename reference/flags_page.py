@@ -78,7 +78,8 @@ def list_rows(command: App) -> list[Row]:
 def _section(name: str, command: App) -> str:
     lines = [f"## trimtab {name}", "", command.help.strip().splitlines()[0], ""]
     original = _ORIGINALS.get(name)
-    for group, rows in groupby(list_rows(command), key=lambda row: row.group):
+    ordered = sorted(list_rows(command), key=lambda row: row.group == _IDLE)
+    for group, rows in groupby(ordered, key=lambda row: row.group):
         lines += [f"**{group}**", "", *_table(list(rows), original), ""]
     return "\n".join(lines)
 

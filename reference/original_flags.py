@@ -111,6 +111,7 @@ UPDATER: Final[Mapping[str, object]] = {
     "--pod-update-threshold": 0.1,
     "--in-recommendation-bounds-eviction-lifetime-threshold": 12 * _HOUR,
     "--evict-after-oom-threshold": 10 * _MINUTE,
+    "--concurrent-cpu-startup-boost-syncs": 1,
     "--leader-elect-resource-name": "vpa-updater",
     **COMMON,
 }

@@ -113,6 +113,7 @@ UPDATER: Final[Mapping[str, OriginalMetric]] = {
         "counter", ("vpa_size_log2", *_OBJECT)
     ),
     "vpa_updater_execution_latency_seconds": OriginalMetric("histogram", ("step",), _STEP_BOUNDS),
+    "vpa_updater_admission_controller_status_invalid_total": OriginalMetric("counter", ("reason",)),
 }
 ADMISSION: Final[Mapping[str, OriginalMetric]] = {
     "vpa_admission_controller_admission_pods_total": OriginalMetric("counter", ("applied",)),

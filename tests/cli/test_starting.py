@@ -11,6 +11,7 @@ from trimtab.cli import logs, starting
 from trimtab.cli.flags import CommonFlags, KlogFlags, LogFlags
 from trimtab.cli.recommender_flags import HistoryFlags, LoopFlags, RecommenderFlags
 from trimtab.cli.starting import list_changed, list_unknown, make_settings
+from trimtab.cli.updater_flags import IdleUpdaterFlags, UpdaterFlags
 from trimtab.cli.usage import UsageError
 from trimtab.recommender.settings import RecommenderSettings
 
@@ -86,3 +87,13 @@ def test_flags_without_effect_are_told_once_and_only_if_they_are_set(told: Strin
     events = [json.loads(line) for line in told.getvalue().splitlines()]
     idle = [event["flags"] for event in events if event["event"] == "flags without effect here"]
     assert idle == [["--stderrthreshold", "--log-dir"]]
+
+
+def test_a_flag_without_effect_of_one_component_is_told_like_those_of_all(told: StringIO) -> None:
+    logs.set_up(LogFlags(), told)
+    flags = UpdaterFlags(idle=IdleUpdaterFlags(concurrent_cpu_startup_boost_syncs=4))
+    starting.tell_of_start("x", CommonFlags(), flags, [])
+
+    assert json.loads(told.getvalue().splitlines()[-1])["flags"] == [
+        "--concurrent-cpu-startup-boost-syncs"
+    ]

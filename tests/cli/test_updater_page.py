@@ -11,12 +11,12 @@ import pytest
 from trimtab.cli import starting
 from trimtab.cli.flag_types import format_long_span, format_span
 from trimtab.cli.flags import CommonFlags, KlogFlags
-from trimtab.cli.updater_flags import UpdaterFlags
+from trimtab.cli.updater_flags import IdleUpdaterFlags, UpdaterFlags
 from trimtab.core.holds import HoldReason
 
 PAGE = (Path(__file__).parents[2] / "docs/updater.md").read_text(encoding="utf-8")
 FLAGS = starting.list_flags(CommonFlags(), UpdaterFlags())
-IDLE = starting.list_flags(KlogFlags())
+IDLE = starting.list_flags(KlogFlags(), IdleUpdaterFlags())
 ROWS = dict(re.findall(r"^\| `(--\S+)` \| (.*?) \|", PAGE, re.MULTILINE))
 
 

@@ -9,6 +9,7 @@ from trimtab.api.leases import Lease
 from trimtab.api.statuses import Status
 from trimtab.cluster.errors import ForbiddenError
 from trimtab.updater.liveness import AdmissionLiveness
+from trimtab.updater.news import Absence
 from trimtab.updater.settings import UpdaterSettings
 
 LEASE = Lease("kube-system", "vpa-admission-controller")
@@ -86,6 +87,24 @@ async def test_no_answer_is_no_sign_of_life() -> None:
     leases.fails = True
 
     assert not await watching(leases, StillClock()).is_alive()
+
+
+@pytest.mark.parametrize(
+    ("lease", "fails", "absence"),
+    [
+        pytest.param(None, False, Absence.UNREAD, id="there is no lease"),
+        pytest.param(LEASE, True, Absence.UNREAD, id="it cannot be read"),
+        pytest.param(replace(LEASE, renewed_at=NOW - minutes(2)), False, Absence.STALE, id="old"),
+        pytest.param(replace(LEASE, renewed_at=NOW), False, None, id="none"),
+    ],
+)
+async def test_an_absence_has_the_reason_of_the_original(
+    lease: Lease | None, absence: Absence | None, *, fails: bool
+) -> None:
+    leases = Leases(lease)
+    leases.fails = fails
+
+    assert await watching(leases, StillClock()).find_absence() is absence
 
 
 async def test_who_does_not_care_does_not_ask() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from dataclasses import replace
 
 import pytest
 from exposition import differences
@@ -26,6 +27,9 @@ EVICTED = (
     'vpa_updater_evicted_pods_total{update_mode="Recreate",vpa_name="web",'
     'vpa_namespace="default",vpa_size_log2="1"}'
 )
+
+
+ABSENT = 'vpa_updater_admission_controller_status_invalid_total{{reason="{}"}}'
 
 
 def read_all() -> dict[str, float]:
@@ -184,6 +188,23 @@ def test_an_autoscaler_that_is_gone_takes_its_series_with_it() -> None:
 
         assert before
         assert EVICTED not in read_all()
+
+    run_virtually(scene())
+
+
+def test_ticks_without_an_admission_controller_are_counted_by_reason() -> None:
+    async def scene() -> None:
+        metered = Metered(replace(UNPACED, uses_admission_status=True))
+        await metered.tick()
+        refusal = ForbiddenError("GET lease", Status(code=403))
+        metered.cluster.refusals["fetch_lease"] = [refusal]
+        await metered.tick()
+        # Nobody renews the lease.
+        await metered.tick()
+        await metered.tick()
+
+        assert metered.grown(ABSENT.format("error")) == 1
+        assert metered.grown(ABSENT.format("invalid")) == 2
 
     run_virtually(scene())
 

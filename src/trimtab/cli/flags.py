@@ -99,9 +99,14 @@ class LineFlags:
     """Refuse unknown flags, which are otherwise ignored with a warning in the log."""
 
 
+@dataclass(frozen=True, slots=True)
+class IdleFlags:
+    """What all records have in common whose flags change nothing here."""
+
+
 @flag_group("Accepted, without effect", order=9)
 @dataclass(frozen=True, slots=True)
-class KlogFlags:
+class KlogFlags(IdleFlags):
     """Flags of the original for which there is nothing to do here."""
 
     profiling: Switch = False

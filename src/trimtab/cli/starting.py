@@ -1,6 +1,6 @@
 """The start of a component: what its command line means, and what is told of it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from difflib import get_close_matches
@@ -11,7 +11,7 @@ from prometheus_client import Gauge
 
 from trimtab import __version__
 from trimtab.cli.flag_types import format_span
-from trimtab.cli.flags import CommonFlags
+from trimtab.cli.flags import CommonFlags, IdleFlags
 from trimtab.cli.usage import UsageError
 from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
@@ -103,11 +103,25 @@ def tell_of_start(
     changed = list_changed(common, own)
     shown = {name: _show(name, value) for name, value in changed.items()}
     _logger.info("starting", component=component, version=__version__, flags=shown)
-    idle = [flag_name(name) for name in list_changed(common.klog)]
+    idle = [
+        flag_name(name)
+        for record in _list_records(common, own)
+        if isinstance(record, IdleFlags)
+        for name in list_changed(record)
+    ]
     if idle:
         _logger.warning("flags without effect here", flags=idle)
     for warning in warnings:
         _logger.warning("command line", problem=warning)
+
+
+def _list_records(*records: object) -> Iterator[object]:
+    """Records, and all records in them."""
+    for record in records:
+        assert is_dataclass(record)
+        yield record
+        values = (getattr(record, field.name) for field in fields(record))
+        yield from _list_records(*(value for value in values if is_dataclass(value)))
 
 
 def _show(name: str, value: object) -> object:

@@ -10,7 +10,7 @@ from typing import Final
 
 from trimtab.cli.flag_groups import flag_group, flag_groups
 from trimtab.cli.flag_types import Named, Number, Span, Switch, Text, Whole, split_names
-from trimtab.cli.flags import ClusterFlags
+from trimtab.cli.flags import ClusterFlags, IdleFlags
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
@@ -119,6 +119,15 @@ class CareFlags:
     """How many requests may be under way at once."""
 
 
+@flag_group("Accepted, without effect", order=9)
+@dataclass(frozen=True, slots=True)
+class IdleUpdaterFlags(IdleFlags):
+    """Flags of the original's updater for which there is nothing to do here."""
+
+    concurrent_cpu_startup_boost_syncs: Whole = 1
+    """The ends of boosts share the requests of --update-worker-count."""
+
+
 @flag_groups
 @dataclass(frozen=True, slots=True)
 class UpdaterFlags:
@@ -128,6 +137,7 @@ class UpdaterFlags:
     thresholds: ThresholdFlags = ThresholdFlags()
     disruption: DisruptionFlags = DisruptionFlags()
     care: CareFlags = CareFlags()
+    idle: IdleUpdaterFlags = IdleUpdaterFlags()
 
 
 def to_settings(

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from trimtab.api.leases import Lease
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Clock
+from trimtab.updater.news import Absence
 from trimtab.updater.settings import UpdaterSettings
 
 _ANSWER_LIFE: Final = timedelta(seconds=5)
@@ -39,27 +40,33 @@ class AdmissionLiveness:
         self._seen: Lease | None = None
         self._unchanged_since = _NEVER
         self._looked_at = _NEVER
-        self._answer = False
+        self._absence: Absence | None = None
         self._answered_at: datetime | None = None
 
     async def is_alive(self) -> bool:
         """Whether a pod that is created now would get its size; no answer is none."""
+        return await self.find_absence() is None
+
+    async def find_absence(self) -> Absence | None:
+        """The reason why a pod that is created now would not get its size; None if it would."""
         settings = self._settings
         if not settings.uses_admission_status:
-            return True
+            return None
         now, answered = self._clock.now(), self._answered_at
         if answered is None or not timedelta() <= now - answered < _ANSWER_LIFE:
-            self._answer, self._answered_at = await self._look(), now
-        return self._answer
+            self._absence, self._answered_at = await self._look(), now
+        return self._absence
 
-    async def _look(self) -> bool:
+    async def _look(self) -> Absence | None:
         settings = self._settings
         place = settings.admission_lease_namespace, settings.admission_lease_name
         try:
             lease = await self._leases.fetch_lease(*place)
         except ClusterError:
-            return False
-        return lease is not None and self._is_fresh(lease)
+            return Absence.UNREAD
+        if lease is None:
+            return Absence.UNREAD
+        return None if self._is_fresh(lease) else Absence.STALE
 
     def _is_fresh(self, lease: Lease) -> bool:
         now, timeout = self._clock.now(), self._settings.admission_lease_timeout

@@ -178,7 +178,8 @@ class Updater:
                 self._planned = TickReport(now, is_blind=True)
                 self._tell_news(Blind(now))
                 return
-            alive = await self._admission.is_alive()
+            absence = await self._admission.find_absence()
+            alive = absence is None
             watch.end(Step.LOOK_FOR_ADMISSION)
             seen = await self._observer.observe(now, admission_alive=alive)
             self._memory.forget_others(seen.workloads)
@@ -193,9 +194,8 @@ class Updater:
             self._alarms.set_for(outcomes)
             self._learn(outcomes, now, alive=alive)
             watch.end(Step.FILL_AGENDA)
-            self._tell_news(
-                Planned(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
-            )
+            plan = Planned(now, outcomes, seen.autoscalers, is_all=True, spans=watch.spans)
+            self._tell_news(replace(plan, absence=absence))
 
     async def _plan_part(self) -> None:
         async with self._turn:

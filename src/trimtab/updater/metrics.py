@@ -15,7 +15,7 @@ from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.records import dataclass
 from trimtab.updater.boost_metrics import BoostMeter
 from trimtab.updater.carrying import ActResult
-from trimtab.updater.news import Acted, Blind, Failed, Held, News, Planned, Step
+from trimtab.updater.news import Absence, Acted, Blind, Failed, Held, News, Planned, Step
 from trimtab.updater.size_metrics import SizeMeter
 
 _SIZE: Final = "vpa_size_log2"
@@ -112,6 +112,11 @@ WAITING_ACTS: Final = Gauge(
     "vpa_updater_waiting_acts",
     "What is planned and not begun yet, because of the rate limit.",
 )
+ADMISSION_ABSENT: Final = Counter(
+    "vpa_updater_admission_controller_status_invalid",
+    "Ticks that changed nothing because no admission controller was there, by reason.",
+    ["reason"],
+)
 BLIND_TICKS: Final = Counter(
     "vpa_updater_blind_ticks",
     "Ticks that planned nothing because the view of the cluster was old or not complete.",
@@ -170,6 +175,8 @@ class Meter:
         for reason in HoldReason:
             HOLDS.labels(reason.value)
             HELD_PODS.labels(reason.value).set(0)
+        for absence in Absence:
+            ADMISSION_ABSENT.labels(absence.value)
         for step in (*Step, _TOTAL):
             EXECUTION_LATENCY.labels(step)
 
@@ -199,6 +206,8 @@ class Meter:
             return
         for step, span in plan.spans:
             EXECUTION_LATENCY.labels(step).observe(span.total_seconds())
+        if plan.absence is not None:
+            ADMISSION_ABSENT.labels(plan.absence.value).inc()
         total = sum((span for _, span in plan.spans), timedelta())
         EXECUTION_LATENCY.labels(_TOTAL).observe(total.total_seconds())
         self._evicted.clear()

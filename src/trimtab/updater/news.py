@@ -23,6 +23,15 @@ class Step(StrEnum):
     FILL_AGENDA = "EvictPods"
 
 
+class Absence(StrEnum):
+    """Why no admission controller is taken to be there; the values are the original's."""
+
+    UNREAD = "error"
+    """There is no lease, or it could not be read."""
+    STALE = "invalid"
+    """The lease was not renewed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Blind:
     """Nothing was planned: the view of the cluster is too old, or not complete yet."""
@@ -41,6 +50,8 @@ class Planned:
     is_all: bool
     spans: tuple[tuple[Step, timedelta], ...] = ()
     """How long each step took."""
+    absence: Absence | None = None
+    """Why nothing may be changed, if there is no admission controller."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,10 @@ class Done:
 
 
 Report = Callable[..., Awaitable[Done]]
+NO_USAGE = (
+    "trimtab: no usage is known of any container; watch for longer (--watch-for), or read what was"
+    " (--prometheus-address)\n"
+)
 
 
 @pytest.fixture
@@ -122,7 +126,8 @@ async def test_d25_pods_are_reported_with_what_daemon_sets_leave_of_a_node(
 async def test_what_nobody_knows_is_said_and_not_guessed(
     cluster: SmallCluster, report: Report
 ) -> None:
-    found = await _records(report, cluster, "-n", "other")
+    done = await report(cluster, "-o", "json", "-n", "other")
+    found = json.loads(done.stdout)
     (quiet,) = found["workloads"]
 
     assert quiet["severity"] == "unknown"
@@ -166,7 +171,8 @@ async def test_all_formats_tell_the_same(cluster: SmallCluster, report: Report) 
     assert yaml.safe_load(written["yaml"]) == records
     assert (cpu["request"], cpu["recommended_request"], cpu["limit"]) == ("2000", "587", "4000")
     assert (cpu["change"], cpu["severity"]) == (str(2 * (587 - 2000)), "critical")
-    assert "| shop | deploy/web | - | app | 2 | 0s | CPU | 2 -> 587m |" in written["markdown"]
+    assert (cpu["history_seconds"], cpu["confidence"]) == ("0", "0.0000")
+    assert "| shop | deploy/web | - | app | 2 | 0s (0%) | CPU | 2 -> 587m |" in written["markdown"]
     assert "2 &rarr; 587m" in written["html"]
     assert not any(word in written["html"] for word in ("http:", "https:", "src=", "<link"))
 
@@ -308,13 +314,46 @@ async def test_patches_are_written_beside_the_report(
     cluster: SmallCluster, report: Report, tmp_path: Path
 ) -> None:
     folder = tmp_path / "patches"
-    done = await report(cluster, "--patch", "kustomize", "--out", str(folder))
+    given = ["--patch", "kustomize", "--out", str(folder), "--allow-thin-data"]
+    done = await report(cluster, *given)
     patch = yaml.safe_load((folder / "shop/deployment-web.yaml").read_text(encoding="utf-8"))
     (container,) = patch["spec"]["template"]["spec"]["containers"]
 
     assert done.returncode == 0
     assert "no file for shop/pod/alone: kustomize cannot patch a Pod" in done.stderr
     assert container["resources"]["requests"] == {"cpu": "587m", "memory": "363Mi"}
+
+
+async def test_no_patch_is_written_from_minutes_of_usage(
+    cluster: SmallCluster, report: Report, tmp_path: Path
+) -> None:
+    folder = tmp_path / "patches"
+    done = await report(cluster, "--patch", "kustomize", "--out", str(folder))
+
+    assert not list(folder.rglob("deployment-*.yaml"))
+    assert (
+        "no file for shop/deployment/web: it has 0s of history, less than 24h (--allow-thin-data)"
+        in done.stderr
+    )
+
+
+async def test_autoscalers_are_written_from_any_usage_since_they_have_no_amounts(
+    cluster: SmallCluster, report: Report, tmp_path: Path
+) -> None:
+    folder = tmp_path / "patches"
+    await report(cluster, "--patch", "vpa", "--out", str(folder))
+
+    assert (folder / "shop/deployment-web.yaml").exists()
+
+
+async def test_without_any_usage_it_says_so_and_fails(
+    cluster: SmallCluster, report: Report
+) -> None:
+    done = await report(cluster, "-n", "other")
+
+    assert (done.returncode, done.stderr) == (1, NO_USAGE)
+    assert "No usage is known, so nothing is recommended." in done.stdout
+    assert "as it should be" not in done.stdout
 
 
 async def test_a_folder_that_cannot_be_written_is_one_line(

@@ -1,3 +1,5 @@
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from trimtab.cli.report_flags import PatchKind
 from trimtab.cli.report_patches import draft_patches, write_patches
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.pods import Allocation, ContainerKind, WorkloadName
-from trimtab.core.sizing import ContainerSizing, WorkloadSizing
+from trimtab.core.sizing import ContainerSizing, Learned, WorkloadSizing
 
 
 def _container(
@@ -172,3 +174,38 @@ def test_files_of_others_stay_and_nothing_is_written_beside_them(
 
     assert own.read_text(encoding="utf-8") == "resources: [web.yaml]\n"
     assert list(own.parent.iterdir()) == [own]
+
+
+def test_a_patch_needs_history_of_each_container_unless_an_autoscaler_has_published() -> None:
+    day = timedelta(days=1)
+    long = replace(_container(), learned=Learned(1440, day))
+    short = replace(_container("log"), learned=Learned(9, timedelta(minutes=2, seconds=0.4)))
+    told = replace(short, is_published=True)
+    workloads = [
+        _workload("Deployment", "known", long),
+        _workload("Deployment", "half", long, short),
+        _workload("Deployment", "told", long, told),
+    ]
+    patches = draft_patches(workloads, PatchKind.KUSTOMIZE, day)
+
+    assert [file.path for file in patches.files] == [
+        "shop/deployment-known.yaml",
+        "shop/deployment-told.yaml",
+        "shop/kustomization.yaml",
+    ]
+    assert patches.left_out == (
+        "shop/deployment/half: it has 2m of history, less than 24h (--allow-thin-data)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("learned", "confidence"),
+    [
+        pytest.param(Learned(), 0, id="nothing"),
+        pytest.param(Learned(720, timedelta(hours=12)), 0.5, id="half a day"),
+        pytest.param(Learned(144, timedelta(days=8)), 0.1, id="a sample an hour or so"),
+        pytest.param(Learned(99999, timedelta(days=8)), 1, id="more than enough"),
+    ],
+)
+def test_confidence_is_a_day_of_samples_one_a_minute(learned: Learned, confidence: float) -> None:
+    assert learned.confidence == pytest.approx(confidence)

@@ -291,7 +291,16 @@ def test_kubectl_explains_an_autoscaler_by_the_plugin_on_80_columns(
 def test_patches_apply_cleanly_by_kustomize_and_by_server_side_apply(
     kubectl: list[str], cluster: ControlPlane, place: str, tmp_path: Path
 ) -> None:
-    _report(cluster, "-n", place, "--patch", "kustomize", "--out", str(tmp_path / "patches"))
+    _report(
+        cluster,
+        "-n",
+        place,
+        "--patch",
+        "kustomize",
+        "--allow-thin-data",
+        "--out",
+        str(tmp_path / "patches"),
+    )
     kinds = ("Deployment", "StatefulSet", "DaemonSet")
     base = [_manifest(kind, kind.lower()) for kind in kinds]
     (tmp_path / "base.yaml").write_text(yaml.safe_dump_all(base), encoding="utf-8")

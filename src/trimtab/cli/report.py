@@ -23,6 +23,7 @@ from trimtab.cli.report_output import format_markdown, format_table
 from trimtab.cli.report_page import to_html
 from trimtab.cli.report_patches import draft_patches, write_patches
 from trimtab.cli.report_records import csv_rows, format_json, format_yaml
+from trimtab.cli.report_words import is_ignorant
 from trimtab.cli.usage import UsageError
 from trimtab.cli.viewing import ViewFlags, say
 from trimtab.cluster.clock import RealClock
@@ -36,6 +37,11 @@ _VIEW: Final = ViewFlags()
 _LOOK: Final = LookFlags()
 _TELL: Final = TellFlags()
 _PAST: Final = PastFlags()
+_FAILED: Final = 1
+_NO_USAGE: Final = (
+    "no usage is known of any container; watch for longer (--watch-for), or read what was"
+    " (--prometheus-address)"
+)
 _SHORT: Final = timedelta(milliseconds=200)
 
 _Key: TypeAlias = Callable[[WorkloadSizing], tuple[object, ...]]
@@ -48,7 +54,7 @@ def report(
     past: PastFlags = _PAST,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """Every workload with what it requests and what is recommended: 0."""
+    """Every workload with what it requests and what is recommended: 0, or 1 without any usage."""
     order = _order(look, past, view)
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
@@ -61,6 +67,9 @@ def report(
         say("trimtab: there are no pods; -A looks into all namespaces")
     if tell.patch is not None:
         _write_patches(chosen.workloads, tell)
+    if is_ignorant(found):
+        say(f"trimtab: {_NO_USAGE}")
+        return _FAILED
     return 0
 
 
@@ -143,7 +152,8 @@ def _format(found: Report, output: Format, view: ViewFlags) -> str:
 
 def _write_patches(workloads: Sequence[WorkloadSizing], tell: TellFlags) -> None:
     assert tell.patch is not None
-    patches = draft_patches(workloads, tell.patch)
+    least = timedelta(0) if tell.allow_thin_data else tell.min_history
+    patches = draft_patches(workloads, tell.patch, least)
     try:
         write_patches(patches, tell.out)
     except OSError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from trimtab.cli.flag_groups import flag_group
-from trimtab.cli.flag_types import Span, Text, Whole
+from trimtab.cli.flag_types import Span, Switch, Text, Whole
 from trimtab.cli.recommender_flags import HistoryFlags
 from trimtab.core.records import dataclass
 from trimtab.core.severity import Severity
@@ -70,6 +70,10 @@ class TellFlags:
     """Write a file for each workload, too: a kustomize patch, or an autoscaler (mode Off)."""
     out: Path = Path("trimtab-patches")
     """The folder for these files."""
+    min_history: Span = timedelta(hours=24)
+    """A kustomize patch needs this much history of each container."""
+    allow_thin_data: Switch = False
+    """Write kustomize patches from less history, too."""
 
 
 @flag_group("History from Prometheus", order=4)

@@ -9,7 +9,7 @@ from trimtab.cli.report_words import HEADER, list_rows, summarize
 from trimtab.core.severity import Severity
 
 _NAMES: Final = ("NAMESPACE", "WORKLOAD", "AUTOSCALER", "CONTAINER")
-_NARROW: Final = ("WORKLOAD", "CONTAINER", "", "REQUEST", "CHANGE", "NODE", "SEVERITY")
+_NARROW: Final = ("WORKLOAD", "CONTAINER", "HISTORY", "", "REQUEST", "CHANGE", "SEVERITY")
 _LONGEST: Final = 200
 """Of a line where there is no screen."""
 _COLOURS: Final = {

@@ -11,6 +11,7 @@ is written anew. Names come from owner references, which may say anything.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, assert_never
 
@@ -18,6 +19,7 @@ import yaml
 
 from trimtab.cli.amounts import write_quantities
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_types import format_span
 from trimtab.cli.report_flags import PatchKind
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.pods import ContainerKind
@@ -82,10 +84,18 @@ def _is_ours(path: Path) -> bool:
         return found.readline() == _SIGNATURE.encode()
 
 
-def draft_patches(workloads: Sequence[WorkloadSizing], kind: PatchKind) -> Patches:
-    """The files for all workloads for which something is recommended."""
+def draft_patches(
+    workloads: Sequence[WorkloadSizing], kind: PatchKind, least_history: timedelta = timedelta(0)
+) -> Patches:
+    """The files for all workloads for which something is recommended, from enough history.
+
+    An autoscaler in mode Off has no amounts, so it needs none.
+    """
     counts = Counter(each.workload for each in workloads)
-    judged = [(each, _why_not(each, kind, counts[each.workload])) for each in workloads]
+    judged = [
+        (each, _why_not(each, kind, counts[each.workload]) or _why_thin(each, kind, least_history))
+        for each in workloads
+    ]
     chosen = [each for each, reason in judged if not reason]
     left_out = [
         f"{each.workload.namespace}/{each.workload.kind.lower()}/{each.workload.name}: {reason}"
@@ -121,6 +131,16 @@ def _why_not(workload: WorkloadSizing, kind: PatchKind, parts: int) -> str:
     if parts > 1:
         return "its pods are of different sizes"
     return "" if name.kind in _TEMPLATES else f"kustomize cannot patch a {name.kind}"
+
+
+def _why_thin(workload: WorkloadSizing, kind: PatchKind, least: timedelta) -> str:
+    """Why too little is known for a patch; empty if enough is."""
+    thin = [one for one in workload.containers if one.is_thin(least)]
+    if kind is not PatchKind.KUSTOMIZE or not thin:
+        return ""
+    seen = min(one.learned.span for one in thin)
+    shown = format_span(timedelta(seconds=int(seen.total_seconds())))
+    return f"it has {shown} of history, less than {format_span(least)} (--allow-thin-data)"
 
 
 def _api_version(workload: WorkloadSizing) -> str:

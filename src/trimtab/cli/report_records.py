@@ -21,6 +21,8 @@ _COLUMNS: Final = (
     "container",
     "pods",
     "samples",
+    "history_seconds",
+    "confidence",
     "resource",
     "request",
     "recommended_request",
@@ -92,6 +94,7 @@ def _container_record(container: ContainerSizing) -> dict[str, object]:
         "change": {kind.value: amount for kind, amount in change.items()},
         "samples": container.learned.samples,
         "historySeconds": int(container.learned.span.total_seconds()),
+        "confidence": round(container.learned.confidence, 4),
         "doubt": container.doubt and container.doubt.value,
         "held": [kind.value for kind in BOTH if kind in container.held],
     }
@@ -117,7 +120,9 @@ def _csv_row(
     return [
         *(name.namespace, name.kind, name.name),
         "" if workload.autoscaler is None else workload.autoscaler.name,
-        *(container.name, container.pods, container.learned.samples, resource.value),
+        *(container.name, container.pods, container.learned.samples),
+        int(container.learned.span.total_seconds()),
+        *(f"{container.learned.confidence:.4f}", resource.value),
         *((each or NO_AMOUNTS).get(resource, "") for each in amounts),
         container.difference(resource) if container.recommended else "",
         f"{workload.shares[resource]:.4f}" if resource in workload.shares else "",

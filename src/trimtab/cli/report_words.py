@@ -47,6 +47,9 @@ _DOUBTS: Final = {
 }
 
 
+_IGNORANCE: Final = (Doubt.NO_SAMPLES, Doubt.TOO_FEW_SAMPLES)
+
+
 def list_rows(workloads: Sequence[WorkloadSizing], *, says_all: bool) -> Iterator[list[str]]:
     """A row for each container and resource; what is as above is left out unless all is said."""
     blank = [""] * HEADER.index("")
@@ -94,19 +97,25 @@ def _of(amounts: Resources | None, resource: Resource) -> int | None:
 
 def _show_history(container: ContainerSizing) -> str:
     learned = container.learned
+    if container.is_published:
+        return "published"
     if not learned.samples:
         return "-"
     days = learned.span.days
     # Parts of seconds are of no interest.
-    return f"{days}d" if days else format_span(timedelta(seconds=learned.span.seconds))
+    span = f"{days}d" if days else format_span(timedelta(seconds=learned.span.seconds))
+    return f"{span} ({100 * learned.confidence:.0f}%)"
 
 
 def summarize(report: Report) -> Iterator[str]:
     """What it comes to, in sentences."""
     totals = report.totals
-    for resource in BOTH:
-        subject = _NAMES[resource]
-        yield f"{subject[0].upper()}{subject[1:]}: {_sum_up(totals, resource)}"
+    if is_ignorant(report):
+        yield "No usage is known, so nothing is recommended."
+    else:
+        for resource in BOTH:
+            subject = _NAMES[resource]
+            yield f"{subject[0].upper()}{subject[1:]}: {_sum_up(totals, resource)}"
     yield from _tell_binding(totals)
     yield from _tell_doubts(report.workloads)
     yield from _tell_held(report.workloads)
@@ -115,6 +124,14 @@ def summarize(report: Report) -> Iterator[str]:
     if totals.score is not None:
         yield f"Score: {totals.score} of 100, {letter(totals.score)}. Learned from {report.source}."
     yield from (f"Note: {note}." for note in report.notes)
+
+
+def is_ignorant(report: Report) -> bool:
+    """Whether there are workloads, and too little usage is known of all of their containers."""
+    containers = [one for workload in report.workloads for one in workload.containers]
+    return any(one.doubt in _IGNORANCE for one in containers) and not any(
+        one.recommended for one in containers
+    )
 
 
 def _show_change(container: ContainerSizing, resource: Resource) -> str:

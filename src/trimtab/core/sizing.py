@@ -24,6 +24,8 @@ from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.severity import Severity
 from trimtab.core.shadows import Group
 
+_MINUTE: Final = timedelta(minutes=1)
+_CONFIDENT: Final = timedelta(days=1)
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
@@ -43,6 +45,11 @@ class Learned:
     samples: int = 0
     span: timedelta = timedelta(0)
     """From the first to the last."""
+
+    @property
+    def confidence(self) -> float:
+        """The original's confidence, from 0 to 1: a day of samples, one a minute, is enough."""
+        return min(1.0, self.span / _CONFIDENT, self.samples * _MINUTE / _CONFIDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,12 @@ class ContainerSizing:
     kind: ContainerKind = ContainerKind.REGULAR
     held: frozenset[Resource] = frozenset()
     """Resources that are left to horizontal autoscalers, and stay as they are."""
+    is_published: bool = False
+    """Whether an autoscaler of the cluster recommends it, which has seen more than we have."""
+
+    def is_thin(self, least: timedelta) -> bool:
+        """Whether something is recommended from less history than that."""
+        return self.recommended is not None and not self.is_published and self.learned.span < least
 
     def severity_of(self, resource: Resource) -> Severity:
         """How far its request is from what is recommended."""
@@ -158,6 +171,7 @@ def size_group(
 ) -> WorkloadSizing:
     """What the pods request, and what they should by their autoscaler's recommendation."""
     live = [pod for pod in group.pods if pod.phase not in _ENDED and not pod.is_deleting]
+    published = {each.container_name for each in group.autoscaler.recommendation or ()}
     middle = _pod_in_the_middle(live or group.pods)
     known = _only_known(group, autoscaler, learned, surroundings.least_samples)
     bounds = (
@@ -177,6 +191,7 @@ def size_group(
             doubt=_doubt(autoscaler, each, given, learned),
             kind=each.kind,
             held=frozenset(kind for kind in BOTH if holds(autoscaler, each.name, kind)),
+            is_published=each.name in published,
         )
         for each in middle.containers
     )

@@ -42,6 +42,10 @@ class Answers:
         del request
         return b"{}"
 
+    def allow_failed(self, request: HttpRequest, error: Exception) -> bytes:
+        del request
+        raise error
+
     def note_written(self, seconds: float) -> None:
         del seconds
 

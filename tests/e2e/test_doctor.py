@@ -108,8 +108,9 @@ def _limit(world: World) -> None:
     world.plane.create(path, {**manifest, "spec": {"limits": [item]}})
 
 
+# Of two autoscalers that were created within a second, the one whose name comes first is in charge.
 _BREAKS: list[tuple[str, str, str, Callable[[World], None]]] = [
-    ("conflicts", "warning", "/twin: it matches pods of", lambda w: _autoscale(w, "twin", "web")),
+    ("conflicts", "warning", "/web2: it matches pods of", lambda w: _autoscale(w, "web2", "web")),
     ("targets", "problem", "Deployment/gone is not there", lambda w: _autoscale(w, "lost", "gone")),
     ("recommendations", "note", "/lost: no recommendation yet", lambda _: None),
     ("hpa", "warning", "HorizontalPodAutoscaler wide", _scale_horizontally),

@@ -55,12 +55,12 @@ class ClientSettings:
     """For one attempt, from the first byte out to the last one in."""
     idle_timeout: timedelta = timedelta(minutes=3)
     """How long a stream may be silent; the server sends bookmarks each minute."""
-    max_line_bytes: int = 32 * 1024 * 1024
-    """The longest line of a stream; etcd keeps no object of more than 1.5 MiB."""
+    max_line_bytes: int = 8 * 1024 * 1024
+    """The longest line of a stream; an API server takes no object of more than 3 MiB."""
     max_body_bytes: int = 128 * 1024 * 1024
     """The longest answer: the usage of 150 000 pods, which comes in one piece."""
-    max_page_bytes: int = 32 * 1024 * 1024
-    """The longest page of a list: 500 pods of 64 KiB, where most have 10."""
+    max_page_bytes: int = 16 * 1024 * 1024
+    """The longest page of a list: 500 pods of 32 KiB, where most have 10."""
     retries: RetrySettings = field(default_factory=RetrySettings)
 
 

@@ -21,6 +21,7 @@ OURS = {
     "--cap-to-largest-node",
     "--hpa-conflict",
     "--log-format",
+    "--strict-flags",
     "--read-timeout",
     "--self-test",
     "--webhook-client-ca-file",

@@ -20,6 +20,7 @@ OURS = {
     "--export-recommendations",
     "--hpa-conflict",
     "--log-format",
+    "--strict-flags",
     "--read-timeout",
     "--status-patience",
     "--prometheus-max-queries",

@@ -17,7 +17,7 @@ from trimtab.updater.settings import UpdaterSettings
 
 # The budget of evictions is on by default here (D14).
 OTHER_DEFAULTS: dict[str, object] = {"--eviction-rate-limit": 1, "--eviction-rate-burst": 10}
-OURS = {"--log-format", "--read-timeout"} | {
+OURS = {"--log-format", "--read-timeout", "--strict-flags"} | {
     flag_name(field.name) for record in (CareFlags, PageFlags) for field in fields(record)
 }
 
@@ -75,7 +75,12 @@ DESTINATIONS: list[tuple[str, object, str]] = [
     ("cap_to_largest_node", False, "caps_to_nodes"),
     ("update_worker_count", 7, "concurrency"),
 ]
-NOT_SETTINGS = {"address", "in_place_skip_disruption_budget", "leader_elect_resource_name"}
+NOT_SETTINGS = {
+    "address",
+    "concurrent_cpu_startup_boost_syncs",
+    "in_place_skip_disruption_budget",
+    "leader_elect_resource_name",
+}
 
 
 def flags_with(name: str, value: object) -> UpdaterFlags:

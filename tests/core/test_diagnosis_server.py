@@ -113,9 +113,9 @@ def test_of_many_missing_fields_the_first_are_named_and_the_rest_counted() -> No
     assert found.text.endswith("spec.f0, spec.f1, spec.f2, spec.f3, spec.f4 and 3 more")
 
 
-def test_the_remedy_for_a_definition_of_others_says_why_it_has_to_be_forced() -> None:
+def test_a_definition_of_others_has_to_be_forced_and_the_text_says_why() -> None:
     definition = Definition("vpas", missing_fields=("spec.x",), managers=("kubectl-create",))
     (found,) = check_definitions([definition])
 
-    assert found.remedy.startswith("trimtab crds | kubectl apply --server-side --force-conflicts")
-    assert "since kubectl-create made it and owns fields" in found.remedy
+    assert found.remedy == "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
+    assert "to mend it needs --force-conflicts: kubectl-create owns fields" in found.text

@@ -131,17 +131,18 @@ def check_definitions(facts: Iterable[Definition]) -> Iterator[Finding]:
 
 
 def _flaws(one: Definition) -> Iterator[Finding]:
-    remedy = _APPLY_CRDS
+    # The remedy is a command to copy, so the reason for its flag belongs to the text.
+    owners = ""
     if one.managers:
-        remedy += (
-            f" (--force-conflicts, since {' and '.join(one.managers)} made it and owns fields)"
-        )
+        owners = f" (to mend it needs --force-conflicts: {' and '.join(one.managers)} owns fields)"
     if not one.stores_v1:
-        text = "objects are stored in another version than v1"
-        yield Finding(Severity.WARNING, text, remedy, one.name)
+        text = f"objects are stored in another version than v1{owners}"
+        yield Finding(Severity.WARNING, text, _APPLY_CRDS, one.name)
     if one.missing_fields:
         shown = ", ".join(one.missing_fields[:_SHOWN_FIELDS])
         rest = len(one.missing_fields) - _SHOWN_FIELDS
         more = f" and {rest} more" if rest > 0 else ""
-        text = f"these fields are unknown to it, so the API server drops them: {shown}{more}"
-        yield Finding(Severity.PROBLEM, text, remedy, one.name)
+        text = (
+            f"these fields are unknown to it, so the API server drops them: {shown}{more}{owners}"
+        )
+        yield Finding(Severity.PROBLEM, text, _APPLY_CRDS, one.name)

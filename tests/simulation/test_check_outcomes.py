@@ -112,9 +112,12 @@ def evicted_after_scaling(*, replicas: int) -> Scene:
 
 
 def evicted_again_and_again(
-    times: int, *, successor: int, status: int = 300, restart: bool = False
+    times: int, *, successor: int, status: int = 300, restart: bool = False, growth: float = 1.0
 ) -> Scene:
-    """Pods that have some millicores, whatever they ask for, are evicted one after the other."""
+    """Pods that have some millicores, whatever they ask for, are evicted one after the other.
+
+    Their memory grows by a factor each time.
+    """
 
     async def scene(stage: Stage) -> None:
         stage.put_pods(1)
@@ -122,7 +125,7 @@ def evicted_again_and_again(
             wanted, has = amounts(100, 100 * MIB), amounts(status, 100 * MIB)
             pod = stage.put_pod(f"pod-{number}", containers=(a_container(wanted, has),))
             stage.tell(PodEvicted(stage.world.now(), "updater", pod))
-            made = a_container(amounts(successor, 100 * MIB))
+            made = a_container(amounts(successor, int(growth * 100 * MIB)))
             after = stage.put_pod(f"successor-{number}", containers=(made,))
             stage.tell(PodCreated(stage.world.now(), pod, after, (), webhook_answered=True))
             if restart:
@@ -512,6 +515,12 @@ SINS = [
         evicted_again_and_again(7, successor=310),
         evicted_again_and_again(5, successor=310),
         id="many successors look much the same",
+    ),
+    pytest.param(
+        EvictionLoops,
+        evicted_again_and_again(7, successor=300, growth=1.04),
+        evicted_again_and_again(7, successor=300, growth=1.06),
+        id="successors have less than a bucket more memory",
     ),
     pytest.param(
         EvictionLoops,

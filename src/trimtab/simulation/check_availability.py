@@ -9,7 +9,7 @@ from typing import Final
 from trimtab.core.limits import amount_of
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
-from trimtab.core.resources import BOTH
+from trimtab.core.resources import BOTH, Resource
 from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodCreated, PodEvicted, PodResized, ProcessStarted
 from trimtab.simulation.hindsight import Hindsight
@@ -20,6 +20,8 @@ from trimtab.simulation.world import World
 _RUNS_ONCE: Final = ("Job", "CronJob")
 _ALIKE: Final = 0.1
 """Two sizes that differ by less than this share of one of them look the same."""
+_MORE_MEMORY: Final = 0.05
+"""Share by which memory grows if its histogram has moved by one bucket."""
 _HOUR: Final = timedelta(hours=1)
 
 
@@ -133,7 +135,8 @@ class EvictionLoops(Checker):
     """No workload is evicted again and again while each successor looks like the pod before it.
 
     A pod looks like what it has, not like what its spec asks for in vain: a boost that the kubelet
-    never took back is still there, and its successor has the same.
+    never took back is still there, and its successor has the same. Usage that grows slowly moves
+    memory by a bucket at a time: a successor with a bucket more looks different.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -193,9 +196,13 @@ def _is_starved(pod: Pod) -> bool:
 def _look_alike(before: Pod, after: Pod) -> bool:
     had = {each.name: each.current.requests for each in before.containers}
     return all(
-        abs(old - new) <= _ALIKE * max(old, new)
+        -_ALIKE * max(old, new) <= new - old <= _grown(kind) * max(old, new)
         for each in after.containers
         for kind in BOTH
         for old in (amount_of(had.get(each.name), kind),)
         for new in (amount_of(each.spec.requests, kind),)
     )
+
+
+def _grown(resource: Resource) -> float:
+    return _MORE_MEMORY if resource is Resource.MEMORY else _ALIKE

@@ -1,7 +1,15 @@
 import pytest
 from makers import a_container
 
-from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_note, format_updates
+from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
+from trimtab.core.notes import (
+    ContainerUpdate,
+    Note,
+    NoteKind,
+    format_note,
+    format_updates,
+    was_sized,
+)
 from trimtab.core.pods import ContainerKind
 from trimtab.core.resources import BOTH, Resource
 
@@ -70,3 +78,32 @@ def test_an_update_is_told_container_by_container(
     updates: list[ContainerUpdate], expected: str
 ) -> None:
     assert format_updates("web", updates) == f"Pod resources updated by web: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        pytest.param(ContainerUpdate(a_container(), requests=(CPU,)), True, id="a request"),
+        pytest.param(ContainerUpdate(a_container(), limits=(MEMORY,)), True, id="a limit"),
+        pytest.param(ContainerUpdate(a_container()), False, id="nothing"),
+    ],
+)
+def test_a_pod_was_sized_where_admission_set_an_amount(
+    update: ContainerUpdate, *, expected: bool
+) -> None:
+    others = [ContainerUpdate(a_container(index=1)), ContainerUpdate(a_container(index=3))]
+    updates = format_updates("web", [others[0], update, others[1]])
+
+    assert was_sized({UPDATES: updates}) is expected
+
+
+@pytest.mark.parametrize("kind", NoteKind)
+def test_no_note_alone_makes_a_pod_a_sized_one(kind: NoteKind) -> None:
+    noted = ContainerUpdate(a_container(), notes=tuple(Note(each, kind) for each in BOTH))
+
+    assert not was_sized({UPDATES: format_updates("cpu-request", [noted])})
+
+
+def test_a_pod_was_sized_once_it_was_resized() -> None:
+    assert was_sized({IN_PLACE_UPDATED: "true"})
+    assert not was_sized({})

@@ -17,6 +17,7 @@ from plan_makers import (
     told,
 )
 
+from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
@@ -26,6 +27,8 @@ from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
 from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth
 from trimtab.core.resources import Resource
 
+RESIZING = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
+BY_ADMISSION = "Pod resources updated by web: container 0: cpu request, memory request"
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
 CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
@@ -68,8 +71,9 @@ def test_f20_no_pod_is_evicted_whose_successor_a_quota_would_refuse() -> None:
     [
         pytest.param("ReplicaSet", 400, "QuotaExceeded", id="it would come in its own size"),
         pytest.param("ReplicaSet", 99, "QuotaExceeded", id="it would never fit"),
-        pytest.param("StatefulSet", 400, "Evict", id="its owner waits until the pod is gone"),
-        pytest.param("StatefulSet", 399, "QuotaExceeded", id="even then there is too little"),
+        pytest.param("StatefulSet", 400, "QuotaExceeded", id="the quota's use falls too late"),
+        pytest.param("DaemonSet", 499, "QuotaExceeded", id="too little for the recommended size"),
+        pytest.param("StatefulSet", 500, "Evict", id="it fits beside the pod"),
     ],
 )
 def test_d19_a_pod_is_evicted_only_if_its_successor_gets_its_size(
@@ -88,6 +92,50 @@ def test_d19_a_successor_that_waits_for_room_is_sized_once_the_pod_is_gone() -> 
     quotas = {"default": [quota(cpu=20)]}
 
     assert "Evict" in told(planned(snapshot_of(large, an_autoscaler(UP), quotas=quotas)))
+
+
+REFUSED = "Pod resources updated by web: container 0: cpu NOT updated since a ResourceQuota would"
+
+
+@pytest.mark.parametrize("owner", ["ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("annotations", "left", "expected"),
+    [
+        pytest.param({}, 20, "Evict", id="it has the size of its template"),
+        pytest.param({UPDATES: REFUSED}, 20, "Evict", id="admission left it as it came"),
+        pytest.param({UPDATES: BY_ADMISSION}, 20, "QuotaExceeded", id="admission has sized it"),
+        pytest.param({IN_PLACE_UPDATED: "true"}, 20, "QuotaExceeded", id="it was resized"),
+        pytest.param({UPDATES: BY_ADMISSION}, 500, "Evict", id="a sized pod fits beside it"),
+    ],
+)
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, *RESIZING])
+def test_d19_no_pod_comes_back_in_the_size_of_its_template(
+    owner: str, annotations: dict[str, str], left: int, expected: str, mode: UpdateMode
+) -> None:
+    pods = several(
+        2,
+        containers=(a_container(requests=amounts(480, 100 * MIB)),),
+        owner=OwnerReference(owner, "web-1"),
+        annotations=annotations,
+    )
+    snapshot = snapshot_of(
+        pods,
+        replace(an_autoscaler(UP), mode=mode),
+        quotas={"default": [quota(cpu=left)]},
+        configured_replicas={WorkloadName("default", owner, "web-1"): 2},
+        resizes_in_place=False,
+    )
+
+    assert expected in told(planned(snapshot))
+
+
+def test_d19_no_sized_pod_shrinks_to_its_template_in_a_tight_quota() -> None:
+    sized = several(2, annotations={UPDATES: BY_ADMISSION})
+    quotas = {"default": [quota(cpu=5)]}
+
+    assert set(told(planned(snapshot_of(sized, an_autoscaler(DOWN), quotas=quotas)))) == {
+        "QuotaExceeded"
+    }
 
 
 def test_d19_no_best_effort_pod_is_evicted_into_a_quota_that_demands_limits() -> None:

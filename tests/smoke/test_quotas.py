@@ -6,10 +6,14 @@ from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_ready, millicores
 from smoke.test_limits import LASTING
 
+from rig import stages
+
 pytestmark = pytest.mark.smoke
 
 TENTH = {"cpu": "100m", "memory": "100Mi"}
 HALF = {"cpu": "500m", "memory": "100Mi"}
+LARGE = {"cpu": "800m", "memory": "100Mi"}
+INFEASIBLE = {stages.ANNOTATION: "infeasible"}
 DEMANDS = [
     pytest.param({"limits.memory": "10Gi"}, id="limits"),
     pytest.param({"requests.memory": "10Gi"}, id="a request that is not recommended"),
@@ -98,6 +102,51 @@ def test_growth_in_place_into_a_full_quota_is_not_asked_for(hasty_scene: Scene) 
     ]
     assert failed == []
     scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "400m")
+
+
+def fill_quota(scene: Scene, kind: str, annotations: Json) -> None:
+    """Let two pods have five times the CPU of their template, and too little for their target."""
+    set_quota(scene, {"requests.cpu": "1350m"})
+    scene.autoscale(HALF, mode="Initial", kind=kind)
+    scene.create(a_template(TENTH, annotations=annotations), kind=kind)
+    pods = wait_until_ready(scene, 2)
+    assert all(millicores(pod) == 500 for pod in pods), describe_pods(pods)
+    scene.recommend(LARGE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "annotations"),
+    [
+        pytest.param("Deployment", "Recreate", {}, id="a Deployment"),
+        pytest.param("StatefulSet", "Recreate", {}, id="a StatefulSet"),
+        pytest.param("Deployment", "UpscaleOnly", INFEASIBLE, id="a node that resizes nothing"),
+    ],
+)
+def test_no_pod_is_evicted_that_would_come_back_in_the_size_of_its_template(
+    hasty_scene: Scene, kind: str, mode: str, annotations: Json
+) -> None:
+    scene = hasty_scene
+    fill_quota(scene, kind, annotations)
+    scene.edit({"updateMode": mode})
+
+    scene.watch_uids(30)
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "800m")
+
+
+def test_a_pod_that_came_back_in_the_size_of_its_template_grows_in_place(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    fill_quota(scene, "Deployment", {})
+    gone = scene.pods()[0]["metadata"]["name"]
+    status, body = scene.plane.request("DELETE", f"{scene.path('pods', 'v1')}/{gone}")
+    assert status == 200, body
+    # Beside the pod that is going there is room for the size of the template alone.
+    scene.edit({"updateMode": "InPlaceOrRecreate"})
+
+    scene.wait_for_pods(
+        lambda pods: sorted(map(millicores, pods)) == [500, 800] and all(map(is_ready, pods))
+    )
 
 
 def test_boosts_of_older_pods_make_room_for_new_ones(scene: Scene) -> None:

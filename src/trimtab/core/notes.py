@@ -3,10 +3,12 @@
 The texts are an interface: people and scripts read them in the annotation `vpaUpdates`.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final
 
+from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
 from trimtab.core.pods import Container, ContainerKind
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
@@ -80,6 +82,9 @@ _CONTAINER_TEXTS: Final = {
     ContainerKind.SIDECAR: "init container",
 }
 
+_ITEM: Final = re.compile(r"(?:: |, )(?:cpu|memory) (?:request|limit)(?:[,;]|$)")
+"""An amount that admission has set."""
+
 
 def format_note(note: Note) -> str:
     """The note as people know it."""
@@ -95,6 +100,15 @@ def format_updates(autoscaler_name: str, updates: Iterable[ContainerUpdate]) -> 
 def names_autoscaler(updates: str, autoscaler_name: str) -> bool:
     """Whether a value of `vpaUpdates` says that this autoscaler gave the pod its size."""
     return updates.startswith(_opening(autoscaler_name))
+
+
+def was_sized(annotations: Mapping[str, str]) -> bool:
+    """Return True if the pod says that an autoscaler gave it requests or limits.
+
+    Such a pod tells nothing about the size of its template.
+    """
+    updates = annotations.get(UPDATES, "")
+    return IN_PLACE_UPDATED in annotations or _ITEM.search(updates) is not None
 
 
 def _opening(autoscaler_name: str) -> str:

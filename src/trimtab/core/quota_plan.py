@@ -6,12 +6,12 @@ resources (D19). A resize is asked for as far as quotas accept it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
 
 from trimtab.core import node_use, quotas
 from trimtab.core.assessment import Candidate, Context
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.limit_range_check import checked_items, with_defaults
+from trimtab.core.notes import was_sized
 from trimtab.core.outcomes import Wanted
 from trimtab.core.patch import size_successor
 from trimtab.core.pods import Allocation, Pod
@@ -26,9 +26,6 @@ from trimtab.core.quota_check import (
 from trimtab.core.quotas import Claim, Claims, Quota
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.wanted import overlaid, wanted_by_autoscaler
-
-_WAITING_KINDS: Final = frozenset({"DaemonSet", "StatefulSet"})
-"""Owners that create a successor once the evicted pod is gone; all others create it at once."""
 
 
 def quotas_for(
@@ -64,9 +61,10 @@ def foresee_successor(
 ) -> Mapping[str, Claims] | Refusal:
     """Return by quota what the pod's successor takes of it, or why an eviction gains nothing.
 
-    A ReplicaSet creates the successor while the evicted pod still counts. A successor that fits
-    beside it only with the pod's present resources would come with no more than those. Where not
-    even they fit, the successor comes once the evicted pod is gone.
+    Owners create the successor while a quota still counts the evicted pod: a ReplicaSet at once, a
+    StatefulSet before the quota's use is counted again. Admission gives a successor that does not
+    fit beside the pod the size of its template. Only where that does not fit either, the successor
+    comes once there is room, in its recommended size.
     """
     pod, autoscaler, limit_ranges = (
         candidate.pod,
@@ -76,16 +74,24 @@ def foresee_successor(
     wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges)
     sized = _after(pod, wanted, context)
     refusal = find_refusal(left, pod, sized)
-    is_alone = pod.owner is not None and pod.owner.kind in _WAITING_KINDS
-    if is_alone or (refusal is not None and find_refusal(left, pod, _own(pod)) is not None):
-        is_alone, left = True, [_without(quota, pod) for quota in left]
+    waits = refusal is not None and _waits_for_room(pod, left)
+    if waits:
+        left = [_without(quota, pod) for quota in left]
         refusal = find_refusal(left, pod, sized)
     if refusal is not None:
         return refusal
     # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
     room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
     given = _after(pod, size_successor(pod, autoscaler, gates=gates, room=room), context)
-    return _growth(left, pod, given) if is_alone else claims_on(left, pod, given)
+    return _growth(left, pod, given) if waits else claims_on(left, pod, given)
+
+
+def _waits_for_room(pod: Pod, left: Sequence[Quota]) -> bool:
+    """Return True if quotas refuse the pod's successor also in the size of its template.
+
+    The template of a pod that was sized is not known: it may fit, and be much smaller.
+    """
+    return not was_sized(pod.annotations) and find_refusal(left, pod, _own(pod)) is not None
 
 
 def fit_resize(

@@ -24,15 +24,22 @@ from trimtab.core.convergence import (
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.misses import count_miss, is_forgiven
-from trimtab.core.notes import format_updates
+from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.pods import PUT_OFF, Allocation, Pod, ResizeState
+from trimtab.core.resources import Resource
 from trimtab.core.urgency import Change
 
 NAME = AutoscalerName("default", "web")
 WANTED = {"app": Allocation(amounts(500, 500 * MIB))}
 SEEN = {"vpaObservedContainers": "app"}
 BOOSTED = {**SEEN, annotation_name("app"): "{}"}
+
+
+def noted(kind: NoteKind) -> str:
+    """Return what admission writes on a pod whose CPU has such a note."""
+    update = ContainerUpdate(a_container(), notes=(Note(Resource.CPU, kind),))
+    return format_updates("web", [update])
 
 
 def sized(cpu: int | None, memory: int | None = 500, name: str = "new", **fields: object) -> Pod:
@@ -107,6 +114,24 @@ def test_an_act_that_changes_no_request_has_nothing_to_expect() -> None:
             (),
             Suspect.OTHER_AUTOSCALER,
             id="another autoscaler gave it its size",
+        ),
+        pytest.param(
+            {**SEEN, "vpaUpdates": noted(NoteKind.QUOTA_REFUSES)},
+            (),
+            Suspect.QUOTA_REFUSED,
+            id="admission left it as it came, for a quota",
+        ),
+        pytest.param(
+            {**SEEN, "vpaUpdates": noted(NoteKind.LIMIT_RANGE_REFUSES)},
+            [LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(100))],
+            Suspect.LIMIT_RANGE_REFUSED,
+            id="admission left it as it came, for a limit range",
+        ),
+        pytest.param(
+            {**SEEN, "vpaUpdates": noted(NoteKind.BOOST_QUOTA)},
+            (),
+            Suspect.OTHER_MANAGER,
+            id="admission cut its boost alone",
         ),
         pytest.param(
             {**SEEN, "vpaUpdates": format_updates("web", ())},

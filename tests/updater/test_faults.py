@@ -16,9 +16,9 @@ from virtual_time import run_virtually
 from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.notes import format_updates
+from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.pods import Allocation, Pod, ResizeState, Termination
-from trimtab.core.resources import Resource
+from trimtab.core.resources import BOTH, Resource
 from trimtab.updater.settings import UpdaterSettings
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
@@ -34,6 +34,12 @@ def by_another_autoscaler(pod: Pod) -> Pod:
     return replace(
         to_template(pod), annotations={**pod.annotations, "vpaUpdates": format_updates("old", ())}
     )
+
+
+def for_a_quota(pod: Pod) -> Pod:
+    notes = tuple(Note(kind, NoteKind.QUOTA_REFUSES) for kind in BOTH)
+    updates = format_updates("web", [ContainerUpdate(pod.containers[0], notes=notes)])
+    return replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
 
 
 @pytest.mark.parametrize("replicas", [2, 3, 10])
@@ -67,6 +73,10 @@ def break_other(cluster: SmallCluster) -> None:
     cluster.undo = by_another_autoscaler
 
 
+def break_room(cluster: SmallCluster) -> None:
+    cluster.undo = for_a_quota
+
+
 def break_limit_range(cluster: SmallCluster) -> None:
     bound = amounts(100, 100 * MIB)
     cluster.undo = to_template
@@ -82,6 +92,7 @@ def break_quota(cluster: SmallCluster) -> None:
     [
         pytest.param(break_undo, "OtherManager", id="another webhook"),
         pytest.param(break_other, "OtherAutoscaler", id="another autoscaler"),
+        pytest.param(break_room, "QuotaRefused", id="a quota without room for the size"),
         pytest.param(break_limit_range, "LimitRange", id="a limit range"),
         pytest.param(break_quota, "NoSuccessor", id="a quota that is full"),
     ],

@@ -17,7 +17,7 @@ from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.boost import annotation_name, boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.notes import names_autoscaler
+from trimtab.core.notes import Note, NoteKind, has_note, names_autoscaler
 from trimtab.core.outcomes import Evict, Resize, Wanted
 from trimtab.core.pods import PUT_OFF, Container, Pod, WorkloadName
 from trimtab.core.records import dataclass
@@ -42,10 +42,21 @@ class Suspect(StrEnum):
     """Another autoscaler gave the successor its size."""
     LIMIT_RANGE = "LimitRange"
     """The successor has what a limit range says."""
+    QUOTA_REFUSED = "QuotaRefused"
+    """Admission left the successor as it came, since a ResourceQuota would have refused it."""
+    LIMIT_RANGE_REFUSED = "LimitRangeRefused"
+    """Admission left the successor as it came, since a LimitRange would have refused it."""
     OTHER_MANAGER = "OtherManager"
     """Admission did its part, and somebody else changed it afterwards."""
     NO_SUCCESSOR = "NoSuccessor"
     """The owner could not create a pod: a quota is full, or somebody refuses it."""
+
+
+_OF_NOTES: Final = {
+    NoteKind.QUOTA_REFUSES: Suspect.QUOTA_REFUSED,
+    NoteKind.LIMIT_RANGE_REFUSES: Suspect.LIMIT_RANGE_REFUSED,
+}
+"""Notes with which admission says that it gave a pod nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +237,16 @@ def _suspect(
     updates = successor.annotations.get(UPDATES, "")
     if updates and not names_autoscaler(updates, expectation.autoscaler.name):
         return Suspect.OTHER_AUTOSCALER
+    off = [(kind, has) for kind, has, is_near in _compare(expectation, successor) if not is_near]
+    for note, suspect in _OF_NOTES.items():
+        if any(has_note(successor.annotations, Note(kind, note)) for kind, _ in off):
+            return suspect
     bounds = {
         (kind, amount)
         for item in limit_ranges
         for bound in (item.min, item.max, item.default)
         for kind, amount in (bound or NO_AMOUNTS).items()
     }
-    off = [(kind, has) for kind, has, is_near in _compare(expectation, successor) if not is_near]
     return Suspect.LIMIT_RANGE if bounds.intersection(off) else Suspect.OTHER_MANAGER
 
 

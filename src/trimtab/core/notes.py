@@ -102,6 +102,11 @@ def names_autoscaler(updates: str, autoscaler_name: str) -> bool:
     return updates.startswith(_opening(autoscaler_name))
 
 
+def has_note(annotations: Mapping[str, str], note: Note) -> bool:
+    """Return True if admission noted this on the pod, of whichever container."""
+    return format_note(note) in annotations.get(UPDATES, "")
+
+
 def was_sized(annotations: Mapping[str, str]) -> bool:
     """Return True if the pod says that an autoscaler gave it requests or limits.
 

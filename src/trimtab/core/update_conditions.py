@@ -54,6 +54,14 @@ _SUSPICIONS: Final = {
     ),
     Suspect.OTHER_AUTOSCALER: "another autoscaler gave the new pod its size",
     Suspect.LIMIT_RANGE: "a LimitRange gave the new pod another size",
+    Suspect.QUOTA_REFUSED: (
+        "the admission controller left the new pod as it came, since a ResourceQuota would have "
+        "refused it in its recommended size"
+    ),
+    Suspect.LIMIT_RANGE_REFUSED: (
+        "the admission controller left the new pod as it came, since a LimitRange would have "
+        "refused it in its recommended size"
+    ),
     Suspect.OTHER_MANAGER: "another webhook or controller changed the pod afterwards",
     Suspect.NO_SUCCESSOR: (
         "its owner could not create a new pod; look at quotas and at other webhooks"

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, a_pod, amounts, an_autoscaler
+from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, hours
 from plan_makers import (
     DOWN,
     REPLICA_SET,
     SMALL,
     UP,
+    WEB,
     boosting,
     by_pod,
     planned,
@@ -21,14 +22,20 @@ from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import CpuBoost, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.outcomes import Hold, Resize, Wanted
 from trimtab.core.placement import Placement
-from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import Allocation, OwnerReference, Pod, ResizeState, WorkloadName
 from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth
 from trimtab.core.resources import Resource
+from trimtab.core.snapshot import Retry
 
 RESIZING = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 BY_ADMISSION = "Pod resources updated by web: container 0: cpu request, memory request"
+REFUSED = format_updates(
+    "web",
+    [ContainerUpdate(a_container(), notes=(Note(Resource.CPU, NoteKind.QUOTA_REFUSES),))],
+)
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
 CPU_LIMIT = Claim(Side.LIMITS, Resource.CPU)
@@ -94,9 +101,6 @@ def test_d19_a_successor_that_waits_for_room_is_sized_once_the_pod_is_gone() -> 
     assert "Evict" in told(planned(snapshot_of(large, an_autoscaler(UP), quotas=quotas)))
 
 
-REFUSED = "Pod resources updated by web: container 0: cpu NOT updated since a ResourceQuota would"
-
-
 @pytest.mark.parametrize("owner", ["ReplicaSet", "StatefulSet"])
 @pytest.mark.parametrize(
     ("annotations", "left", "expected"),
@@ -127,6 +131,47 @@ def test_d19_no_pod_comes_back_in_the_size_of_its_template(
     )
 
     assert expected in told(planned(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("mode", "annotations", "left", "expected"),
+    [
+        *(
+            pytest.param(mode, {UPDATES: REFUSED}, 400, "Resize", id=f"room for growth, {mode}")
+            for mode in RESIZING
+        ),
+        pytest.param(RESIZING[0], {UPDATES: REFUSED}, 399, "Resize", id="memory alone"),
+        pytest.param(RESIZING[0], {}, 400, "NotConverging", id="something else undid it"),
+        pytest.param(
+            UpdateMode.RECREATE, {UPDATES: REFUSED}, 400, "NotConverging", id="no resizes"
+        ),
+    ],
+)
+def test_d19_a_pod_that_admission_left_small_for_a_quota_grows_in_place(
+    mode: UpdateMode, annotations: dict[str, str], left: int, expected: str
+) -> None:
+    pods, missed = several(1, annotations=annotations), Retry(3, NOW + hours(1))
+    snapshot = snapshot_of(
+        pods,
+        replace(an_autoscaler(UP), mode=mode),
+        quotas={"default": [quota(cpu=left)]},
+        convergence={WEB: missed},
+    )
+
+    assert told(planned(snapshot)) == [expected]
+
+
+def test_d19_a_pod_that_admission_left_small_for_a_quota_is_not_evicted_again() -> None:
+    small = several(2, annotations={UPDATES: REFUSED}, resize=ResizeState.INFEASIBLE)
+    for mode in RESIZING:
+        snapshot = snapshot_of(
+            small,
+            replace(an_autoscaler(UP), mode=mode),
+            quotas={"default": [quota(cpu=1000)]},
+            convergence={WEB: Retry(1, NOW + hours(1))},
+        )
+
+        assert "Evict" not in told(planned(snapshot))
 
 
 def test_d19_no_sized_pod_shrinks_to_its_template_in_a_tight_quota() -> None:

@@ -25,6 +25,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
 from trimtab.core.node_use import FreeNodes
+from trimtab.core.notes import Note, NoteKind, has_note
 from trimtab.core.ordinals import ordinal_of, ready_ordinals
 from trimtab.core.outcomes import Hold, Wanted
 from trimtab.core.pending_shrinks import forbidden_shrinks, outdated_shrinks
@@ -47,7 +48,7 @@ from trimtab.core.resizing import (
     restarts_containers,
     without_restarts,
 )
-from trimtab.core.resources import Resource
+from trimtab.core.resources import BOTH, Resource
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
@@ -132,7 +133,7 @@ class Candidate(NamedTuple):
     standing: disruption.Standing
     memory: PodMemory
     is_cooling: bool = False
-    """True for a pod that was changed a moment ago and may only grow in place (D17)."""
+    """True for a pod that may only grow in place, mostly as it was changed a moment ago (D17)."""
     takes_back: bool = False
     """True if all that is wanted is to take back a shrink that the kubelet has put off."""
     workload: WorkloadName | None = None
@@ -338,8 +339,9 @@ def candidate_of(
 ) -> Candidate:
     """The pod as a candidate, whatever its replica group permits."""
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
-    cooling = is_cooling(facts, context)
-    growth = growth_in_cool_down(facts, context) if cooling else None
+    cooling, growth = is_cooling(facts, context), None
+    if cooling or _was_left_small(facts, context):
+        growth = growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     return Candidate(
         pod,
@@ -349,7 +351,7 @@ def candidate_of(
         wanted=wanted,
         standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
-        is_cooling=cooling,
+        is_cooling=cooling or growth is not None,
         workload=facts.workload,
         owner=disruption.owner_of(pod),
     )
@@ -393,7 +395,7 @@ def is_cooling(facts: Facts, context: Context) -> bool:
 
 
 def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted] | None:
-    """Return what may grow in place although the pod cools down; None if nothing may (D17).
+    """Return what may grow in place although the pod must not restart; None if nothing (D17).
 
     The last resize must show on the pod. The growth must matter by itself, restart nothing, and
     need no room that shrinking would make.
@@ -672,11 +674,29 @@ def _admission_is_alive(_: Facts, context: Context) -> HoldReason | None:
 
 
 def _converges(facts: Facts, context: Context) -> HoldReason | None:
+    if not _acts_in_vain(facts, context):
+        return None
+    grows = _was_left_small(facts, context) and growth_in_cool_down(facts, context) is not None
+    return None if grows else HoldReason.NOT_CONVERGING
+
+
+def _acts_in_vain(facts: Facts, context: Context) -> bool:
+    """Return True if earlier changes to the workload did not show, and it is left alone for now."""
     record = None if facts.workload is None else context.snapshot.convergence.get(facts.workload)
     if record is None:
-        return None
-    hopeless = record.failures >= context.settings.max_misses
-    return HoldReason.NOT_CONVERGING if hopeless or not record.is_due(context.now) else None
+        return False
+    return record.failures >= context.settings.max_misses or not record.is_due(context.now)
+
+
+def _was_left_small(facts: Facts, context: Context) -> bool:
+    """Return True if the change without effect is an eviction into a quota without room.
+
+    The note of admission explains it, and growth in place repeats nothing.
+    """
+    annotations = facts.pod.annotations
+    return _acts_in_vain(facts, context) and any(
+        has_note(annotations, Note(kind, NoteKind.QUOTA_REFUSES)) for kind in BOTH
+    )
 
 
 def _is_well(facts: Facts, context: Context) -> HoldReason | None:

@@ -1,5 +1,5 @@
 import pytest
-from makers import amounts
+from makers import MIB, amounts
 from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
 
 from trimtab.api.decoding import DecodeError
@@ -101,6 +101,39 @@ def test_a_stateful_set_tells_in_which_order_it_makes_its_pods(
     spec: Json, first: int | None
 ) -> None:
     assert decode_workload("StatefulSet", encoded({"spec": spec})).first_ordinal == first
+
+
+@pytest.mark.parametrize(
+    "kind", ["DaemonSet", "ReplicaSet", "ReplicationController", "StatefulSet"]
+)
+def test_a_workload_that_creates_pods_tells_what_its_template_asks_for(kind: str) -> None:
+    containers = [
+        {"name": "app", "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Mi"}}},
+        {"name": "bare"},
+    ]
+    wire = {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": containers}}},
+    }
+
+    assert decode_workload(kind, encoded(wire)).sizes == {
+        "app": Allocation(amounts(100), amounts(memory=MIB)),
+        "bare": Allocation(),
+    }
+    assert decode_workload("Deployment", encoded(wire)).sizes is None
+
+
+def test_a_replica_set_that_creates_no_pods_keeps_no_template() -> None:
+    spec = {"replicas": 0, "template": {"spec": {"containers": [{"name": "app"}]}}}
+
+    assert decode_workload("ReplicaSet", encoded({"spec": spec})).sizes is None
+
+
+def test_a_template_that_cannot_be_read_keeps_no_workload_out() -> None:
+    container = {"name": "app", "resources": {"requests": {"cpu": "much"}}}
+    spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
+
+    assert decode_workload("StatefulSet", encoded({"spec": spec})).sizes is None
 
 
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:

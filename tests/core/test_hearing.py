@@ -18,6 +18,7 @@ from trimtab.core.autoscalers import (
     Condition,
     ContainerPolicy,
     EvictionRequirement,
+    Held,
     UpdateMode,
 )
 from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
@@ -25,7 +26,7 @@ from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Evict, Hold, Resize, Unboost
-from trimtab.core.pods import ResizeState, Termination
+from trimtab.core.pods import Allocation, ResizeState, Termination
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resizing import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import BOTH, Resource
@@ -158,6 +159,12 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
             },
             HoldReason.LIMIT_RANGE_REFUSES,
             id="a limit range",
+        ),
+        pytest.param(
+            an_autoscaler(UP, held=frozenset({Held(Resource.CPU)})),
+            {"template_sizes": {REPLICA_SET: {"app": Allocation(amounts(1, 100 * MIB))}}},
+            HoldReason.SUCCESSOR_SMALLER,
+            id="a template with less of what is held",
         ),
         pytest.param(
             an_autoscaler(UP),

@@ -47,6 +47,8 @@ _REASONS: Final = {
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
     "ordinal that is not ready",
+    HoldReason.SUCCESSOR_SMALLER: "its successor would lose more than it gains, as its template "
+    "asks for less of what is not applied",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",

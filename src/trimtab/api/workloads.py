@@ -5,20 +5,46 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.decoding import Int32, Wire, decode
+from trimtab.api.amounts import Amounts, decode_allocation
+from trimtab.api.decoding import DecodeError, Int32, Wire, decode
 from trimtab.api.label_selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner
 from trimtab.api.pods import PodTemplate, convert_template
 from trimtab.api.selector_text import decode_selector_text
 from trimtab.core.annotations import ROLE_LEASE
-from trimtab.core.pods import WorkloadName
+from trimtab.core.pods import Allocation, WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.core.workloads import Workload
+
+
+class _Resources(Wire, frozen=True, kw_only=True):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class _Container(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+    resources: _Resources | None = None
+
+
+class _PodSpec(Wire, frozen=True, kw_only=True):
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+
+
+class _SizedTemplate(Wire, frozen=True, kw_only=True):
+    spec: _PodSpec | None = None
 
 
 class _Selecting(Wire, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     replicas: Int32 | None = None
+
+
+class _ReplicaSetSpec(Wire, frozen=True, kw_only=True):
+    selector: LabelSelector | None = None
+    replicas: Int32 | None = None
+    template: _SizedTemplate | None = None
 
 
 class _Ordinals(Wire, frozen=True, kw_only=True):
@@ -30,11 +56,13 @@ class _StatefulSetSpec(Wire, frozen=True, kw_only=True):
     replicas: Int32 | None = None
     pod_management_policy: str | None = None
     ordinals: _Ordinals | None = None
+    template: _SizedTemplate | None = None
 
 
 class _SelectingLabels(Wire, frozen=True, kw_only=True):
     selector: dict[str, str | None] | None = None
     replicas: Int32 | None = None
+    template: _SizedTemplate | None = None
 
 
 class _Template(Wire, frozen=True, kw_only=True):
@@ -67,6 +95,12 @@ class _Status(Wire, frozen=True, kw_only=True):
 class _Controller(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _Selecting | None = None
+    status: _Status | None = None
+
+
+class _ReplicaSet(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _ReplicaSetSpec | None = None
     status: _Status | None = None
 
 
@@ -120,6 +154,7 @@ WELL_KNOWN_KINDS: Final = (
 
 _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSet)
+_REPLICA_SET: Final = msgspec.json.Decoder(_ReplicaSet)
 _REPLICATION_CONTROLLER: Final = msgspec.json.Decoder(_ReplicationController)
 _STATEFUL_SET: Final = msgspec.json.Decoder(_StatefulSet)
 _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
@@ -134,6 +169,8 @@ def decode_workload(kind: str, data: bytes) -> Workload:
             return _decode_cron_job(kind, data)
         case "DaemonSet":
             return _decode_daemon_set(kind, data)
+        case "ReplicaSet":
+            return _decode_replica_set(kind, data)
         case "ReplicationController":
             return _decode_replication_controller(kind, data)
         case "StatefulSet":
@@ -159,6 +196,16 @@ def _decode_controller(kind: str, data: bytes) -> Workload:
     return _name_workload(kind, source.metadata, selector, spec.replicas, status.replicas)
 
 
+def _decode_replica_set(kind: str, data: bytes) -> Workload:
+    source = decode(_REPLICA_SET, data)
+    spec = source.spec or _ReplicaSetSpec()
+    selector = convert_selector(spec.selector, "spec.selector")
+    existing = (source.status or _Status()).replicas
+    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    # Deployments keep ReplicaSets of earlier templates, which create no pods.
+    return workload if spec.replicas == 0 else _with_sizes(workload, spec.template)
+
+
 def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     source = decode(_DAEMON_SET, data)
     spec = source.spec or _DaemonSetSpec()
@@ -169,7 +216,8 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     if spec.template is None:
         return workload
     template = convert_template(spec.template, workload.name.namespace)
-    return replace(workload, template=template)
+    sizes = {each.name: each.spec for each in template.containers}
+    return replace(workload, template=template, sizes=sizes)
 
 
 def _decode_stateful_set(kind: str, data: bytes) -> Workload:
@@ -177,7 +225,9 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
     spec = source.spec or _StatefulSetSpec()
     selector = convert_selector(spec.selector, "spec.selector")
     existing = (source.status or _Status()).replicas
-    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    workload = _with_sizes(
+        _name_workload(kind, source.metadata, selector, spec.replicas, existing), spec.template
+    )
     if spec.pod_management_policy == _PARALLEL:
         return workload
     # OrderedReady is the default.
@@ -189,7 +239,26 @@ def _decode_replication_controller(kind: str, data: bytes) -> Workload:
     spec = source.spec or _SelectingLabels()
     selector = select_labels(spec.selector, "spec.selector")
     existing = (source.status or _Status()).replicas
-    return _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    return _with_sizes(workload, spec.template)
+
+
+def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload:
+    """Return the workload with the resources of its template, as far as they can be read."""
+    spec = None if template is None else template.spec
+    if spec is None:
+        return workload
+    try:
+        sizes = {
+            each.name: decode_allocation(each.resources.requests, each.resources.limits, "spec")
+            if each.resources is not None
+            else Allocation()
+            for each in (*(spec.containers or ()), *(spec.init_containers or ()))
+            if each.name is not None
+        }
+    except DecodeError:
+        return workload
+    return replace(workload, sizes=sizes)
 
 
 def _decode_cron_job(kind: str, data: bytes) -> Workload:

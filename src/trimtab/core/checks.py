@@ -71,6 +71,7 @@ KIND_OF: Final = {
     HoldReason.BUDGET_SPENT: CheckKind.BUDGET,
     HoldReason.EVICTION_UNWANTED: CheckKind.EVICTION,
     HoldReason.LOWER_ORDINAL_NOT_READY: CheckKind.EVICTION,
+    HoldReason.SUCCESSOR_SMALLER: CheckKind.EVICTION,
     HoldReason.POD_DISRUPTION_BUDGET: CheckKind.POD_DISRUPTION_BUDGET,
     HoldReason.EFFECT_AWAITED: CheckKind.EARLIER_EVICTIONS,
     HoldReason.QUOTA_EXCEEDED: CheckKind.QUOTA,

@@ -55,6 +55,8 @@ class HoldReason(StrEnum):
     """A ResourceQuota of the namespace refuses a resize, or the successor in a better size."""
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
     """A LimitRange of the namespace would refuse its successor in the recommended size."""
+    SUCCESSOR_SMALLER = "SuccessorSmaller"
+    """Its successor would lose more of what the autoscaler does not set than it gains."""
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
@@ -111,6 +113,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.RESIZE_IN_PROGRESS,
         HoldReason.RESIZE_UNSUPPORTED,
         HoldReason.ROLE_DWELL,
+        HoldReason.SUCCESSOR_SMALLER,
         HoldReason.SURGE,
         HoldReason.WORKLOAD_DEGRADED,
     }

@@ -17,6 +17,7 @@ from trimtab.core import (
     node_use,
     quota_plan,
     resizing,
+    successors,
     unboosting,
     urgency,
 )
@@ -709,6 +710,27 @@ def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReas
     return HoldReason.LIMIT_RANGE_REFUSES if is_in_vain else None
 
 
+def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if the template gives the successor less of what the autoscaler does not set.
+
+    A pod that dies early for lack of memory, or does not run, has little to lose.
+    """
+    pod = candidate.pod
+    if candidate.quick_oom or pod.phase is PodPhase.PENDING or candidate.owner is None:
+        return None
+    sizes = context.snapshot.template_sizes.get(candidate.owner)
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    template = successors.template_of(pod, sizes, items)
+    if template is None:
+        return None
+    wanted, least = (
+        _wanted_by_successor(candidate, context),
+        context.settings.thresholds.smallest_change,
+    )
+    loses = successors.takes_more_than_it_gives(pod, wanted, template, least)
+    return HoldReason.SUCCESSOR_SMALLER if loses else None
+
+
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Set aside what its successor needs, if quotas give it more than its own size (F20, D19)."""
     pod = candidate.pod
@@ -750,6 +772,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _was_refused,
     _awaits_effect,
     _gains_nothing,
+    _loses_more,
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""

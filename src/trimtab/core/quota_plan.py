@@ -10,6 +10,7 @@ from dataclasses import replace
 from trimtab.core import node_use, quotas
 from trimtab.core.assessment import Candidate, Context
 from trimtab.core.boost_room import BoostRoom
+from trimtab.core.disruption import owner_of
 from trimtab.core.limit_range_check import checked_items, with_defaults
 from trimtab.core.notes import was_sized
 from trimtab.core.outcomes import Wanted
@@ -25,6 +26,7 @@ from trimtab.core.quota_check import (
 )
 from trimtab.core.quotas import Claim, Claims, Quota
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
+from trimtab.core.successors import template_of
 from trimtab.core.wanted import overlaid, wanted_by_autoscaler
 
 
@@ -74,7 +76,7 @@ def foresee_successor(
     wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges)
     sized = _after(pod, wanted, context)
     refusal = find_refusal(left, pod, sized)
-    waits = refusal is not None and _waits_for_room(pod, left)
+    waits = refusal is not None and _waits_for_room(pod, context, left)
     if waits:
         left = [_without(quota, pod) for quota in left]
         refusal = find_refusal(left, pod, sized)
@@ -86,12 +88,19 @@ def foresee_successor(
     return _growth(left, pod, given) if waits else claims_on(left, pod, given)
 
 
-def _waits_for_room(pod: Pod, left: Sequence[Quota]) -> bool:
+def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:
     """Return True if quotas refuse the pod's successor also in the size of its template.
 
-    The template of a pod that was sized is not known: it may fit, and be much smaller.
+    Where the template is not known, a pod that was never sized shows it. That of a pod that was
+    sized may fit, and be much smaller.
     """
-    return not was_sized(pod.annotations) and find_refusal(left, pod, _own(pod)) is not None
+    owner = owner_of(pod)
+    sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    template = template_of(pod, sizes, items)
+    if template is None and not was_sized(pod.annotations):
+        template = _own(pod)
+    return template is not None and find_refusal(left, pod, template) is not None
 
 
 def fit_resize(

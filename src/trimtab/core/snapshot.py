@@ -109,6 +109,8 @@ class Snapshot:
     """How many pods each direct owner should have (a DaemonSet: how many it wants scheduled)."""
     first_ordinals: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By direct owner that makes its pods one after the other the ordinal of the first."""
+    template_sizes: Mapping[WorkloadName, Mapping[str, Allocation]] = field(default_factory=dict)
+    """By direct owner the resources in its pod template, by container, as far as known."""
     admission_alive: bool = True
     """Whether an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

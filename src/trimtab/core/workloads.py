@@ -1,9 +1,9 @@
 """What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
 
@@ -31,6 +31,8 @@ class Workload:
     """Number of pods in its own status, ready or not; None if the status has no number."""
     first_ordinal: int | None = None
     """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
+    sizes: Mapping[str, Allocation] | None = None
+    """By container the resources in the template of a kind that creates pods; None of others."""
 
 
 @dataclass(frozen=True, slots=True)

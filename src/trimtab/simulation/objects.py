@@ -36,6 +36,9 @@ ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _KEEPING_AWAY: Final = ("NoSchedule", "NoExecute")
 _NOT_READY: Final = nodes.Taint("node.kubernetes.io/not-ready", effect="NoSchedule")
 """What the node controller puts on a node of which nothing is heard."""
+_CREATING_KINDS: Final = frozenset(
+    {DAEMON_SET, "ReplicaSet", "ReplicationController", "StatefulSet"}
+)
 _UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
 """Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
 
@@ -157,7 +160,14 @@ class WorkloadObject:
             self.uid,
             self.role_lease,
             _known_template(self) if self.kind == DAEMON_SET else None,
+            sizes=self._sizes(),
         )
+
+    def _sizes(self) -> dict[str, Allocation] | None:
+        """Return what its template asks for, if pods are created from that."""
+        if self.kind not in _CREATING_KINDS or not self.replicas:
+            return None
+        return {each.name: each.allocation for each in self.template.containers}
 
 
 def _known_template(daemon_set: WorkloadObject) -> Pod:

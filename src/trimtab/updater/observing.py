@@ -21,7 +21,7 @@ from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import NOTHING_KNOWN, NodeUse
 from trimtab.core.pod_requests import reserved_for
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.workloads import Workload
@@ -316,6 +316,7 @@ class Observer:
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=configured,
             first_ordinals=self._first_ordinals(sight.by_owner),
+            template_sizes=self._template_sizes(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -455,6 +456,16 @@ class Observer:
             workload_name(key): found.first_ordinal
             for key, found in known
             if found is not None and found.first_ordinal is not None
+        }
+
+    def _template_sizes(
+        self, owners: Iterable[OwnerKey]
+    ) -> dict[WorkloadName, Mapping[str, Allocation]]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.sizes
+            for key, found in known
+            if found is not None and found.sizes is not None
         }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 from trimtab.cluster.ports import Owners
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.records import dataclass
 
 ItemT = TypeVar("ItemT")
@@ -40,6 +40,8 @@ class Ownership:
     """How many pods the direct owner wants; None if it does not say."""
     first_ordinal: int | None = None
     """Ordinal of its first pod, if it makes its pods one after the other."""
+    sizes: Mapping[str, Allocation] | None = None
+    """By container the resources in its pod template; None if they are not known."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
@@ -68,7 +70,7 @@ async def resolve_owners(
         if direct is None:
             found[key] = Ownership(topmost, None)
         else:
-            found[key] = Ownership(topmost, direct.replicas, direct.first_ordinal)
+            found[key] = Ownership(topmost, direct.replicas, direct.first_ordinal, direct.sizes)
 
     await _for_each(pods.items(), resolve, concurrency)
     return found

@@ -1,0 +1,65 @@
+"""Sizes of successors: the resources that an autoscaler does not set come from the template.
+
+A HorizontalPodAutoscaler, a policy or the mode of a container may keep an autoscaler from setting
+what it once set. A pod that runs keeps that, and its successor does not get it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from trimtab.core.boost import boosted_containers
+from trimtab.core.limit_range_check import with_defaults
+from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.outcomes import Wanted
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.resources import BOTH, Resource, Resources
+
+_ENDLESS: Final = float("inf")
+
+
+def template_of(
+    pod: Pod, sizes: Mapping[str, Allocation] | None, items: Sequence[LimitRangeItem]
+) -> list[Allocation] | None:
+    """Return the resources of a new pod of the template, in the order of the pod's containers.
+
+    A container that is not in the template comes from elsewhere, and will be as it is.
+    """
+    if sizes is None:
+        return None
+    return [with_defaults(items, sizes.get(each.name, each.spec)) for each in pod.containers]
+
+
+def takes_more_than_it_gives(
+    pod: Pod, wanted: Wanted, template: Sequence[Allocation], least: float
+) -> bool:
+    """Return True if the successor loses more, as a factor, than it gains.
+
+    A loss of less than the share `least` counts as none.
+    """
+    gain, loss, boosted = 1 + least, 1.0, boosted_containers(pod)
+    for container, own in zip(pod.containers, template, strict=True):
+        has = container.current.requests or NO_AMOUNTS
+        given = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS
+        gets = {**_requests(own), **given}
+        for kind in BOTH:
+            # The CPU of a boosted container says nothing about its usual size.
+            if kind is Resource.CPU and container.name in boosted:
+                continue
+            before, after = has.get(kind, 0), gets.get(kind, 0)
+            if kind in given:
+                gain = max(gain, _factor(before, after))
+            else:
+                loss = max(loss, _factor(after, before))
+    return loss > gain
+
+
+def _requests(own: Allocation) -> Resources:
+    # A limit without a request stands for both.
+    return {**(own.limits or NO_AMOUNTS), **(own.requests or NO_AMOUNTS)}
+
+
+def _factor(smaller: int, larger: int) -> float:
+    if larger <= smaller:
+        return 1.0
+    return larger / smaller if smaller > 0 else _ENDLESS

@@ -117,7 +117,68 @@ def test_f21_a_pod_that_has_all_a_node_gives_wants_nothing_more() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("has", "target", "expected"),
+    [
+        pytest.param([7000], [7000], [7000], id="all it has"),
+        pytest.param([6500], [7000], [6500], id="no growth above the cap"),
+        pytest.param([7000], [6000], [6000], id="a recommendation may take from it"),
+        pytest.param([1000], [7000], [4000], id="growth up to the cap"),
+        pytest.param(
+            [1000, 1000], [9000, 1000], [3000, 1000], id="one container keeps what it has"
+        ),
+        pytest.param([3000, 3000], [9000, 2000], [3000, 2000], id="what one loses is no room"),
+        pytest.param([100, 100], [6000, 2000], [3000, 1000], id="in proportion where both grow"),
+    ],
+)
+def test_a_cap_takes_nothing_from_a_pod_on_a_node(
+    has: list[int], target: list[int], expected: list[int]
+) -> None:
+    containers = [
+        a_container(name=f"c{number}", requests=amounts(cpu, GIB)) for number, cpu in enumerate(has)
+    ]
+    entries = [
+        a_recommendation(f"c{number}", target=amounts(cpu, GIB), lower=amounts(cpu, GIB))
+        for number, cpu in enumerate(target)
+    ]
+    pod = a_pod(*containers, node_name="unseen")
+    found, notes = fit_node(entries, pod, [room(4000, 8 * GIB)])
+
+    assert [entry.target[Resource.CPU] for entry in found] == expected
+    assert [entry.lower_bound for entry in found] == [amounts(cpu, GIB) for cpu in expected]
+    assert set(notes) == {
+        f"c{number}" for number, cpu in enumerate(target) if expected[number] < cpu
+    }
+
+
 amount = st.integers(1, 10**6)
+
+
+@given(
+    st.lists(st.tuples(amount, amount), min_size=1, max_size=4),
+    st.lists(st.tuples(amount, amount), min_size=1, max_size=4),
+)
+def test_no_cap_takes_from_a_running_pod_or_lets_it_grow_beyond_a_node(
+    pods: list[tuple[int, int]], nodes: list[tuple[int, int]]
+) -> None:
+    containers = [
+        a_container(name=f"c{number}", requests=amounts(has, 1))
+        for number, (has, _) in enumerate(pods)
+    ]
+    entries = [
+        a_recommendation(f"c{number}", target=amounts(target, 1))
+        for number, (_, target) in enumerate(pods)
+    ]
+    rooms = largest_nodes(a_node(cpu, 100) for cpu, _ in nodes)
+    found, _ = fit_node(entries, a_pod(*containers, node_name="one"), rooms)
+    given_cpu = [entry.target[Resource.CPU] for entry in found]
+
+    assert all(
+        min(has, target) <= cpu <= target
+        for cpu, (has, target) in zip(given_cpu, pods, strict=True)
+    )
+    most = max(cpu for cpu, _ in nodes)
+    assert sum(given_cpu) <= max(most, sum(min(has, target) for has, target in pods))
 
 
 @given(

@@ -14,9 +14,9 @@ from trimtab.core.node_use import NodeUse
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.outcomes import Resize
 from trimtab.core.placement import NodeExpression, NodeTerm, Placement
-from trimtab.core.pods import Allocation, Pod, ResizeState, Termination, WorkloadName
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination, WorkloadName
 from trimtab.core.resizing import ResizeMemory
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
 UP = a_recommendation(target=amounts(500), lower=amounts(400))
@@ -237,3 +237,63 @@ def test_d25_a_rescue_in_place_needs_room_as_well(left: int, expected: str) -> N
     )
 
     assert by_pod(planned(snapshot, SETTINGS))["web-0"] == expected
+
+
+LARGE = Node("large", amounts(8000, 9000 * MIB))
+CLOSED = replace(LARGE, taints=(Taint("maintenance", "true", "NoSchedule"),))
+LITTLE = Node("little", amounts(4000, 9000 * MIB))
+OLD = minutes(13 * 60)
+
+
+def on_large_node(
+    target: Resources, mode: UpdateMode, nodes: tuple[Node, ...], **fields: object
+) -> Snapshot:
+    """Two old pods of seven cores on the large node."""
+    container = a_container(requests=amounts(7000, 100 * MIB))
+    pods = several(2, node_name="large", age=OLD, containers=(container,), **fields)
+    wanted = a_recommendation(
+        target=target, lower=amounts(6000, 90 * MIB), upper=amounts(9000, 200 * MIB)
+    )
+    given = {node.name: node.allocatable for node in nodes}
+    return snapshot_of(
+        pods,
+        an_autoscaler(wanted, mode=mode),
+        rooms=NodeRooms(nodes),
+        node_use=NodeUse(given, {"large": amounts(14000, 200 * MIB)}, nodes),
+    )
+
+
+@pytest.mark.parametrize("mode", [*RESIZING, UpdateMode.RECREATE])
+@pytest.mark.parametrize("target", [7000, 7500])
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        pytest.param((CLOSED, LITTLE), id="its node has got a taint"),
+        pytest.param((LITTLE,), id="its node is not seen"),
+    ],
+)
+def test_d25_a_cap_by_nodes_is_no_reason_to_touch_a_running_pod(
+    nodes: tuple[Node, ...], target: int, mode: UpdateMode
+) -> None:
+    snapshot = on_large_node(amounts(target, 100 * MIB), mode, nodes)
+
+    assert told(planned(snapshot, SETTINGS)) == ["InsideBounds"] * 2
+
+
+def test_d25_a_pod_without_a_node_is_cut_to_the_largest() -> None:
+    snapshot = on_large_node(amounts(7000, 100 * MIB), UpdateMode.RECREATE, (LITTLE,))
+    pods = [
+        replace(each, pod=replace(each.pod, node_name="", phase=PodPhase.PENDING))
+        for each in snapshot.pods
+    ]
+
+    assert told(planned(replace(snapshot, pods=pods), SETTINGS)) == ["Evict"] * 2
+
+
+def test_d25_other_resources_of_a_pod_beyond_the_cap_grow_in_place() -> None:
+    snapshot = on_large_node(amounts(7000, 300 * MIB), UpdateMode.UPSCALE_ONLY, (CLOSED, LITTLE))
+    outcomes = planned(snapshot, SETTINGS)
+
+    assert [each.wanted["app"].requests for each in outcomes if isinstance(each, Resize)] == [
+        {Resource.MEMORY: 300 * MIB}
+    ] * 2

@@ -99,6 +99,24 @@ def test_a_pod_is_not_evicted_into_a_cluster_that_is_full(hasty_scene: Scene, mo
     assert after["spec"]["nodeName"] == f"{scene.namespace}-large"
 
 
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "Recreate"])
+def test_a_taint_on_their_own_node_takes_nothing_from_pods(hasty_scene: Scene, mode: str) -> None:
+    scene, place = hasty_scene, add_node(hasty_scene)
+    add_node(scene, "-large", cpu="16")
+    seven = {"cpu": "7", "memory": "100Mi"}
+    scene.create(a_template_for(place, seven), replicas=2)
+    scene.wait_until_running(2)
+    scene.autoscale(seven, mode=mode)
+    around = {"lower": {"cpu": "6", "memory": "90Mi"}, "upper": {"cpu": "9", "memory": "200Mi"}}
+    scene.recommend(seven, **around)
+    path = f"/api/v1/nodes/{scene.namespace}-large"
+    taint = {"key": "maintenance", "value": "true", "effect": "NoSchedule"}
+    taints = scene.read(path)["spec"].get("taints", [])
+    scene.patch(path, {"spec": {"taints": [*taints, taint]}})
+
+    assert {millicores(pod) for pod in scene.watch_uids(20)} == {7000}
+
+
 def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:
     place = add_node(scene)
     scene.create(a_template_for(place, {"cpu": "2", "memory": "1Gi"}), name="other", replicas=1)

@@ -509,6 +509,8 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
         None if pod.overhead is None else tuple(pod.overhead.items()),
         # What only grows starts from the spec, unless the kubelet has put off what the spec asks.
         pod.resize in PUT_OFF,
+        # What a pod has on a node is not capped.
+        bool(pod.node_name),
         # A node keeps room for the pods of all DaemonSets but the pod's own.
         own_daemon(pod),
         *containers,

@@ -7,7 +7,7 @@ has room for what it can allocate, but for the pods of DaemonSets that run there
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -234,40 +234,53 @@ def fit_node(
 ) -> tuple[Sequence[ContainerRecommendation], Mapping[str, tuple[Note, ...]]]:
     """The recommendations, scaled to fit the node on which the least is lost; notes by container.
 
-    A container without a recommendation keeps what it requests now, and that is not scaled.
+    A container without a recommendation keeps what it requests now, and that is not scaled. On a
+    pod that is on a node no container is cut below what it has there.
     """
     rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
     if not rooms or not recommendations:
         return recommendations, {}
     demand = _demand(recommendations, pod)
-    possible = [found for room in rooms if (found := _factors(demand, room)) is not None]
-    factors = max(possible, key=_generosity, default=None)
-    if not factors:
+    possible = [found for room in rooms if (found := _cuts(demand, room)) is not None]
+    cuts = max(possible, key=lambda found: _generosity(found, demand), default=None)
+    if not cuts:
         return recommendations, {}
     notes = {
         entry.container_name: tuple(
-            Note(kind, NoteKind.NODE_SIZE) for kind in factors if kind in entry.target
+            Note(kind, NoteKind.NODE_SIZE)
+            for kind, cut in cuts.items()
+            if entry.container_name in cut
         )
         for entry in recommendations
     }
-    scaled = [_scale(entry, factors) for entry in recommendations]
-    return scaled, {name: found for name, found in notes.items() if found}
+    fitted = [_with_cuts(entry, cuts) for entry in recommendations]
+    return fitted, {name: found for name, found in notes.items() if found}
+
+
+class _Stake(NamedTuple):
+    """The amount that is recommended for a container, and the amount that no cut takes from it."""
+
+    target: int
+    kept: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Demand:
     """What a pod asks for of one resource."""
 
-    scaled: int
-    """For containers with a recommendation."""
+    stakes: Mapping[str, _Stake]
+    """For containers with a recommendation, by name."""
     fixed: int
     """For the others."""
 
+    @property
+    def scaled(self) -> int:
+        """For all containers with a recommendation."""
+        return sum(stake.target for stake in self.stakes.values())
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    numerator: int
-    denominator: int
+
+_Cuts: TypeAlias = Mapping[Resource, Mapping[str, int]]
+"""By resource and container the amount that is left of a target, where it is not the whole."""
 
 
 def _demand(
@@ -278,47 +291,70 @@ def _demand(
 
 
 def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _Demand:
-    scaled = fixed = 0
+    stakes, fixed = {}, 0
     for container in pod.containers:
         target = targets.get(container.name, NO_AMOUNTS)
+        has = amount_of(container.current.requests, kind)
         if kind in target:
-            scaled += target[kind]
+            # The node of a pod has given it what it has, whatever can be seen of nodes now.
+            kept = min(has, target[kind]) if pod.node_name else 0
+            stakes[container.name] = _Stake(target[kind], kept)
         else:
-            fixed += amount_of(container.current.requests, kind)
-    return _Demand(scaled, fixed + amount_of(pod.overhead, kind))
+            fixed += has
+    return _Demand(stakes, fixed + amount_of(pod.overhead, kind))
 
 
-def _factors(
-    demand: Mapping[Resource, _Demand], room: Resources
-) -> Mapping[Resource, _Factor] | None:
-    """By resource how targets must shrink, not at all where they fit; None if nothing helps."""
+def _cuts(demand: Mapping[Resource, _Demand], room: Resources) -> _Cuts | None:
+    """The cuts with which targets fit, none where they fit as they are; None if nothing helps."""
     found = {}
     for kind, asked in demand.items():
-        left = room.get(kind, asked.scaled + asked.fixed) - asked.fixed
-        if left <= 0 < asked.scaled:
+        scaled = asked.scaled
+        left = room.get(kind, scaled + asked.fixed) - asked.fixed
+        if left <= 0 < scaled:
             return None
-        if 0 < left < asked.scaled:
-            found[kind] = _Factor(left, asked.scaled)
+        if left < scaled and (cut := _share_out(asked.stakes, left)):
+            found[kind] = cut
     return found
 
 
-def _generosity(factors: Mapping[Resource, _Factor]) -> tuple[float, float]:
-    shares = [factor.numerator / factor.denominator for factor in factors.values()]
+def _share_out(stakes: Mapping[str, _Stake], left: int) -> Mapping[str, int]:
+    """Return what is left of the targets that are cut, in proportion to them.
+
+    A container whose share is less than it keeps has that, and the others share the rest.
+    """
+    given: dict[str, int] = {}
+    sharing = dict(stakes)
+    while sharing:
+        rest = max(left - sum(given.values()), 0)
+        whole = sum(stake.target for stake in sharing.values())
+        shares = {
+            name: scale(stake.target, numerator=rest, denominator=whole)
+            for name, stake in sharing.items()
+        }
+        short = [name for name, share in shares.items() if share < stakes[name].kept]
+        if not short:
+            given.update(shares)
+            break
+        given.update((name, sharing.pop(name).kept) for name in short)
+    return {name: amount for name, amount in given.items() if amount < stakes[name].target}
+
+
+def _generosity(cuts: _Cuts, demand: Mapping[Resource, _Demand]) -> tuple[float, float]:
+    shares = [_share_left(demand[kind], cut) for kind, cut in cuts.items()]
     return min(shares, default=1.0), sum(shares) + len(BOTH) - len(shares)
 
 
-def _scale(
-    entry: ContainerRecommendation, factors: Mapping[Resource, _Factor]
-) -> ContainerRecommendation:
-    target = {
-        kind: scale(
-            amount, numerator=factors[kind].numerator, denominator=factors[kind].denominator
-        )
-        if kind in factors
-        else amount
-        for kind, amount in entry.target.items()
-    }
-    lower = entry.lower_bound
+def _share_left(demand: _Demand, cut: Mapping[str, int]) -> float:
+    lost = sum(demand.stakes[name].target - amount for name, amount in cut.items())
+    return 1 - lost / demand.scaled
+
+
+def _with_cuts(entry: ContainerRecommendation, cuts: _Cuts) -> ContainerRecommendation:
+    name = entry.container_name
+    own = {kind: cut[name] for kind, cut in cuts.items() if name in cut}
+    if not own:
+        return entry
+    target, lower = {**entry.target, **own}, entry.lower_bound
     return replace(
         entry,
         target=target,

@@ -41,7 +41,7 @@ def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) 
     """Return True if the whole pod stays within pod-type limit ranges and fits some node.
 
     A recommendation is capped as a whole. A part of it may ask for more, where a container keeps
-    what another was to get.
+    what another was to get. What a pod has on its node fits there.
     """
     stakes = [overlaid(container.spec, wanted.get(container.name)) for container in pod.containers]
     requests = _total(stake.requests for stake in stakes)
@@ -51,9 +51,11 @@ def is_within(pod: Pod, wanted: Wanted, limit_ranges: Iterable[LimitRangeItem]) 
         for kind in (LimitRangeType.POD, LimitRangeType.NODE)
     }
     on_nodes = maxima[LimitRangeType.NODE]
+    own = _total(each.current.requests for each in pod.containers) if pod.node_name else NO_AMOUNTS
+    grown = {kind: amount if amount > own.get(kind, 0) else 0 for kind, amount in requests.items()}
     return all(
         _is_below(requests, most) and _is_below(limits, most) for most in maxima[LimitRangeType.POD]
-    ) and (not on_nodes or any(_is_below(requests, room) for room in on_nodes))
+    ) and (not on_nodes or any(_is_below(grown, room) for room in on_nodes))
 
 
 def overlaid(spec: Allocation, wanted: Allocation | None) -> Allocation:

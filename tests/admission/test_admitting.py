@@ -386,10 +386,13 @@ def test_f21_a_new_pod_becomes_no_larger_than_the_largest_node() -> None:
 AGENT = WorkloadName("kube-system", "DaemonSet", "agent")
 
 
-def a_daemon_set(cpu: int, placement: Placement | None = None) -> Entry[Workload]:
+def a_daemon_set(cpu: int, placement: Placement | None = None, ready: int = 1) -> Entry[Workload]:
     container = a_container(requests=amounts(cpu, 96 * MIB))
     template = a_pod(container, name="", owner=None, namespace="kube-system", placement=placement)
-    workload = Workload(AGENT, selector=Selector((equality("app", "web"),)), template=template)
+    selector = Selector((equality("app", "web"),))
+    workload = Workload(
+        AGENT, selector=selector, replicas=1, ready=ready, updated=1, template=template
+    )
     return Entry(ObjectName(AGENT.namespace, AGENT.name), workload)
 
 
@@ -412,6 +415,26 @@ def test_d25_a_new_pod_becomes_no_larger_than_what_daemon_sets_leave_of_a_node()
 
         assert found == [250, 220, 300]
         assert requests_after(a_new_pod(), admission)[Resource.CPU] == 300
+
+    run_virtually(scene())
+
+
+def test_d25_a_daemon_set_takes_nothing_from_new_pods_until_its_pods_run() -> None:
+    async def scene() -> None:
+        cluster = await a_cluster()
+        node = Node("small", amounts(300, 4096 * MIB))
+        cluster.node_writer.put(Entry(ObjectName("", node.name), node))
+        admission = Admission(cluster, AdmissionSettings())
+        running = asyncio.create_task(admission.run())
+        await asyncio.sleep(1)
+        found = []
+        for ready in (0, 1, 0):
+            cluster.daemon_set_writer.put(a_daemon_set(280, ready=ready))
+            await asyncio.sleep(1)
+            found.append(requests_after(a_new_pod(), admission)[Resource.CPU])
+        running.cancel()
+
+        assert found == [300, 20, 300]
 
     run_virtually(scene())
 

@@ -30,7 +30,27 @@ def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
     workload = decode_workload(kind, encoded(DEPLOYMENT))
 
     first = 0 if kind == "StatefulSet" else None
-    assert workload == Workload(name, OWNER, WEB, replicas, uid="u-1", first_ordinal=first)
+    ready = 4 if kind == "DaemonSet" else None
+    expected = Workload(name, OWNER, WEB, replicas, uid="u-1", first_ordinal=first, ready=ready)
+    assert workload == expected
+
+
+@pytest.mark.parametrize(
+    ("observed", "updated"),
+    [
+        pytest.param(3, 4, id="of this template"),
+        pytest.param(2, None, id="of the one before"),
+        pytest.param(None, None, id="of none yet"),
+    ],
+)
+def test_a_daemon_set_tells_on_how_many_nodes_it_runs(
+    observed: int | None, updated: int | None
+) -> None:
+    status = {"numberReady": 5, "updatedNumberScheduled": 4, "observedGeneration": observed}
+    wire = {"metadata": {"name": "agent", "generation": 3}, "status": status}
+    found = decode_workload("DaemonSet", encoded(wire))
+
+    assert (found.ready, found.updated) == (5, updated)
 
 
 def test_d25_a_daemon_set_tells_what_its_pods_take_and_where_they_go() -> None:

@@ -9,7 +9,7 @@ from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autosc
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.daemon_sets import list_daemons
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import Daemon
+from trimtab.core.node_room import Daemon, DaemonSize
 from trimtab.core.placement import Placement
 from trimtab.core.pods import Container, Pod, WorkloadName
 from trimtab.core.resources import Resources
@@ -92,4 +92,39 @@ def test_workloads_without_a_template_are_no_daemons() -> None:
         lambda _: (),
     )
 
-    assert found == (Daemon(AGENT, amounts(0, 0), POOL),)
+    assert found == (Daemon(AGENT, amounts(0, 0), POOL, share=0.1),)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "ready", "updated", "share"),
+    [
+        pytest.param(10, 10, 10, 1, id="all pods are ready"),
+        pytest.param(10, 11, 11, 1, id="pods on nodes that just went"),
+        pytest.param(10, 10, 9, 0.5, id="a rollout goes on"),
+        pytest.param(10, 10, 0, 0.5, id="a template that no pod has"),
+        pytest.param(10, 9, 10, 0.5, id="a new node has no pod yet"),
+        pytest.param(10, 8, 10, 0.1, id="pods are pending on some nodes"),
+        pytest.param(10, 0, 10, 0.1, id="pods are pending everywhere"),
+        pytest.param(0, 0, 0, 0.1, id="it goes to no node"),
+        pytest.param(None, None, None, 0.1, id="it was just created"),
+    ],
+)
+def test_a_daemon_set_is_believed_as_far_as_its_pods_run(
+    wanted: int | None, ready: int | None, updated: int | None, share: float
+) -> None:
+    workload = replace(agent(HAS), replicas=wanted, ready=ready, updated=updated)
+    (daemon,) = list_daemons([workload], lambda _: (), lambda _: ())
+
+    assert daemon == Daemon(AGENT, amounts(100, 100 * MIB), share=share)
+
+
+@pytest.mark.parametrize(("ready", "shares"), [(10, (0.5, 1)), (9, (0.5, 0.5)), (0, (0.1, 0.1))])
+def test_of_a_daemon_set_under_an_autoscaler_two_sizes_are_possible(
+    ready: int, shares: tuple[float, float]
+) -> None:
+    workload = replace(agent(HAS), replicas=10, ready=ready, updated=10)
+    autoscaler = sized(amounts(800, 50 * MIB))
+    (daemon,) = list_daemons([workload], lambda _: (autoscaler,), lambda _: ())
+
+    lesser = DaemonSize(amounts(100, 50 * MIB), shares[1])
+    assert daemon == Daemon(AGENT, amounts(800, 100 * MIB), None, shares[0], lesser)

@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import ContainerPolicy, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.node_room import Daemon, NodeRooms, cpu_room, fit_node, largest_nodes
+from trimtab.core.node_room import Daemon, DaemonSize, NodeRooms, cpu_room, fit_node, largest_nodes
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.operations import Add
@@ -322,6 +322,51 @@ def test_d25_a_node_has_room_for_what_daemon_sets_leave(
     rooms = NodeRooms([a_node(4000, 8 * GIB)], daemons)
 
     assert rooms.for_pod(a_pod()) == (expected,)
+
+
+def doubtful(cpu: int, share: float, name: str = "agent", lesser: int | None = None) -> Daemon:
+    size = None if lesser is None else DaemonSize(amounts(lesser, 0))
+    return Daemon(AGENT._replace(name=name), amounts(cpu, 0), None, share, size)
+
+
+@pytest.mark.parametrize(
+    ("daemons", "expected"),
+    [
+        pytest.param([doubtful(7500, 0.1)], 8000, id="a typo that runs nowhere"),
+        pytest.param([doubtful(7500, 0.5)], 8000, id="a typo that is rolled out"),
+        pytest.param([doubtful(800, 0.1)], 7200, id="a small one that is not ready"),
+        pytest.param([doubtful(801, 0.1)], 8000, id="one that is no longer small"),
+        pytest.param([doubtful(4000, 0.5)], 4000, id="one that misses a node"),
+        pytest.param(
+            [doubtful(500, 0.1, "a"), doubtful(7500, 0.1, "b"), doubtful(200, 0.1, "c")],
+            7300,
+            id="small ones count beside a typo",
+        ),
+        pytest.param(
+            [doubtful(500, 0.1, name) for name in "abc"], 7500, id="many small ones are a large one"
+        ),
+        pytest.param([doubtful(5000, 0.5, lesser=300)], 7700, id="the smaller of two sizes"),
+        pytest.param([doubtful(3000, 0.5, lesser=300)], 5000, id="the larger of two sizes"),
+        pytest.param(
+            [Daemon(AGENT, amounts(7000, 0)), doubtful(200, 0.1, "b")],
+            1000,
+            id="a part of what others leave",
+        ),
+    ],
+)
+def test_a_daemon_set_takes_as_much_of_a_node_as_is_believed(
+    daemons: list[Daemon], expected: int
+) -> None:
+    rooms = NodeRooms([a_node(8000, 8 * GIB)], daemons)
+
+    assert rooms.for_pod(a_pod()) == (room(expected, 8 * GIB),)
+
+
+def test_a_pod_of_a_daemon_set_in_doubt_has_its_own_place() -> None:
+    rooms = NodeRooms([a_node(8000, 8 * GIB)], [doubtful(700, 0.1), doubtful(100, 0.1, "logs")])
+    own = a_pod(owner=OwnerReference("DaemonSet", "agent"))
+
+    assert rooms.for_pod(own) == (room(7900, 8 * GIB),)
 
 
 def test_d25_the_largest_node_is_that_with_most_beside_its_daemons() -> None:

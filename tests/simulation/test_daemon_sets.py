@@ -25,6 +25,12 @@ def wanted(cluster: SmallCluster) -> int | None:
     return found.known.replicas
 
 
+def status(cluster: SmallCluster) -> tuple[int | None, int | None]:
+    found = cluster.world.workloads_of("DaemonSet").find("default", "agent")
+    assert found is not None
+    return found.known.ready, found.known.updated
+
+
 async def rolled_out(cluster: SmallCluster, **fields: object) -> WorkloadObject:
     workload = a_workload("DaemonSet", "agent", **fields)  # type: ignore[arg-type]
     stored = cluster.world.add_workload(workload)
@@ -39,6 +45,7 @@ async def test_every_node_has_a_pod_of_its_own() -> None:
 
         assert places(cluster) == ["node-0", "node-1", "node-2"]
         assert wanted(cluster) == 3
+        assert status(cluster) == (3, 3)
 
 
 @virtually

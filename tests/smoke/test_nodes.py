@@ -35,7 +35,13 @@ def a_template_for(place: Json, size: Json) -> Json:
 
 def add_daemon(scene: Scene, place: Json) -> None:
     """Let a DaemonSet take half a core of the node."""
-    template = a_template_for(place, {"cpu": "500m", "memory": "1Gi"})
+    create_daemon_set(scene, place, {"cpu": "500m", "memory": "1Gi"})
+    scene.wait_until_running(1, "daemon")
+
+
+def create_daemon_set(scene: Scene, place: Json, size: Json) -> None:
+    """Create a DaemonSet of pods of that size."""
+    template = a_template_for(place, size)
     labels = template["metadata"]["labels"] = {"app": "daemon"}
     scene.create_object(
         "daemonsets",
@@ -46,7 +52,6 @@ def add_daemon(scene: Scene, place: Json) -> None:
             "spec": {"selector": {"matchLabels": labels}, "template": template},
         },
     )
-    scene.wait_until_running(1, "daemon")
 
 
 def test_a_pod_capped_to_the_largest_node_fits_beside_its_daemon_pods(scene: Scene) -> None:
@@ -115,6 +120,26 @@ def test_a_taint_on_their_own_node_takes_nothing_from_pods(hasty_scene: Scene, m
     scene.patch(path, {"spec": {"taints": [*taints, taint]}})
 
     assert {millicores(pod) for pod in scene.watch_uids(20)} == {7000}
+
+
+def test_a_daemon_set_that_runs_nowhere_takes_nothing_from_pods(hasty_scene: Scene) -> None:
+    scene, place = hasty_scene, add_node(hasty_scene, cpu="8")
+    add_node(scene, "-other", cpu="8")
+    three = {"cpu": "3", "memory": "100Mi"}
+    scene.create(a_template_for(place, three), replicas=4)
+    scene.wait_until_running(4)
+    scene.autoscale(three, mode="InPlaceOrRecreate")
+    around = {"lower": {"cpu": "2", "memory": "90Mi"}, "upper": {"cpu": "4", "memory": "200Mi"}}
+    scene.recommend(three, **around)
+    create_daemon_set(scene, place, {"cpu": "7500m", "memory": "100Mi"})
+    assert {millicores(pod) for pod in scene.watch_uids(20)} == {3000}
+
+    # New pods are as large as those that run.
+    path = f"{scene.path('deployments')}/web"
+    scene.patch(path, {"spec": {"replicas": 3}})
+    scene.wait_for_pods(lambda pods: len(pods) == 3)
+    scene.patch(path, {"spec": {"replicas": 4}})
+    assert {millicores(pod) for pod in scene.wait_until_running(4)} == {3000}
 
 
 def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:

@@ -51,13 +51,14 @@ def test_nodes_that_come_when_needed_do_not_bound_anything() -> None:
     run_virtually(scene())
 
 
-def a_daemon_set(cluster: SmallCluster, cpu: int) -> None:
-    """A DaemonSet whose pods take so much of each node."""
+def a_daemon_set(cluster: SmallCluster, cpu: int, ready: int = 1) -> None:
+    """A DaemonSet whose pods take so much of each node, if they run."""
     name = WorkloadName("kube-system", "DaemonSet", "agent")
     container = a_container(requests=amounts(cpu, 100 * MIB))
     template = Pod("kube-system", "", containers=(container,))
     place = ObjectName(name.namespace, name.name)
-    cluster.daemon_set_writer.put(Entry(place, Workload(name, template=template)))
+    workload = Workload(name, replicas=1, ready=ready, updated=1, template=template)
+    cluster.daemon_set_writer.put(Entry(place, workload))
 
 
 def put_on_nodes(cluster: SmallCluster, *names: str) -> None:
@@ -87,6 +88,20 @@ def test_d25_pods_grow_to_what_daemon_sets_leave_of_the_largest_node(mode: Updat
         await let_run(updater, minutes(30))
 
         assert cpu(cluster) == [3500, 3500]
+        assert set(holds(updater).values()) == {"InsideBounds"}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.UPSCALE_ONLY])
+def test_d25_a_daemon_set_that_runs_nowhere_takes_nothing_of_a_node(mode: UpdateMode) -> None:
+    async def scene() -> None:
+        cluster = a_cluster(mode)
+        a_daemon_set(cluster, 3900, ready=0)
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(30))
+
+        assert cpu(cluster) == [4000, 4000]
         assert set(holds(updater).values()) == {"InsideBounds"}
 
     run_virtually(scene())

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from trimtab.api.amounts import Amounts, decode_allocation
-from trimtab.api.decoding import DecodeError, Int32, Wire, decode
+from trimtab.api.decoding import DecodeError, Int32, Int64, Wire, decode
 from trimtab.api.label_selectors import LabelSelector, convert_selector, select_labels
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner
 from trimtab.api.pods import PodTemplate, convert_template
@@ -89,6 +89,9 @@ class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
 class _Status(Wire, frozen=True, kw_only=True):
     desired_number_scheduled: Int32 | None = None
     current_number_scheduled: Int32 | None = None
+    updated_number_scheduled: Int32 | None = None
+    number_ready: Int32 | None = None
+    observed_generation: Int64 | None = None
     replicas: Int32 | None = None
 
 
@@ -213,6 +216,11 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     selector = convert_selector(spec.selector, "spec.selector")
     replicas, existing = status.desired_number_scheduled, status.current_number_scheduled
     workload = _name_workload(kind, source.metadata, selector, replicas, existing)
+    generation = (source.metadata or NO_METADATA).generation or 0
+    # A status that is older than the template says nothing about it.
+    is_known = (status.observed_generation or 0) >= generation
+    updated = status.updated_number_scheduled if is_known else None
+    workload = replace(workload, ready=status.number_ready, updated=updated)
     if spec.template is None:
         return workload
     template = convert_template(spec.template, workload.name.namespace)

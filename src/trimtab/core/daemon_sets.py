@@ -3,19 +3,33 @@
 The amounts follow from the pod templates, so that they are known where pods are not watched, and
 on a node that no pod has reached yet. Pods whose owner is the node itself (static pods) are in no
 DaemonSet and do not count.
+
+Any tenant can create a DaemonSet whose pods fit on no node, and nothing has to give way to it. So
+the status of a DaemonSet decides how far it is believed. If all its pods are ready and have its
+template, it counts in full. Else it is not known on which nodes they run: it counts only on nodes
+of which it would take a part.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.node_room import Daemon
+from trimtab.core.node_room import Daemon, DaemonSize
 from trimtab.core.pod_requests import requested_after
 from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.workloads import Workload
+
+_CERTAIN: Final = 1.0
+_MOST_READY: Final = 0.9
+"""If so many of its pods are ready, a DaemonSet runs on most nodes: some are always new or lost."""
+_LARGE_SHARE: Final = 0.5
+"""Part of a node that DaemonSets may take which run on most nodes."""
+_SMALL_SHARE: Final = 0.1
+"""Part of a node that DaemonSets may take of which it is not known if they run at all."""
 
 
 def list_daemons(
@@ -25,19 +39,38 @@ def list_daemons(
 ) -> tuple[Daemon, ...]:
     """Return the daemons of some DaemonSets, in the order of their names.
 
-    An autoscaler gives new pods other requests than the template. Until all pods have these, the
-    larger of both counts: a bound that is too low costs less than a pod that fits nowhere.
+    An autoscaler gives new pods other requests than the template. It is not known how many pods
+    have these, so the larger of both counts up to half a node, and else the smaller.
     """
     found = [
-        Daemon(
-            each.name,
-            _requests(_with_defaults(each.template), autoscalers_of(each.name), limit_ranges_of),
-            each.template.placement,
-        )
+        _daemon(each, each.template, autoscalers_of(each.name), limit_ranges_of)
         for each in workloads
         if each.template is not None
     ]
     return tuple(sorted(found, key=lambda daemon: daemon.owner))
+
+
+def _daemon(
+    workload: Workload,
+    template: Pod,
+    autoscalers: Sequence[Autoscaler],
+    limit_ranges_of: Callable[[str], Sequence[LimitRangeItem]],
+) -> Daemon:
+    sizes = _sizes(_with_defaults(template), autoscalers, limit_ranges_of)
+    most, least = ({kind: of(size[kind] for size in sizes) for kind in BOTH} for of in (max, min))
+    share = _share(workload)
+    if most == least:
+        return Daemon(workload.name, most, template.placement, share)
+    lesser = DaemonSize(least, share)
+    return Daemon(workload.name, most, template.placement, min(share, _LARGE_SHARE), lesser)
+
+
+def _share(workload: Workload) -> float:
+    """Return the part of a node that a DaemonSet is believed to take there."""
+    wanted, ready = workload.replicas or 0, workload.ready or 0
+    if wanted and min(ready, workload.updated or 0) >= wanted:
+        return _CERTAIN
+    return _LARGE_SHARE if wanted and ready >= _MOST_READY * wanted else _SMALL_SHARE
 
 
 def _with_defaults(template: Pod) -> Pod:
@@ -54,14 +87,15 @@ def _with_defaults(template: Pod) -> Pod:
     return replace(template, containers=tuple(containers))
 
 
-def _requests(
+def _sizes(
     template: Pod,
     autoscalers: Sequence[Autoscaler],
     limit_ranges_of: Callable[[str], Sequence[LimitRangeItem]],
-) -> Resources:
+) -> Sequence[Resources]:
+    """Return the requests of the template, and those that each autoscaler gives its pods."""
     sizes = [requested_after(template, {})]
     for autoscaler in autoscalers:
         given = recommended_for_pod(template, autoscaler, limit_ranges_of(template.namespace))
         wanted = {name: Allocation(each.requests) for name, each in given.items()}
         sizes.append(requested_after(template, wanted))
-    return {kind: max(size[kind] for size in sizes) for kind in BOTH}
+    return sizes

@@ -2,7 +2,8 @@
 
 Nodes bound requests alone, and all of a pod's containers together. Only nodes count that the pod
 may go to (`placement.py`); one that may go to none of those there are is not bound by them. A node
-has room for what it can allocate, but for the pods of DaemonSets that run there.
+has room for what it can allocate, but for the pods of DaemonSets that run there. The room of
+DaemonSets whose pods may not run there is bounded (`daemon_sets.py`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +30,30 @@ DAEMON_SET: Final = "DaemonSet"
 
 
 @dataclass(frozen=True, slots=True)
+class DaemonSize:
+    """Requests that a pod of a DaemonSet may have, and how far they are believed."""
+
+    requests: Resources = field(default_factory=dict)
+    share: float = 1.0
+    """Part of a node that doubtful DaemonSets may take with it; 1 if there is no doubt."""
+
+
+@dataclass(frozen=True, slots=True)
 class Daemon:
     """A pod that a DaemonSet has on each node that its template may go to."""
 
     owner: WorkloadName
     requests: Resources = field(default_factory=dict)
     placement: Placement | None = None
+    share: float = 1.0
+    """Part of a node that doubtful DaemonSets may take with it; 1 if there is no doubt."""
+    lesser: DaemonSize | None = None
+    """Size that counts on nodes where the requests do not."""
+
+    @property
+    def is_certain(self) -> bool:
+        """True if a pod with these requests runs on each node that it may go to."""
+        return self.share >= 1
 
 
 class NodeRooms:
@@ -104,13 +123,16 @@ class NodeRooms:
             amount_of(node.allocatable, Resource.CPU),
             amount_of(node.allocatable, Resource.MEMORY),
         )
+        doubtful: list[Daemon] = []
         for goes_there, group in zip(self._visited[node.name][1], self._groups, strict=True):
             if goes_there:
                 taken = group.without(own)
                 cpu -= taken[Resource.CPU]
                 memory -= taken[Resource.MEMORY]
+                doubtful += group.doubtful
         # Where daemons would take all there is, they cannot all run there.
-        return (cpu, memory) if cpu > 0 and memory > 0 else given
+        left = (cpu, memory) if cpu > 0 and memory > 0 else given
+        return _beside_doubtful(left, doubtful, own) if doubtful else left
 
     def _named(self, placement: Placement | None) -> Iterable[Node]:
         """The nodes of which one has to be looked at."""
@@ -153,27 +175,64 @@ class _Group:
 
     placement: Placement | None
     total: Resources
+    """Requests of all daemons of which there is no doubt."""
     requests: Mapping[WorkloadName, Resources]
+    """The same by owner."""
+    doubtful: tuple[Daemon, ...]
 
     def without(self, own: WorkloadName | None) -> Resources:
-        """Sum the requests of all daemons but one."""
+        """Sum the requests of all daemons without a doubt, but for one."""
         if own is None or own not in self.requests:
             return self.total
         return {kind: self.total[kind] - self.requests[own].get(kind, 0) for kind in BOTH}
 
 
 def _group(daemons: Iterable[Daemon]) -> tuple[_Group, ...]:
-    by_placement: dict[Placement | None, dict[WorkloadName, Resources]] = {}
+    by_placement: dict[Placement | None, list[Daemon]] = {}
     for daemon in daemons:
-        by_placement.setdefault(daemon.placement, {})[daemon.owner] = daemon.requests
-    return tuple(
-        _Group(
-            placement,
-            {kind: sum(each.get(kind, 0) for each in requests.values()) for kind in BOTH},
-            requests,
-        )
-        for placement, requests in by_placement.items()
+        by_placement.setdefault(daemon.placement, []).append(daemon)
+    return tuple(_group_of(placement, members) for placement, members in by_placement.items())
+
+
+def _group_of(placement: Placement | None, members: Iterable[Daemon]) -> _Group:
+    members = tuple(members)
+    certain = {each.owner: each.requests for each in members if each.is_certain}
+    return _Group(
+        placement,
+        {kind: sum(each.get(kind, 0) for each in certain.values()) for kind in BOTH},
+        certain,
+        tuple(each for each in members if not each.is_certain),
     )
+
+
+def _beside_doubtful(
+    left: tuple[int, int], doubtful: Iterable[Daemon], own: WorkloadName | None
+) -> tuple[int, int]:
+    """Return what is left of a node beside daemons that may not run there.
+
+    The smallest come first. One that would take more of the node than it is believed to does not
+    count: its pod finds no room there itself.
+    """
+    cpu = memory = 0
+    for daemon in sorted(doubtful, key=_size):
+        if daemon.owner == own:
+            continue
+        sizes = [DaemonSize(daemon.requests, daemon.share)]
+        if daemon.lesser is not None:
+            sizes.append(daemon.lesser)
+        for requests, share in ((each.requests, each.share) for each in sizes):
+            more_cpu = cpu + amount_of(requests, Resource.CPU)
+            more_memory = memory + amount_of(requests, Resource.MEMORY)
+            if more_cpu <= share * left[0] and more_memory <= share * left[1]:
+                cpu, memory = more_cpu, more_memory
+                break
+    rest = left[0] - cpu, left[1] - memory
+    return rest if all(amount > 0 for amount in rest) else left
+
+
+def _size(daemon: Daemon) -> tuple[int, int, WorkloadName]:
+    cpu, memory = (amount_of(daemon.requests, kind) for kind in BOTH)
+    return cpu, memory, daemon.owner
 
 
 _Visits: TypeAlias = tuple[Node, tuple[bool, ...], tuple[Placement | None, ...]]

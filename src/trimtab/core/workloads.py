@@ -29,6 +29,10 @@ class Workload:
     """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
     existing: int | None = None
     """Number of pods in its own status, ready or not; None if the status has no number."""
+    ready: int | None = None
+    """Number of nodes on which a DaemonSet says to have a ready pod; None of other kinds."""
+    updated: int | None = None
+    """Number of nodes on which it says to have a pod of its present template, ready or not."""
     first_ordinal: int | None = None
     """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
     sizes: Mapping[str, Allocation] | None = None

@@ -3,6 +3,7 @@
 A node that is lost keeps its pod: such pods tolerate whatever is wrong with a node.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.core.pods import Pod
@@ -22,7 +23,6 @@ async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None
     """Give each node its pod, take away all others, and replace a few that are outdated."""
     world = upkeep.world
     nodes = sorted(world.nodes, key=lambda node: node.name)
-    upkeep.store(replace(workload, replicas=len(nodes)))
     by_node: dict[str, list[Pod]] = {node.name: [] for node in nodes}
     for pod in upkeep.pods(workload):
         node_name = world.templates[pod.uid].node_name
@@ -32,10 +32,22 @@ async def reconcile_daemon_set(upkeep: Upkeep, workload: WorkloadObject) -> None
             by_node[node_name].append(pod)
     for pods in by_node.values():
         upkeep.delete([pod for pod in pods if is_live(pod)][1:])
+    upkeep.store(_with_status(workload, by_node))
     _replace_outdated(upkeep, workload, by_node)
     # A pod that is about to go still holds its place.
     planned = [_planned(upkeep, workload, node) for node in nodes if not by_node[node.name]]
     await upkeep.create(workload, planned)
+
+
+def _with_status(workload: WorkloadObject, by_node: Mapping[str, Sequence[Pod]]) -> WorkloadObject:
+    label = revision_hash(workload)
+    live = [next(filter(is_live, pods), None) for pods in by_node.values()]
+    return replace(
+        workload,
+        replicas=len(by_node),
+        ready=sum(pod is not None and is_ready(pod) for pod in live),
+        updated=sum(pod is not None and pod.labels.get(REVISION_LABEL) == label for pod in live),
+    )
 
 
 def _replace_outdated(

@@ -134,6 +134,10 @@ class WorkloadObject:
     """When a Job may next replace a pod that failed."""
     role_lease: str = ""
     """The lease by which its pods elect one of them, if they do."""
+    ready: int | None = None
+    """Number of ready pods in the status of a DaemonSet."""
+    updated: int | None = None
+    """Number of pods of the present template in the status of a DaemonSet."""
     has_scale: bool = True
     """False for a custom resource without a scale subresource."""
 
@@ -161,6 +165,8 @@ class WorkloadObject:
             self.role_lease,
             _known_template(self) if self.kind == DAEMON_SET else None,
             sizes=self._sizes(),
+            ready=self.ready,
+            updated=self.updated,
         )
 
     def _sizes(self) -> dict[str, Allocation] | None:

@@ -14,6 +14,7 @@ def test_a_node_is_decoded_with_what_it_gives_and_what_it_keeps_away() -> None:
         labels={"kubernetes.io/arch": "amd64"},
         taints=(Taint("gpu", "true", "NoSchedule"), Taint("drained")),
         is_unschedulable=True,
+        pod_slots=110,
     )
 
 

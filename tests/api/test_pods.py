@@ -78,6 +78,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
         init_requests=amounts(5000, 0),
         init_peak=Allocation(amounts(5000), {}),
         init_stated=Allocation(amounts(5000), {}),
+        has_unseen_demands=True,
     )
 
 
@@ -498,3 +499,73 @@ def test_the_overhead_of_a_runtime_class_is_decoded() -> None:
     spec = {"overhead": {"cpu": "250m", "memory": "120Mi"}}
 
     assert decode_pod(encoded({"spec": spec})).overhead == amounts(250, 120 * MIB)
+
+
+def bound(**fields: Json) -> Json:
+    """The spec of a pod that a node has, with one container."""
+    return {"nodeName": "one", "containers": [{"name": "app"}], **fields}
+
+
+def holding(**fields: Json) -> Json:
+    return bound(containers=[{"name": "app", **fields}])
+
+
+TERM = {"topologyKey": "kubernetes.io/hostname"}
+REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}
+PREFERRED = {
+    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": TERM}]
+}
+GPU = {"cpu": "1", "example.com/gpu": "1"}
+TOKEN = {"name": "kube-api-access", "projected": {"sources": []}}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(bound(affinity={"podAntiAffinity": REQUIRED}), id="far from other pods"),
+        pytest.param(bound(affinity={"podAffinity": REQUIRED}), id="near other pods"),
+        pytest.param(
+            bound(topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]),
+            id="spread over nodes",
+        ),
+        pytest.param(holding(ports=[{"containerPort": 80, "hostPort": 80}]), id="port of its node"),
+        pytest.param(
+            bound(volumes=[TOKEN, {"name": "d", "persistentVolumeClaim": {"claimName": "d"}}]),
+            id="volume claim",
+        ),
+        pytest.param(bound(volumes=[{"name": "d", "hostPath": {"path": "/d"}}]), id="host path"),
+        pytest.param(bound(volumes=[{"name": "d", "ephemeral": {}}]), id="ephemeral claim"),
+        pytest.param(holding(resources={"limits": GPU, "requests": GPU}), id="extended resource"),
+        pytest.param(
+            holding(resources={"requests": {"ephemeral-storage": "1Gi"}}), id="ephemeral storage"
+        ),
+        pytest.param(holding(resources={"claims": [{"name": "gpu"}]}), id="device claim"),
+        pytest.param(
+            bound(initContainers=[{"name": "i", "resources": {"limits": GPU}}]),
+            id="extended resource of an init container",
+        ),
+    ],
+)
+def test_a_pod_says_if_other_nodes_may_refuse_it_for_more_than_room(spec: Json) -> None:
+    assert decode_pod(encoded({"spec": spec})).has_unseen_demands
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param(bound(volumes=[TOKEN, {"name": "c", "configMap": {}}]), id="usual volumes"),
+        pytest.param(bound(affinity={"podAntiAffinity": PREFERRED}), id="only preferred"),
+        pytest.param(
+            bound(topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]),
+            id="spread if possible",
+        ),
+        pytest.param(holding(ports=[{"containerPort": 80}]), id="port of its own"),
+        pytest.param(holding(resources={"requests": {"cpu": "1", "memory": "1Gi"}}), id="room"),
+        pytest.param(holding(resources={"limits": {"example.com/gpu": "0"}}), id="none of it"),
+        pytest.param(
+            {**bound(affinity={"podAffinity": REQUIRED}), "nodeName": None}, id="no node yet"
+        ),
+    ],
+)
+def test_a_pod_with_usual_demands_may_go_to_any_node_with_room(spec: Json) -> None:
+    assert not decode_pod(encoded({"spec": spec})).has_unseen_demands

@@ -8,14 +8,24 @@ from plan_makers import by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.checks import CheckKind
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.node_use import NodeUse
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.outcomes import Resize
 from trimtab.core.placement import NodeExpression, NodeTerm, Placement
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination, WorkloadName
-from trimtab.core.resizing import ResizeMemory
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
+from trimtab.core.resizing import Action, InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
@@ -168,6 +178,81 @@ def test_a_pod_moves_only_to_a_node_that_has_room_now(
     found = told(planned(crowd(mode, nodes, rooms=NodeRooms(nodes.nodes)), SETTINGS))
 
     assert found == ["Evict"] * evicted + ["ResizeInfeasible"] * (2 - evicted)
+
+
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("slots", "evicted"),
+    [
+        pytest.param(None, 2, id="a node that does not say"),
+        pytest.param(3, 2, id="a slot for each"),
+        pytest.param(2, 1, id="one slot"),
+        pytest.param(1, 0, id="no slot"),
+    ],
+)
+def test_a_pod_moves_only_to_a_node_that_has_a_slot_for_it(
+    mode: UpdateMode, slots: int | None, evicted: int
+) -> None:
+    nodes = replace(place_on(replace(TWO, pod_slots=slots), 0), pod_counts={"one": 2, "two": 1})
+    snapshot = crowd(mode, nodes, rooms=NodeRooms(nodes.nodes))
+
+    assert told(planned(snapshot, SETTINGS)) == ["Evict"] * evicted + ["ResizeInfeasible"] * (
+        2 - evicted
+    )
+    assert explained(snapshot) == told(planned(snapshot, SETTINGS))
+
+
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+def test_a_pod_that_other_nodes_may_refuse_comes_back_only_to_its_own(mode: UpdateMode) -> None:
+    nodes = place_on(TWO, 0)
+    pods = several(2, node_name="one", has_unseen_demands=True)
+    autoscaler = an_autoscaler(UP, mode=mode)
+    snapshot = snapshot_of(pods, autoscaler, node_use=nodes, rooms=NodeRooms(nodes.nodes))
+
+    assert told(planned(snapshot, SETTINGS)) == ["ResizeInfeasible"] * 2
+    assert explained(snapshot) == ["ResizeInfeasible"] * 2
+
+
+def test_a_pod_with_such_demands_is_evicted_if_its_own_node_has_room_and_a_slot() -> None:
+    one = Node("one", amounts(2000, 9000 * MIB), pod_slots=2)
+    nodes = NodeUse({"one": one.allocatable}, {"one": amounts(200, 200 * MIB)}, nodes=(one,))
+    pods = several(2, node_name="one", has_unseen_demands=True, resize=ResizeState.INFEASIBLE)
+    autoscaler = an_autoscaler(UP, mode=EITHER)
+    refused = InfeasibleAttempt({"app": amounts(500)}, NOW - minutes(5))
+    memory = PodMemory(ResizeMemory(infeasible=refused, resize_since=NOW - minutes(5)))
+    memories = {(pod.uid, autoscaler.identity): memory for pod in pods}
+    full, free = (
+        snapshot_of(
+            [replace(pod, containers=(asking(500),)) for pod in pods],
+            autoscaler,
+            node_use=replace(nodes, pod_counts={"one": count}),
+            pod_memory=memories,
+        )
+        for count in (3, 2)
+    )
+
+    assert told(planned(full, SETTINGS)) == ["ResizeInfeasible"] * 2
+    assert told(planned(free, SETTINGS)) == ["Evict"] * 2
+
+
+def asking(cpu: int) -> Container:
+    """A container whose kubelet has not done the resize that its spec asks for."""
+    has = Allocation(amounts(100, 100 * MIB))
+    return a_container(requests=amounts(cpu, 100 * MIB), status=has)
+
+
+def explained(snapshot: Snapshot) -> list[str]:
+    """What `explain` says of each pod: its only way, or the reason of its resize check."""
+    view = view_plan(snapshot, SETTINGS, NOW)
+    found = [explain_pod(each, view) for each in snapshot.pods]
+    ways = [
+        "Evict"
+        if each.way is Action.EVICT
+        else next(check.reason for check in each.checks if check.kind is CheckKind.RESIZE)
+        for each in found
+        if each is not None
+    ]
+    return sorted(str(way) for way in ways)
 
 
 def test_a_resize_that_waits_for_long_moves_its_pod_only_to_free_room() -> None:

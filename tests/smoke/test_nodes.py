@@ -5,7 +5,7 @@ import time
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import a_template, requests
-from smoke.scene import Scene, is_marked, millicores, uids_of
+from smoke.scene import Scene, is_marked, is_ready, millicores, uids_of
 
 from rig import fake_node
 
@@ -15,9 +15,9 @@ SIZE = {"cpu": "4", "memory": "8Gi", "pods": "100"}
 ONE = {"cpu": "1", "memory": "1Gi"}
 
 
-def add_node(scene: Scene, suffix: str = "", cpu: str = "4") -> Json:
+def add_node(scene: Scene, suffix: str = "", cpu: str = "4", **extra: str) -> Json:
     """Create a node for this test alone, of four cores; return what leads pods there."""
-    name, size = f"{scene.namespace}{suffix}", {**SIZE, "cpu": cpu}
+    name, size = f"{scene.namespace}{suffix}", {**SIZE, "cpu": cpu, **extra}
     manifest = fake_node.manifest(name, size, only_for=scene.namespace)
     scene.plane.create("/api/v1/nodes", manifest)
     scene.plane.wait_for(
@@ -140,6 +140,68 @@ def test_a_daemon_set_that_runs_nowhere_takes_nothing_from_pods(hasty_scene: Sce
     scene.wait_for_pods(lambda pods: len(pods) == 3)
     scene.patch(path, {"spec": {"replicas": 4}})
     assert {millicores(pod) for pod in scene.wait_until_running(4)} == {3000}
+
+
+FAR = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "labelSelector": {"matchLabels": {"app": "web"}},
+                "topologyKey": "kubernetes.io/hostname",
+            }
+        ]
+    }
+}
+HALF = {"cpu": "500m", "memory": "1Gi"}
+GPU = {"example.com/gpu": "1"}
+
+
+def fill(scene: Scene, place: Json, suffix: str, cpu: str, name: str = "filler") -> None:
+    """Let another pod take so much CPU of the node with that suffix."""
+    template = a_template_for(place, {"cpu": cpu, "memory": "1Gi"})
+    host = {"kubernetes.io/hostname": f"{scene.namespace}{suffix}"}
+    template["spec"]["nodeSelector"] = {**template["spec"]["nodeSelector"], **host}
+    scene.create(template, name=name, replicas=1)
+    scene.wait_until_running(1, name)
+
+
+def stay_where_they_are(scene: Scene, template: Json, mode: str) -> None:
+    """Assert that two pods are held that cannot grow on the first node, and not on the second."""
+    scene.create(template, replicas=2)
+    scene.wait_until_running(2)
+    scene.autoscale({"cpu": "2", "memory": "1Gi"}, mode=mode)
+    scene.wait_for_words(scene.condition_messages, "ResizeInfeasible")
+    pods = scene.watch(15, lambda pods: len(pods) == 2 and all(map(is_ready, pods)))
+    assert len(pods) == 2
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_pod_is_not_evicted_to_the_node_of_a_sibling_it_avoids(
+    hasty_scene: Scene, mode: str
+) -> None:
+    place = add_node(hasty_scene, "-a")
+    add_node(hasty_scene, "-b")
+    fill(hasty_scene, place, "-a", "2500m")
+    template = a_template_for(place, ONE)
+    template["spec"]["affinity"] = FAR
+    stay_where_they_are(hasty_scene, template, mode)
+
+
+def test_a_pod_is_not_evicted_to_a_node_without_a_slot(hasty_scene: Scene) -> None:
+    place = add_node(hasty_scene, "-a")
+    add_node(hasty_scene, "-b", pods="1")
+    fill(hasty_scene, place, "-a", "2500m")
+    fill(hasty_scene, place, "-b", "100m", name="slot")
+    stay_where_they_are(hasty_scene, a_template_for(place, HALF), "InPlaceOrRecreate")
+
+
+def test_a_pod_is_not_evicted_to_a_node_without_its_device(hasty_scene: Scene) -> None:
+    place = add_node(hasty_scene, "-a", **{"example.com/gpu": "2"})
+    add_node(hasty_scene, "-b")
+    fill(hasty_scene, place, "-a", "2500m")
+    template = a_template({**HALF, **GPU}, limits=GPU)
+    template["spec"] |= place
+    stay_where_they_are(hasty_scene, template, "InPlaceOrRecreate")
 
 
 def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:

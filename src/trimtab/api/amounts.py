@@ -19,6 +19,8 @@ NOT_GIVEN: Final = msgspec.Raw()
 
 _ABSENT: Final = (NOT_GIVEN, msgspec.Raw(b"null"))
 _TEXT: Final = msgspec.json.Decoder(str)
+_CPU: Final = Resource.CPU.value
+_MEMORY: Final = Resource.MEMORY.value
 
 _SHORT_BYTES: Final = 64
 """Longer texts are not kept: whoever may create pods could fill the memory with them."""
@@ -32,6 +34,10 @@ class Amounts(Wire, frozen=True, kw_only=True):
 
     cpu: msgspec.Raw = NOT_GIVEN
     memory: msgspec.Raw = NOT_GIVEN
+
+
+AmountMap: TypeAlias = dict[str, msgspec.Raw]
+"""All resources of a resource list, where extended resources matter, too."""
 
 
 def is_given(raw: msgspec.Raw) -> bool:
@@ -63,14 +69,16 @@ def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
     return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
 
 
-def decode_allocation(requests: Amounts | None, limits: Amounts | None, path: str) -> Allocation:
+def decode_allocation(
+    requests: Amounts | AmountMap | None, limits: Amounts | AmountMap | None, path: str
+) -> Allocation:
     """What a container requests and may use at most; what is written alike is one record."""
     try:
         return _allocation(_copy(requests), _copy(limits))
     except (DecodeError, quantities.QuantityError):
         # Again, to say which of them it is.
         return Allocation(
-            decode_amounts(requests, f"{path}.requests"), decode_amounts(limits, f"{path}.limits")
+            _decode_list(requests, f"{path}.requests"), _decode_list(limits, f"{path}.limits")
         )
 
 
@@ -90,6 +98,12 @@ def encode_amounts(amounts: Resources) -> dict[str, str]:
     }
 
 
+def _decode_list(wire: Amounts | AmountMap | None, path: str) -> Resources | None:
+    if isinstance(wire, dict):
+        return decode_amount_map(wire, path)
+    return decode_amounts(wire, path)
+
+
 def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> Resources:
     amounts = {}
     for resource, raw in given:
@@ -98,8 +112,10 @@ def _decode_given(given: Iterable[tuple[Resource, msgspec.Raw]], path: str) -> R
     return amounts
 
 
-def _copy(wire: Amounts | None) -> _Pair | None:
+def _copy(wire: Amounts | AmountMap | None) -> _Pair | None:
     """The texts of quantities, which must not keep all of the answer that they stand in."""
+    if isinstance(wire, dict):
+        return bytes(wire.get(_CPU, NOT_GIVEN)), bytes(wire.get(_MEMORY, NOT_GIVEN))
     return None if wire is None else (bytes(wire.cpu), bytes(wire.memory))
 
 

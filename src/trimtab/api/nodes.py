@@ -4,10 +4,11 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import Amounts, decode_amounts
+from trimtab.api.amounts import NOT_GIVEN, Amounts, decode_amount, decode_amounts, is_given
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata, text_map
 from trimtab.core.nodes import Node, Taint
+from trimtab.core.resources import Resource
 
 
 class _Taint(Wire, frozen=True, kw_only=True):
@@ -21,8 +22,12 @@ class _Spec(Wire, frozen=True, kw_only=True):
     unschedulable: bool | None = None
 
 
+class _Allocatable(Amounts, frozen=True, kw_only=True):
+    pods: msgspec.Raw = NOT_GIVEN
+
+
 class _Status(Wire, frozen=True, kw_only=True):
-    allocatable: Amounts | None = None
+    allocatable: _Allocatable | None = None
 
 
 class _Node(Wire, frozen=True, kw_only=True):
@@ -34,6 +39,7 @@ class _Node(Wire, frozen=True, kw_only=True):
 _DECODER: Final = msgspec.json.Decoder(_Node)
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
+_THOUSAND: Final = 1000
 
 
 def decode_node(data: bytes) -> Node:
@@ -47,7 +53,15 @@ def decode_node(data: bytes) -> Node:
         labels=text_map(metadata.labels),
         taints=tuple(map(_convert_taint, spec.taints or ())),
         is_unschedulable=bool(spec.unschedulable),
+        pod_slots=_pod_slots(status.allocatable),
     )
+
+
+def _pod_slots(allocatable: _Allocatable | None) -> int | None:
+    if allocatable is None or not is_given(allocatable.pods):
+        return None
+    # Quantities are read to the thousandth, as those of CPU are.
+    return decode_amount(Resource.CPU, allocatable.pods, "status.allocatable[pods]") // _THOUSAND
 
 
 def _convert_taint(taint: _Taint) -> Taint:

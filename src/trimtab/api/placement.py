@@ -69,6 +69,12 @@ class WireAffinity(Wire, frozen=True, kw_only=True):
     pod_anti_affinity: _PodAffinity | None = None
 
 
+class WireSpread(Wire, frozen=True, kw_only=True):
+    """One entry of `topologySpreadConstraints`."""
+
+    when_unsatisfiable: str | None = None
+
+
 _NO_AFFINITY: Final = WireAffinity()
 _VALUES_PER_EXPRESSION: Final = 10
 
@@ -91,6 +97,16 @@ def convert_placement(
         crosses_namespaces=any(map(_crosses, _pod_terms(found))),
     )
     return None if placement == NO_DEMANDS else placement
+
+
+def depends_on_pods(affinity: WireAffinity | None, spreads: tuple[WireSpread, ...] | None) -> bool:
+    """Return True if other pods decide which nodes a pod may go to."""
+    if spreads and any(each.when_unsatisfiable != "ScheduleAnyway" for each in spreads):
+        return True
+    return affinity is not None and any(
+        kind is not None and bool(kind.required_during_scheduling_ignored_during_execution)
+        for kind in (affinity.pod_affinity, affinity.pod_anti_affinity)
+    )
 
 
 def count_expressions(affinity: WireAffinity) -> int:

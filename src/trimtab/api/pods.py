@@ -8,10 +8,16 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import Amounts, decode_allocation, decode_amounts
+from trimtab.api.amounts import AmountMap, Amounts, decode_allocation, decode_amounts
 from trimtab.api.decoding import Int32, Int64, Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata, controlling_owner, text_map
-from trimtab.api.placement import WireAffinity, WireToleration, convert_placement
+from trimtab.api.placement import (
+    WireAffinity,
+    WireSpread,
+    WireToleration,
+    convert_placement,
+    depends_on_pods,
+)
 from trimtab.api.times import ZERO_TIME, decode_time
 from trimtab.core.pods import (
     Allocation,
@@ -27,9 +33,14 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 
 class _Resources(Wire, frozen=True, kw_only=True):
+    requests: AmountMap | None = None
+    limits: AmountMap | None = None
+    claims: tuple[msgspec.Raw, ...] | None = None
+
+
+class _StatusResources(Wire, frozen=True, kw_only=True):
     requests: Amounts | None = None
     limits: Amounts | None = None
-    claims: tuple[msgspec.Raw, ...] | None = None
 
 
 class _ResizePolicy(Wire, frozen=True, kw_only=True):
@@ -37,9 +48,14 @@ class _ResizePolicy(Wire, frozen=True, kw_only=True):
     restart_policy: str | None = None
 
 
+class _Port(Wire, frozen=True, kw_only=True):
+    host_port: Int32 | None = None
+
+
 class _Container(Wire, frozen=True, kw_only=True):
     name: str | None = None
     resources: _Resources | None = None
+    ports: tuple[_Port, ...] | None = None
     resize_policy: tuple[_ResizePolicy, ...] | None = None
     restart_policy: str | None = None
 
@@ -55,6 +71,8 @@ class _Spec(Wire, frozen=True, kw_only=True):
     priority_class_name: str | None = None
     active_deadline_seconds: Int64 | None = None
     overhead: Amounts | None = None
+    topology_spread_constraints: tuple[WireSpread, ...] | None = None
+    volumes: tuple[dict[str, msgspec.Raw], ...] | None = None
 
 
 class _Running(Wire, frozen=True, kw_only=True):
@@ -74,7 +92,7 @@ class _State(Wire, frozen=True, kw_only=True):
 
 class _ContainerStatus(Wire, frozen=True, kw_only=True):
     name: str | None = None
-    resources: _Resources | None = None
+    resources: _StatusResources | None = None
     restart_count: Int32 | None = None
     state: _State | None = None
     last_state: _State | None = None
@@ -124,6 +142,12 @@ _PENDING_STATES: Final = {
     "Deferred": ResizeState.DEFERRED,
     "Infeasible": ResizeState.INFEASIBLE,
 }
+_FREE_VOLUMES: Final = frozenset(
+    {"name", "configMap", "downwardAPI", "emptyDir", "image", "nfs", "projected", "secret"}
+)
+"""Keys of volumes that any node can mount; one of another kind may be bound to some nodes."""
+_KNOWN_RESOURCES: Final = frozenset({"cpu", "memory"})
+_ZEROS: Final = (b'"0"', b"0", b"null")
 _MOST_WORDS: Final = 512
 """Characters kept of a message."""
 _RESOURCES: Final = {kind.value: kind for kind in BOTH}
@@ -185,6 +209,34 @@ def _convert_pod(
         init_stated=_init_stated(spec) if spec.init_containers else None,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+        # Only a pod that has a node may be moved to another.
+        has_unseen_demands=bool(spec.node_name) and _has_unseen_demands(spec),
+    )
+
+
+def _has_unseen_demands(spec: _Spec) -> bool:
+    """Return True if a node needs more for the pod than room and the labels it selects."""
+    return (
+        depends_on_pods(spec.affinity, spec.topology_spread_constraints)
+        or any(not _FREE_VOLUMES.issuperset(each) for each in spec.volumes or ())
+        or any(map(_needs_more, spec.containers or ()))
+        or any(map(_needs_more, spec.init_containers or ()))
+    )
+
+
+def _needs_more(container: _Container) -> bool:
+    """Return True if a container takes a port of its node, a device, or another resource."""
+    if container.ports and any(each.host_port for each in container.ports):
+        return True
+    resources = container.resources
+    if resources is None:
+        return False
+    return bool(resources.claims) or any(
+        bytes(amount) not in _ZEROS
+        for given in (resources.requests, resources.limits)
+        if given and not _KNOWN_RESOURCES.issuperset(given)
+        for name, amount in given.items()
+        if name not in _KNOWN_RESOURCES
     )
 
 
@@ -320,7 +372,9 @@ def _convert_container(
     )
 
 
-def _convert_allocation(source: _Resources | None, path: str) -> Allocation | None:
+def _convert_allocation(
+    source: _Resources | _StatusResources | None, path: str
+) -> Allocation | None:
     if source is None:
         return None
     return decode_allocation(source.requests, source.limits, path)

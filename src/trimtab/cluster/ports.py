@@ -141,6 +141,9 @@ class Totals(Protocol):
     def by_key(self) -> Mapping[str, Resources]:
         """Return the sums as they are now; they never change later."""
 
+    def counts(self) -> Mapping[str, int]:
+        """Return the numbers of objects that have the keys now; they never change later."""
+
 
 class SummedStore(IndexedStore[RecordT_co], Protocol[RecordT_co]):
     """A store that keeps sums of what its objects take."""

@@ -101,6 +101,10 @@ class Totals(Generic[RecordT]):
         """Return the sums as they are now; they never change later."""
         return {key: amounts for key, (_, amounts) in self._sums.items()}
 
+    def counts(self) -> Mapping[str, int]:
+        """Return the numbers of objects that have the keys now; they never change later."""
+        return {key: count for key, (count, _) in self._sums.items()}
+
     def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:  # noqa: ARG002
         """Count how an object changed; None where it was or is not there."""
         lost, gained = self._share(before), self._share(after)

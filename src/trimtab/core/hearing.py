@@ -5,7 +5,7 @@ of them, so here the same questions are asked to the end. What is decided is sti
 the outcome comes from there, and its reason is among those that are found.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import Action
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import Resource
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.urgency import Change
 
@@ -207,7 +207,9 @@ def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> Po
     judgement = facts.judgement
     lacking: Mapping[Resource, Shortage] = {}
     if judgement.distrust is None:
-        claimed = _claimed_by_others(facts.pod, view)
+        spent = plan.Spent()
+        _set_room_aside(facts.pod, view, spent)
+        claimed = spent.grown[facts.pod.node_name]
         candidate = candidate_of(facts, view.context, standing_of(facts, view.context))
         lacking = plan.shortages(candidate, view.context, claimed)
     return replace(
@@ -267,12 +269,13 @@ def _hear_of_act(
     if act is not None:
         # All that follows was spent on it.
         return Action.RESIZE if isinstance(act, Resize) else Action.EVICT, []
-    claimed = _claimed_by_others(candidate.pod, view)
-    candidate, way = plan.decide(candidate, context, disruptable=True, claimed=claimed)
+    spent = _spent_on_others(case, view)
+    claimed = spent.grown[candidate.pod.node_name]
+    candidate, way = plan.decide(
+        candidate, context, disruptable=True, claimed=claimed, promised=spent.promised
+    )
     if isinstance(way, HoldReason):
         return None, [way]
-    spent = _spent_on_others(case, view)
-    spent.grown[candidate.pod.node_name].update(claimed)
     reasons: list[HoldReason | None] = []
     if _lacks_budget(candidate, context, spent):
         reasons.append(HoldReason.BUDGET_SPENT)
@@ -306,25 +309,27 @@ def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> 
     if group is None or group.configured is None:
         # There is no budget at all, which is a reason of its own.
         return False
-    _, way = plan.decide(candidate, context, disruptable=False, claimed=claimed)
+    _, way = plan.decide(
+        candidate, context, disruptable=False, claimed=claimed, promised=spent.promised
+    )
     return way is HoldReason.BUDGET_SPENT and not plan.may_disrupt(candidate, context, spent)
 
 
-def _claimed_by_others(pod: Pod, view: PlanView) -> Resources:
-    """Sum the growth that resizes of other pods claim on the pod's node."""
-    claimed: Counter[Resource] = Counter()
-    if not pod.node_name:
-        return claimed
+def _set_room_aside(pod: Pod, view: PlanView, spent: plan.Spent) -> None:
+    """Set aside the room on nodes that the resizes and successors of other pods take."""
     for act in (each for acts in view.acts.values() for each in acts):
-        is_beside = act.pod.node_name == pod.node_name and act.pod.uid != pod.uid
-        if is_beside and isinstance(act, Resize):
-            claimed.update(node_use.growth(act.pod, act.wanted))
-    return claimed
+        if act.pod.uid == pod.uid:
+            continue
+        if isinstance(act, Resize):
+            spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
+        elif isinstance(act, Evict) and act.place is not None:
+            plan.set_place_aside(act.pod, act.place, spent)
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
-    """What the plan does to siblings of the pod."""
+    """Return what the plan does to siblings of the pod, and the room that all others take."""
     spent = plan.Spent()
+    _set_room_aside(case.observed.pod, view, spent)
     owner, workload = disruption.owner_of(case.observed.pod), case.observed.workload
     if owner is None:
         return spent

@@ -2,7 +2,8 @@
 
 A resize that needs more is put off by the kubelet, and while it waits the scheduler keeps the room
 for it: the node is closed to other pods. So such a resize is not asked for. A pod is moved only if
-a node has room for its successor now.
+a node has room for its successor now, a slot for one more pod included. If other pods, volumes,
+ports or devices decide which nodes take the pod, only its own node is sure to take its successor.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -32,6 +33,20 @@ class FreeNode(NamedTuple):
 
     node: Node
     free: Resources
+    slots: int | None = None
+    """The number of pods that it can still take; None if it does not say."""
+
+
+class Promised(NamedTuple):
+    """Room on nodes that other acts of a plan take."""
+
+    amounts: Mapping[str, Resources]
+    """By node the amounts that resizes and successors take."""
+    arrivals: Mapping[str, int]
+    """By node the number of successors of pods that other nodes have now."""
+
+
+NO_PROMISES: Final = Promised({}, {})
 
 
 class FreeNodes:
@@ -44,22 +59,22 @@ class FreeNodes:
     def __bool__(self) -> bool:
         return bool(self._ranked)
 
-    def find_place(
-        self, pod: Pod, requests: Resources, claimed: Mapping[str, Resources]
-    ) -> str | None:
+    def find_place(self, pod: Pod, requests: Resources, promised: Promised) -> str | None:
         """Return the name of a node with room for the successor of a pod; None if there is none.
 
-        What the pod takes of its own node is free for the successor; what is claimed is not.
+        What the pod takes of its own node is free for the successor; what is promised is not.
         """
         own = self._by_name.get(pod.node_name)
-        if own is not None and _has_room(own, pod, requests, claimed, reserved_for(pod)):
+        if own is not None and _has_room(own, pod, requests, promised):
             return own.node.name
+        if pod.has_unseen_demands:
+            return None
         needed = requests.get(Resource.CPU, 0)
         for each in self._ranked:
             if _free_cpu(each) < needed:
                 # All that follow have less.
                 return None
-            if each is not own and _has_room(each, pod, requests, claimed):
+            if each is not own and _has_room(each, pod, requests, promised):
                 return each.node.name
         return None
 
@@ -68,18 +83,20 @@ def _free_cpu(each: FreeNode) -> int:
     return each.free.get(Resource.CPU, 0)
 
 
-def _has_room(
-    each: FreeNode,
-    pod: Pod,
-    requests: Resources,
-    claimed: Mapping[str, Resources],
-    returned: Resources = NO_AMOUNTS,
-) -> bool:
-    taken = claimed.get(each.node.name, NO_AMOUNTS)
-    return all(
-        amount - taken.get(kind, 0) + returned.get(kind, 0) >= requests.get(kind, 0)
-        for kind, amount in each.free.items()
-    ) and takes_now(pod.placement, each.node)
+def _has_room(each: FreeNode, pod: Pod, requests: Resources, promised: Promised) -> bool:
+    name = each.node.name
+    is_own = name == pod.node_name
+    returned = reserved_for(pod) if is_own else NO_AMOUNTS
+    taken = promised.amounts.get(name, NO_AMOUNTS)
+    slots = None if each.slots is None else each.slots - promised.arrivals.get(name, 0) + is_own
+    return (
+        (slots is None or slots > 0)
+        and all(
+            amount - taken.get(kind, 0) + returned.get(kind, 0) >= requests.get(kind, 0)
+            for kind, amount in each.free.items()
+        )
+        and takes_now(pod.placement, each.node)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,8 @@ class NodeUse:
     """By the name of the node what all its pods take together that have not ended."""
     nodes: Sequence[Node] = ()
     """All nodes, where it is known which pods they take."""
+    pod_counts: Mapping[str, int] = field(default_factory=dict)
+    """By the name of the node how many pods it has that have not ended."""
 
     def free_nodes(self) -> FreeNodes:
         """Return what the pods of all nodes leave of them."""
@@ -102,6 +121,9 @@ class NodeUse:
                     kind: amount - self.reserved.get(each.name, NO_AMOUNTS).get(kind, 0)
                     for kind, amount in each.allocatable.items()
                 },
+                None
+                if each.pod_slots is None
+                else each.pod_slots - self.pod_counts.get(each.name, 0),
             )
             for each in self.nodes
         )

@@ -28,6 +28,8 @@ class Node:
     taints: tuple[Taint, ...] = ()
     is_unschedulable: bool = False
     """Whether somebody has cordoned it: it takes no new pods."""
+    pod_slots: int | None = None
+    """The number of pods that it may run at most; None if it does not say."""
 
 
 def largest_allocatable(nodes: Iterable[Node]) -> Resources:

@@ -4,16 +4,25 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.holds import HoldReason
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.records import dataclass
+from trimtab.core.resources import Resources
 from trimtab.core.urgency import Change
 
 Wanted: TypeAlias = Mapping[str, Allocation]
 """By container the requests and limits to set; what is not named stays."""
+
+
+class Place(NamedTuple):
+    """A node with room for the successor of a pod."""
+
+    node_name: str
+    needed: Resources
+    """Amounts that the successor takes of the node beyond what the pod takes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Evict:
     quick_oom: bool = False
     wanted: Wanted = field(default_factory=dict)
     """What its successor should have."""
+    place: Place | None = field(default=None, compare=False)
+    """The room that the plan sets aside for its successor; None if it looks for none."""
 
 
 @dataclass(frozen=True, slots=True)

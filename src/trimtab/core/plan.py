@@ -39,9 +39,9 @@ from trimtab.core.limit_range_check import checked_items, with_defaults, would_r
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
-from trimtab.core.node_use import Shortage
+from trimtab.core.node_use import Promised, Shortage
 from trimtab.core.ordinals import ordinal_of
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted
+from trimtab.core.outcomes import Evict, Hold, Outcome, Place, Resize, Unboost, Wanted
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
@@ -84,7 +84,14 @@ class Spent:
     refusals: dict[str, str] = field(default_factory=dict)
     """By the uid of a pod why a quota refuses it, or its successor."""
     grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
-    """By node what resizes take beyond what its pods take now."""
+    """By node what resizes and successors take beyond what its pods take now."""
+    arrivals: Counter[str] = field(default_factory=Counter)
+    """By node the number of successors that come from other nodes."""
+
+    @property
+    def promised(self) -> Promised:
+        """Room on nodes that is set aside."""
+        return Promised(self.grown, self.arrivals)
 
 
 def plan(snapshot: Snapshot, settings: PlanSettings, now: datetime) -> list[Outcome]:
@@ -338,7 +345,7 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
     disruptable = may_disrupt(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
     candidate, chosen = decide(
-        candidate, context, disruptable=disruptable, claimed=claimed, elsewhere=spent.grown
+        candidate, context, disruptable=disruptable, claimed=claimed, promised=spent.promised
     )
     if chosen is Action.EVICT:
         rescue = _rescue(candidate, context, claimed)
@@ -366,16 +373,24 @@ def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
         spent.ordinals[candidate.owner].add(ordinal)
     if candidate.workload is not None:
         spent.evicted[candidate.workload] += 1
-    if (place := _place_of_successor(candidate, context, spent.grown)) is not None:
-        name, needed = place
-        spent.grown[name].update(needed)
+    place = _place_of_successor(candidate, context, spent.promised)
+    if place is not None:
+        set_place_aside(candidate.pod, place, spent)
     return Evict(
         candidate.pod,
         candidate.autoscaler.identity,
         candidate.change,
         quick_oom=candidate.quick_oom,
         wanted=_wanted_by_successor(candidate, context),
+        place=place,
     )
+
+
+def set_place_aside(pod: Pod, place: Place, spent: Spent) -> None:
+    """Set aside the room that the successor of a pod takes of its node."""
+    spent.grown[place.node_name].update(place.needed)
+    if place.node_name != pod.node_name:
+        spent.arrivals[place.node_name] += 1
 
 
 def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent) -> Resize | None:
@@ -412,17 +427,17 @@ def decide(
     *,
     disruptable: bool,
     claimed: Resources = NO_AMOUNTS,
-    elsewhere: Mapping[str, Resources] | None = None,
+    promised: Promised = node_use.NO_PROMISES,
 ) -> tuple[Candidate, Action | HoldReason]:
     """Decide what may be done about a candidate, given its budget, or why nothing may.
 
     Where the pod's node has too little left beside what others have claimed, and no eviction
-    helps, the candidate comes back without what would grow. `elsewhere` has by node what the
-    successors of evicted pods have claimed.
+    helps, the candidate comes back without what would grow. A successor gets none of the room that
+    is promised to others.
     """
     lacking = shortages(candidate, context, claimed)
     chosen = _decide(candidate, context, disruptable=disruptable, lacking=lacking)
-    if chosen is Action.EVICT and _would_stay_pending(candidate, context, elsewhere or {}):
+    if chosen is Action.EVICT and _would_stay_pending(candidate, context, promised):
         is_deferred = candidate.pod.resize is ResizeState.DEFERRED
         chosen = HoldReason.RESIZE_DEFERRED if is_deferred else HoldReason.RESIZE_INFEASIBLE
     restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
@@ -445,9 +460,7 @@ def shortages(
     return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
 
 
-def _would_stay_pending(
-    candidate: Candidate, context: Context, claimed: Mapping[str, Resources]
-) -> bool:
+def _would_stay_pending(candidate: Candidate, context: Context, promised: Promised) -> bool:
     """Return True if no node has room for the successor of a pod that runs well enough.
 
     A pod that dies early for lack of memory loses nothing, and one that is pending is down.
@@ -456,22 +469,21 @@ def _would_stay_pending(
         return False
     if candidate.autoscaler.mode not in _MAY_STAY:
         return False
-    return _place_of_successor(candidate, context, claimed) is None
+    return _place_of_successor(candidate, context, promised) is None
 
 
-def _place_of_successor(
-    candidate: Candidate, context: Context, claimed: Mapping[str, Resources]
-) -> tuple[str, Resources] | None:
+def _place_of_successor(candidate: Candidate, context: Context, promised: Promised) -> Place | None:
     """Return a node with room for the pod's successor, and what that takes beyond the pod."""
     pod, nodes = candidate.pod, context.free_nodes()
     if candidate.autoscaler.mode not in _MAY_STAY or not nodes:
         return None
     requests = requested_after(pod, _wanted_by_successor(candidate, context))
-    name = nodes.find_place(pod, requests, claimed)
+    name = nodes.find_place(pod, requests, promised)
     if name is None:
         return None
     now = reserved_for(pod) if name == pod.node_name else NO_AMOUNTS
-    return name, {kind: max(amount - now.get(kind, 0), 0) for kind, amount in requests.items()}
+    needed = {kind: max(amount - now.get(kind, 0), 0) for kind, amount in requests.items()}
+    return Place(name, needed)
 
 
 def _can_move(candidate: Candidate, context: Context) -> bool:

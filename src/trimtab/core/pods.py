@@ -191,6 +191,11 @@ class Pod:
     """The most that the pod requests while an ordinary init container runs; None for most pods."""
     overhead: Resources | None = None
     """Amounts that its runtime class adds to its requests; None for most pods."""
+    has_unseen_demands: bool = False
+    """True if other pods, volumes, ports or devices decide which nodes take it, too.
+
+    Another node than its own may then refuse it, however much room that has.
+    """
 
 
 def without_status(pod: Pod) -> Pod:

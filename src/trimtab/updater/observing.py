@@ -311,7 +311,11 @@ class Observer:
             autoscalers=list(autoscalers),
             limit_ranges=self._limit_ranges(namespaces),
             rooms=self._rooms,
-            node_use=replace(self._node_use, reserved=self._reserved.by_key()),
+            node_use=replace(
+                self._node_use,
+                reserved=self._reserved.by_key(),
+                pod_counts=self._reserved.counts(),
+            ),
             quotas=quotas,
             paused_namespaces=frozenset(filter(self.is_paused, namespaces)),
             configured_replicas=configured,

@@ -1,6 +1,7 @@
 """Plans ask for nothing that a pod's own node has no room for."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
@@ -272,14 +273,25 @@ def test_a_resize_that_waits_for_long_moves_its_pod_only_to_free_room() -> None:
     assert told(planned(free, SETTINGS)) == ["Evict"] * 2
 
 
-def test_a_pod_that_dies_for_memory_has_nothing_to_lose_by_waiting_for_a_node() -> None:
-    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("ready_since", "expected"),
+    [
+        pytest.param(None, "Evict", id="a pod that is down has nothing to lose"),
+        pytest.param(NOW - minutes(1), "ResizeInfeasible", id="a pod that is ready again waits"),
+    ],
+)
+def test_after_an_oom_kill_only_a_pod_that_is_down_is_evicted_into_a_full_cluster(
+    mode: UpdateMode, ready_since: datetime | None, expected: str
+) -> None:
+    killed = Termination("OOMKilled", NOW - minutes(3), NOW - minutes(2))
     container = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
-    pods = several(2, node_name="one", containers=(container,))
-    autoscaler = resizable(target=amounts(100, 20_000 * MIB), mode=EITHER)
+    pods = several(2, node_name="one", containers=(container,), ready_since=ready_since)
+    autoscaler = resizable(target=amounts(100, 20_000 * MIB), mode=mode)
     snapshot = snapshot_of(pods, autoscaler, node_use=place_on(TWO, 0))
 
-    assert told(planned(snapshot, SETTINGS))[0] == "Evict"
+    assert told(planned(snapshot, SETTINGS))[0] == expected
+    assert explained(snapshot)[0] == expected
 
 
 def test_recreate_evicts_into_a_full_cluster_so_that_nodes_are_added() -> None:

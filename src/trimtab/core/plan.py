@@ -463,9 +463,11 @@ def shortages(
 def _would_stay_pending(candidate: Candidate, context: Context, promised: Promised) -> bool:
     """Return True if no node has room for the successor of a pod that runs well enough.
 
-    A pod that dies early for lack of memory loses nothing, and one that is pending is down.
+    A pod that is OOM-killed early and is not ready loses nothing, and one that is pending is down.
     """
-    if candidate.quick_oom or candidate.pod.phase is PodPhase.PENDING or not context.free_nodes():
+    pod = candidate.pod
+    is_down = pod.phase is PodPhase.PENDING or (candidate.quick_oom and pod.ready_since is None)
+    if is_down or not context.free_nodes():
         return False
     if candidate.autoscaler.mode not in _MAY_STAY:
         return False

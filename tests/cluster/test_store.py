@@ -1,5 +1,6 @@
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -351,5 +352,6 @@ def test_totals_are_the_sums_of_what_the_store_holds(acts: list[tuple[str, int |
     }
 
     assert totals.by_key() == expected
+    assert totals.counts() == Counter(str(value % 3) for value in counted)
     writer.replace([a_thing("a", 5)])
     assert totals.by_key() == {"2": {Resource.CPU: 5}}

@@ -16,17 +16,18 @@ from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.node_use import NodeUse
 from trimtab.core.nodes import Node, Taint
 from trimtab.core.outcomes import Resize
-from trimtab.core.placement import NodeExpression, NodeTerm, Placement
+from trimtab.core.placement import NodeExpression, NodeTerm, Placement, Toleration
 from trimtab.core.pods import (
     Allocation,
     Container,
+    OwnerReference,
     Pod,
     PodPhase,
     ResizeState,
     Termination,
     WorkloadName,
 )
-from trimtab.core.resizing import Action, InfeasibleAttempt, ResizeMemory
+from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
 
@@ -242,14 +243,12 @@ def asking(cpu: int) -> Container:
     return a_container(requests=amounts(cpu, 100 * MIB), status=has)
 
 
-def explained(snapshot: Snapshot) -> list[str]:
-    """What `explain` says of each pod: its only way, or the reason of its resize check."""
+def explained(snapshot: Snapshot, kind: CheckKind = CheckKind.RESIZE) -> list[str]:
+    """What `explain` says of each pod: the reason of a check, or its only way."""
     view = view_plan(snapshot, SETTINGS, NOW)
     found = [explain_pod(each, view) for each in snapshot.pods]
     ways = [
-        "Evict"
-        if each.way is Action.EVICT
-        else next(check.reason for check in each.checks if check.kind is CheckKind.RESIZE)
+        next(check.reason for check in each.checks if check.kind is kind) or each.way
         for each in found
         if each is not None
     ]
@@ -298,6 +297,80 @@ def test_recreate_evicts_into_a_full_cluster_so_that_nodes_are_added() -> None:
     snapshot = crowd(UpdateMode.RECREATE, place_on(TWO, 1600))
 
     assert told(planned(snapshot, SETTINGS)) == ["Evict"] * 2
+
+
+BY_NAME = Placement(terms=(NodeTerm(fields=(NodeExpression("metadata.name", "In", ("one",)),)),))
+BY_HOST = Placement(terms=(NodeTerm((NodeExpression("kubernetes.io/hostname", "In", ("one",)),)),))
+BY_LABEL = Placement((("kubernetes.io/hostname", "one"),))
+TOLERANT = replace(BY_NAME, tolerations=(Toleration(operator="Exists"),))
+POOL = Placement((("pool", "blue"),))
+AGENT = OwnerReference("DaemonSet", "agent")
+FOO = Taint("foo", effect="NoSchedule")
+PRESSURE = Taint("node.kubernetes.io/memory-pressure", effect="NoSchedule")
+OPEN = Node(
+    "one",
+    amounts(2000, 9000 * MIB),
+    labels={"kubernetes.io/hostname": "one", "pool": "blue"},
+    pod_slots=9,
+)
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+@pytest.mark.parametrize(
+    ("node", "owner", "placement", "is_held"),
+    [
+        pytest.param(OPEN, AGENT, BY_NAME, False, id="an open node"),
+        pytest.param(replace(OPEN, taints=(FOO,)), AGENT, BY_NAME, True, id="a new taint"),
+        pytest.param(replace(OPEN, taints=(FOO,)), AGENT, TOLERANT, False, id="a tolerated taint"),
+        pytest.param(
+            replace(OPEN, is_unschedulable=True), AGENT, BY_NAME, False, id="DaemonSet, cordoned"
+        ),
+        pytest.param(
+            replace(OPEN, taints=(PRESSURE,)), AGENT, BY_NAME, False, id="DaemonSet, pressure"
+        ),
+        pytest.param(
+            replace(OPEN, taints=(NOT_READY,)), AGENT, BY_NAME, True, id="DaemonSet, not ready"
+        ),
+        pytest.param(
+            replace(OPEN, allocatable=amounts(300, 9000 * MIB)), AGENT, BY_NAME, True, id="full"
+        ),
+        pytest.param(replace(OPEN, taints=(FOO,)), None, BY_NAME, True, id="bound by name"),
+        pytest.param(replace(OPEN, taints=(FOO,)), None, BY_HOST, True, id="bound by hostname"),
+        pytest.param(replace(OPEN, taints=(FOO,)), None, BY_LABEL, True, id="bound by selector"),
+        pytest.param(replace(OPEN, is_unschedulable=True), None, BY_NAME, True, id="cordoned"),
+        pytest.param(
+            replace(OPEN, is_unschedulable=True), None, TOLERANT, False, id="tolerates a cordon"
+        ),
+        pytest.param(
+            replace(OPEN, taints=(FOO,)), None, POOL, False, id="a pool that may get a new node"
+        ),
+    ],
+)
+def test_recreate_keeps_a_pod_whose_only_node_would_not_take_it_back(
+    node: Node,
+    owner: OwnerReference | None,
+    placement: Placement,
+    mode: UpdateMode,
+    *,
+    is_held: bool,
+) -> None:
+    owner = owner or OwnerReference("ReplicaSet", "web-1")
+    pods = several(2, node_name="one", owner=owner, placement=placement)
+    both = (node, TWO)
+    nodes = NodeUse({each.name: each.allocatable for each in both}, USED, nodes=both)
+    snapshot = snapshot_of(
+        pods,
+        an_autoscaler(UP, mode=mode),
+        node_use=nodes,
+        configured_replicas={WorkloadName("default", owner.kind, owner.name): 2},
+    )
+
+    expected = "NoNodeForSuccessor" if is_held else "Evict"
+    assert told(planned(snapshot, SETTINGS)) == [expected] * 2
+    assert explained(snapshot, CheckKind.EVICTION) == [expected] * 2
+
+
+USED = {"one": amounts(200, 200 * MIB)}
 
 
 def test_a_resize_that_waits_for_room_already_goes_on_as_before() -> None:

@@ -33,22 +33,22 @@ def a_template_for(place: Json, size: Json) -> Json:
     return template
 
 
-def add_daemon(scene: Scene, place: Json) -> None:
-    """Let a DaemonSet take half a core of the node."""
-    create_daemon_set(scene, place, {"cpu": "500m", "memory": "1Gi"})
-    scene.wait_until_running(1, "daemon")
+def add_daemon(scene: Scene, place: Json, name: str = "daemon", count: int = 1) -> None:
+    """Let a DaemonSet take half a core of each of so many nodes."""
+    create_daemon_set(scene, place, {"cpu": "500m", "memory": "1Gi"}, name)
+    scene.wait_until_running(count, name)
 
 
-def create_daemon_set(scene: Scene, place: Json, size: Json) -> None:
+def create_daemon_set(scene: Scene, place: Json, size: Json, name: str = "daemon") -> None:
     """Create a DaemonSet of pods of that size."""
     template = a_template_for(place, size)
-    labels = template["metadata"]["labels"] = {"app": "daemon"}
+    labels = template["metadata"]["labels"] = {"app": name}
     scene.create_object(
         "daemonsets",
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
-            "metadata": {"name": "daemon"},
+            "metadata": {"name": name},
             "spec": {"selector": {"matchLabels": labels}, "template": template},
         },
     )
@@ -202,6 +202,30 @@ def test_a_pod_is_not_evicted_to_a_node_without_its_device(hasty_scene: Scene) -
     template = a_template({**HALF, **GPU}, limits=GPU)
     template["spec"] |= place
     stay_where_they_are(hasty_scene, template, "InPlaceOrRecreate")
+
+
+def test_a_daemon_pod_is_not_evicted_from_a_node_that_would_not_take_it_back(
+    hasty_scene: Scene,
+) -> None:
+    scene, place = hasty_scene, add_node(hasty_scene, "-a")
+    add_node(scene, "-b")
+    add_daemon(scene, place, name="web", count=2)
+    node = f"/api/v1/nodes/{scene.namespace}-a"
+    taints = scene.read(node)["spec"].get("taints", [])
+    added = {"key": "foo", "value": "bar", "effect": "NoSchedule"}
+    scene.patch(node, {"spec": {"taints": [*taints, added]}})
+    scene.let_watches_catch_up()
+    target = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "web"}
+    scene.autoscale(ONE, mode="Recreate", targetRef=target)
+
+    # The pod on the other node is replaced, and this one stays.
+    scene.wait_for_pods(lambda pods: sorted(map(millicores, pods)) == [500, 1000])
+    scene.wait_for_words(scene.condition_messages, "NoNodeForSuccessor")
+    scene.watch_uids(10)
+
+    # Without the taint it may go, and comes back.
+    scene.patch(node, {"spec": {"taints": taints}})
+    scene.wait_for_pods(lambda pods: [millicores(pod) for pod in pods] == [1000, 1000])
 
 
 def test_a_boosted_pod_without_a_place_keeps_its_boost_for_a_minute(scene: Scene) -> None:

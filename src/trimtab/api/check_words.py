@@ -49,6 +49,8 @@ _REASONS: Final = {
     "ordinal that is not ready",
     HoldReason.SUCCESSOR_SMALLER: "its successor would lose more than it gains, as its template "
     "asks for less of what is not applied",
+    HoldReason.NO_NODE_FOR_SUCCESSOR: "the only nodes that its successor may go to are full, "
+    "cordoned or tainted",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",

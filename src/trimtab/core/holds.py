@@ -49,6 +49,8 @@ class HoldReason(StrEnum):
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
     LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
     """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
+    NO_NODE_FOR_SUCCESSOR = "NoNodeForSuccessor"
+    """No node that its spec names would take its successor now, and no new node would help."""
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     """The API server refused its eviction a moment ago for the sake of a PodDisruptionBudget."""
     QUOTA_EXCEEDED = "QuotaExceeded"
@@ -100,6 +102,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.LIMIT_RANGE_REFUSES,
         HoldReason.LOWER_ORDINAL_NOT_READY,
         HoldReason.NOT_CONVERGING,
+        HoldReason.NO_NODE_FOR_SUCCESSOR,
         HoldReason.NO_OWNER,
         HoldReason.PAUSED,
         HoldReason.POD_DISRUPTION_BUDGET,

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from trimtab.core import pods
 from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.node_room import own_daemon
 from trimtab.core.nodes import Node
 from trimtab.core.outcomes import Wanted
-from trimtab.core.placement import takes_now
+from trimtab.core.placement import Placement, takes_now
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.records import dataclass
@@ -67,16 +68,24 @@ class FreeNodes:
         own = self._by_name.get(pod.node_name)
         if own is not None and _has_room(own, pod, requests, promised):
             return own.node.name
-        if pod.has_unseen_demands:
+        if pod.has_unseen_demands or own_daemon(pod) is not None:
             return None
         needed = requests.get(Resource.CPU, 0)
-        for each in self._ranked:
+        for each in self._named(pod.placement):
             if _free_cpu(each) < needed:
                 # All that follow have less.
                 return None
             if each is not own and _has_room(each, pod, requests, promised):
                 return each.node.name
         return None
+
+    def _named(self, placement: Placement | None) -> Sequence[FreeNode]:
+        """Return the nodes to look at, those with the most CPU first."""
+        names = None if placement is None else placement.node_names
+        if names is None:
+            return self._ranked
+        found = [self._by_name[name] for name in sorted(names) if name in self._by_name]
+        return sorted(found, key=_free_cpu, reverse=True)
 
 
 def _free_cpu(each: FreeNode) -> int:
@@ -95,8 +104,15 @@ def _has_room(each: FreeNode, pod: Pod, requests: Resources, promised: Promised)
             amount - taken.get(kind, 0) + returned.get(kind, 0) >= requests.get(kind, 0)
             for kind, amount in each.free.items()
         )
-        and takes_now(pod.placement, each.node)
+        and takes_now(pod.placement, each.node, is_daemon=own_daemon(pod) is not None)
     )
+
+
+def is_bound(pod: Pod) -> bool:
+    """Return True if a new node would not help the pod: its spec names the nodes it may go to."""
+    if own_daemon(pod) is not None:
+        return True
+    return pod.placement is not None and pod.placement.names_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ _PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 _EXISTS: Final = "Exists"
 _RECORD_CHARACTERS: Final = 32
+_NODE_NAMES: Final = frozenset({"metadata.name", "kubernetes.io/hostname"})
+"""The field and the label that only one node has with its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,35 @@ class Placement:
         named = [each for term in self.terms for each in term.fields if each.operator == "In"]
         return frozenset(name for each in named for name in each.values) if named else None
 
+    @property
+    def names_nodes(self) -> bool:
+        """True if it may go to certain nodes alone, by their name or hostname."""
+        if any(key in _NODE_NAMES for key, _ in self.node_labels):
+            return True
+        return bool(self.terms) and all(
+            any(
+                each.key in _NODE_NAMES and each.operator == "In"
+                for each in (*term.labels, *term.fields)
+            )
+            for term in self.terms or ()
+        )
+
 
 NO_DEMANDS: Final = Placement()
+
+_CORDON: Final = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
+_OF_DAEMONS: Final = tuple(
+    Toleration(f"node.kubernetes.io/{trouble}", _EXISTS, effect=effect)
+    for trouble, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+"""Tolerations that the DaemonSet controller gives to its pods."""
 
 
 def may_go_to(placement: Placement | None, node: Node) -> bool:
@@ -94,13 +123,18 @@ def may_go_to(placement: Placement | None, node: Node) -> bool:
     )
 
 
-def takes_now(placement: Placement | None, node: Node) -> bool:
-    """Return True if the scheduler may put a pod on the node now, as far as it has room."""
-    demands = placement or NO_DEMANDS
-    is_open = not node.is_unschedulable and all(
-        taint.effect not in _KEEPS_AWAY
-        or any(_tolerates(each, taint) for each in demands.tolerations)
-        for taint in node.taints
+def takes_now(placement: Placement | None, node: Node, *, is_daemon: bool = False) -> bool:
+    """Return True if the scheduler may put a pod on the node now, as far as it has room.
+
+    The pods of DaemonSets tolerate that a node is cordoned, or under pressure.
+    """
+    tolerations = (placement or NO_DEMANDS).tolerations
+    if is_daemon:
+        tolerations = (*tolerations, *_OF_DAEMONS)
+    taints = (*node.taints, _CORDON) if node.is_unschedulable else node.taints
+    is_open = all(
+        taint.effect not in _KEEPS_AWAY or any(_tolerates(each, taint) for each in tolerations)
+        for taint in taints
     )
     return is_open and may_go_to(placement, node)
 

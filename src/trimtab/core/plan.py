@@ -437,7 +437,8 @@ def decide(
     """
     lacking = shortages(candidate, context, claimed)
     chosen = _decide(candidate, context, disruptable=disruptable, lacking=lacking)
-    if chosen is Action.EVICT and _would_stay_pending(candidate, context, promised):
+    may_stay = candidate.autoscaler.mode in _MAY_STAY
+    if chosen is Action.EVICT and may_stay and _would_stay_pending(candidate, context, promised):
         is_deferred = candidate.pod.resize is ResizeState.DEFERRED
         chosen = HoldReason.RESIZE_DEFERRED if is_deferred else HoldReason.RESIZE_INFEASIBLE
     restarts = resizing.restarts_containers(candidate.pod, candidate.wanted)
@@ -467,17 +468,25 @@ def _would_stay_pending(candidate: Candidate, context: Context, promised: Promis
     """
     pod = candidate.pod
     is_down = pod.phase is PodPhase.PENDING or (candidate.quick_oom and pod.ready_since is None)
-    if is_down or not context.free_nodes():
-        return False
-    if candidate.autoscaler.mode not in _MAY_STAY:
+    if is_down or not _seeks_place(candidate, context):
         return False
     return _place_of_successor(candidate, context, promised) is None
+
+
+def _seeks_place(candidate: Candidate, context: Context) -> bool:
+    """Return True if the successor needs a node that is there.
+
+    The other modes evict into a full cluster, so that nodes are added. That helps no pod whose
+    spec names its nodes.
+    """
+    seeks = candidate.autoscaler.mode in _MAY_STAY or node_use.is_bound(candidate.pod)
+    return seeks and bool(context.free_nodes())
 
 
 def _place_of_successor(candidate: Candidate, context: Context, promised: Promised) -> Place | None:
     """Return a node with room for the pod's successor, and what that takes beyond the pod."""
     pod, nodes = candidate.pod, context.free_nodes()
-    if candidate.autoscaler.mode not in _MAY_STAY or not nodes:
+    if not _seeks_place(candidate, context):
         return None
     requests = requested_after(pod, _wanted_by_successor(candidate, context))
     name = nodes.find_place(pod, requests, promised)
@@ -692,6 +701,14 @@ def _waits_for_lower_ordinal(
     return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
 
 
+def _finds_no_node(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Object if the successor would find no node, and a new one would not help it."""
+    # The other modes hold such a pod before an eviction is chosen.
+    is_evicting = candidate.autoscaler.mode not in _MAY_STAY
+    is_stuck = is_evicting and _would_stay_pending(candidate, context, spent.promised)
+    return HoldReason.NO_NODE_FOR_SUCCESSOR if is_stuck else None
+
+
 def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     is_due = candidate.memory.eviction.is_due(context.now)
     return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
@@ -783,6 +800,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _repeats_itself,
     _is_unwanted,
     _waits_for_lower_ordinal,
+    _finds_no_node,
     _was_refused,
     _awaits_effect,
     _gains_nothing,

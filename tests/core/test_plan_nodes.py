@@ -8,9 +8,10 @@ from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_a
 from plan_makers import by_pod, planned, several, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
 from trimtab.core.checks import CheckKind
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
 from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.node_use import NodeUse
@@ -253,6 +254,39 @@ def explained(snapshot: Snapshot, kind: CheckKind = CheckKind.RESIZE) -> list[st
         if each is not None
     ]
     return sorted(str(way) for way in ways)
+
+
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+@pytest.mark.parametrize(
+    ("left", "evicted"),
+    [
+        pytest.param(3000, 2, id="room for both boosts"),
+        pytest.param(2999, 1, id="room for one boost"),
+        pytest.param(1499, 0, id="room without a boost alone"),
+    ],
+)
+def test_a_pod_moves_only_to_a_node_that_has_room_for_its_boost(
+    mode: UpdateMode, left: int, evicted: int
+) -> None:
+    nodes = place_on(replace(TWO, allocatable=amounts(4000, 9000 * MIB)), 4000 - left)
+    boost = CpuBoost(factor=3, duration=minutes(1))
+    autoscaler = an_autoscaler(UP, mode=mode, boost=boost)
+    pods = several(2, node_name="one")
+    snapshot = snapshot_of(pods, autoscaler, node_use=nodes, rooms=NodeRooms(nodes.nodes))
+
+    expected = ["Evict"] * evicted + ["ResizeInfeasible"] * (2 - evicted)
+    assert told(planned(snapshot, SETTINGS)) == expected
+    assert explained(snapshot) == expected
+
+
+def test_without_the_gate_for_boosts_a_pod_needs_no_room_for_one() -> None:
+    nodes = place_on(TWO, 1000)
+    autoscaler = an_autoscaler(UP, mode=EITHER, boost=CpuBoost(factor=3, duration=minutes(1)))
+    pods = several(2, node_name="one")
+    snapshot = snapshot_of(pods, autoscaler, node_use=nodes, rooms=NodeRooms(nodes.nodes))
+    gateless = replace(SETTINGS, gates=FeatureGates(cpu_startup_boost=False))
+
+    assert told(planned(snapshot, gateless)) == ["Evict"] * 2
 
 
 def test_a_resize_that_waits_for_long_moves_its_pod_only_to_free_room() -> None:

@@ -7,7 +7,7 @@ from e2e.components import Json
 from e2e.updater_stage import a_template, requests
 from smoke.scene import Scene, is_marked, is_ready, millicores, uids_of
 
-from rig import fake_node
+from rig import fake_node, stages
 
 pytestmark = pytest.mark.smoke
 
@@ -202,6 +202,23 @@ def test_a_pod_is_not_evicted_to_a_node_without_its_device(hasty_scene: Scene) -
     template = a_template({**HALF, **GPU}, limits=GPU)
     template["spec"] |= place
     stay_where_they_are(hasty_scene, template, "InPlaceOrRecreate")
+
+
+def test_a_pod_is_not_evicted_if_its_boosted_successor_finds_no_room(
+    hasty_scene: Scene,
+) -> None:
+    scene, place = hasty_scene, add_node(hasty_scene)
+    scene.create(a_template_for(place, ONE), name="beside", replicas=1)
+    scene.wait_until_running(1, "beside")
+    template = a_template(ONE, annotations={stages.ANNOTATION: "infeasible"})
+    template["spec"] |= place
+    scene.create(template, replicas=2)
+    scene.wait_until_running(2)
+    boost = {"cpu": {"type": "Factor", "factor": 3, "duration": "1s"}}
+    scene.autoscale({**ONE, "cpu": "1200m"}, mode="InPlaceOrRecreate", startupBoost=boost)
+    scene.wait_for_words(scene.condition_messages, "ResizeInfeasible")
+
+    scene.watch_uids(15)
 
 
 def test_a_daemon_pod_is_not_evicted_from_a_node_that_would_not_take_it_back(

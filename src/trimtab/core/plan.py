@@ -488,13 +488,27 @@ def _place_of_successor(candidate: Candidate, context: Context, promised: Promis
     pod, nodes = candidate.pod, context.free_nodes()
     if not _seeks_place(candidate, context):
         return None
-    requests = requested_after(pod, _wanted_by_successor(candidate, context))
+    requests = _requested_by_successor(candidate, context)
     name = nodes.find_place(pod, requests, promised)
     if name is None:
         return None
     now = reserved_for(pod) if name == pod.node_name else NO_AMOUNTS
     needed = {kind: max(amount - now.get(kind, 0), 0) for kind, amount in requests.items()}
     return Place(name, needed)
+
+
+def _requested_by_successor(candidate: Candidate, context: Context) -> Resources:
+    """Return what the successor takes of its node, with the boost that admission gives it.
+
+    Quotas may cut that boost, which is not foreseen here.
+    """
+    pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
+    requests = requested_after(pod, _wanted_by_successor(candidate, context))
+    if not autoscaler.boosts or not gates.cpu_startup_boost:
+        return requests
+    room = BoostRoom(context.limit_ranges_of(pod))
+    boosted = requested_after(pod, size_successor(pod, autoscaler, gates=gates, room=room))
+    return {kind: max(amount, boosted.get(kind, 0)) for kind, amount in requests.items()}
 
 
 def _can_move(candidate: Candidate, context: Context) -> bool:

@@ -39,7 +39,7 @@ from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import Action
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import ObservedPod, Snapshot
 from trimtab.core.urgency import Change
 
@@ -114,6 +114,8 @@ class PlanView:
     """By the direct owner of the pod what is done, or would be if nobody had said to wait."""
     unknown: frozenset[CheckKind] = frozenset()
     """What nobody who was asked can know: these never pass."""
+    promised: plan.Spent = field(default_factory=plan.Spent)
+    """Room on nodes that all acts together take."""
 
 
 def view_plan(
@@ -138,7 +140,19 @@ def view_plan(
         {each.pod.uid: each for each in planned},
         acts,
         unknown,
+        _set_room_aside(act for each in acts.values() for act in each),
     )
+
+
+def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
+    """Set aside the room on nodes that resizes and successors take."""
+    spent = plan.Spent()
+    for act in acts:
+        if isinstance(act, Resize):
+            spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
+        elif isinstance(act, Evict) and act.place is not None:
+            plan.set_place_aside(act.pod, act.place, spent)
+    return spent
 
 
 def explain_pod(observed: ObservedPod, view: PlanView) -> PodExplanation | None:
@@ -207,9 +221,7 @@ def _with_facts(explanation: PodExplanation, facts: Facts, view: PlanView) -> Po
     judgement = facts.judgement
     lacking: Mapping[Resource, Shortage] = {}
     if judgement.distrust is None:
-        spent = plan.Spent()
-        _set_room_aside(facts.pod, view, spent)
-        claimed = spent.grown[facts.pod.node_name]
+        claimed = _claimed_by_others(explanation, view)
         candidate = candidate_of(facts, view.context, standing_of(facts, view.context))
         lacking = plan.shortages(candidate, view.context, claimed)
     return replace(
@@ -315,21 +327,19 @@ def _lacks_budget(candidate: Candidate, context: Context, spent: plan.Spent) -> 
     return way is HoldReason.BUDGET_SPENT and not plan.may_disrupt(candidate, context, spent)
 
 
-def _set_room_aside(pod: Pod, view: PlanView, spent: plan.Spent) -> None:
-    """Set aside the room on nodes that the resizes and successors of other pods take."""
-    for act in (each for acts in view.acts.values() for each in acts):
-        if act.pod.uid == pod.uid:
-            continue
-        if isinstance(act, Resize):
-            spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
-        elif isinstance(act, Evict) and act.place is not None:
-            plan.set_place_aside(act.pod, act.place, spent)
+def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources:
+    """Return the room on the pod's node that the acts of other pods take."""
+    node_name, act = explanation.pod.node_name, act_of(explanation.outcome)
+    own = _set_room_aside(() if act is None else (act,)).grown[node_name]
+    return {kind: amount - own[kind] for kind, amount in view.promised.grown[node_name].items()}
 
 
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
-    """Return what the plan does to siblings of the pod, and the room that all others take."""
-    spent = plan.Spent()
-    _set_room_aside(case.observed.pod, view, spent)
+    """Return what the plan does to siblings of a pod about which nothing is done.
+
+    The room on nodes is that of the view, which is only read.
+    """
+    spent = plan.Spent(grown=view.promised.grown, arrivals=view.promised.arrivals)
     owner, workload = disruption.owner_of(case.observed.pod), case.observed.workload
     if owner is None:
         return spent

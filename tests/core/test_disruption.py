@@ -104,7 +104,7 @@ def test_a_group_counts_all_pods_of_its_direct_owner() -> None:
 
     groups = count_groups(pods, {REPLICA_SET: 4})
 
-    assert groups[REPLICA_SET] == ReplicaGroup(live=3, pending=1, configured=4, ready=1)
+    assert groups[REPLICA_SET] == ReplicaGroup(live=3, pending=1, configured=4, ready=1, serving=1)
     assert groups[REPLICA_SET].running == 2
     assert len(groups) == 2
 
@@ -194,6 +194,28 @@ def test_so_many_pods_stay_up_as_the_tolerance_says(
         or counted.running - disrupted >= must_run
         or (disrupted == 1 and counted.running == configured)
     )
+
+
+@given(
+    ready=st.integers(0, 40),
+    unready=st.integers(0, 40),
+    configured=st.integers(1, 50),
+    tolerance=st.floats(0, 1),
+)
+def test_unready_pods_are_down_for_the_eviction_of_a_ready_one(
+    ready: int, unready: int, configured: int, tolerance: float
+) -> None:
+    counted = ReplicaGroup(ready + unready, 0, configured, ready=ready, serving=ready)
+    alone = ReplicaGroup(ready, 0, configured)
+
+    assert counted.can_spare_ready(tolerance, 0) == alone.is_disruptable(tolerance, 0)
+
+
+def test_a_ready_pod_that_settles_does_not_serve() -> None:
+    pods = [a_pod(name=f"web-{index}", ready_since=NOW) for index in range(3)]
+    counted = count_groups(pods, {REPLICA_SET: 3}, frozenset({pods[0].uid}))[REPLICA_SET]
+
+    assert (counted.ready, counted.serving, counted.running) == (3, 2, 2)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,13 @@ import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, hours
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, several, snapshot_of, told
 
+from trimtab.api.check_words import tell_check
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.checks import CheckKind
+from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
+from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.outcomes import Hold, Resize
 from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase
 from trimtab.core.resizing import RESTART_GAP
@@ -113,10 +117,11 @@ def test_what_restarts_nothing_does_not_wait_for_what_does(
     [
         pytest.param(DOWN, False, "BudgetSpent", id="it shrinks and is the last one"),
         pytest.param(DOWN, True, "Resize", id="others are ready"),
-        pytest.param(UP, False, "Resize", id="it grows"),
+        pytest.param(UP, False, "BudgetSpent", id="it grows and is the last one"),
+        pytest.param(UP, True, "Resize", id="it grows and others are ready"),
     ],
 )
-def test_the_last_ready_pod_is_not_restarted_to_shrink(
+def test_the_last_ready_pod_of_several_is_not_restarted(
     recommendation: ContainerRecommendation, expected: str, *, others_ready: bool
 ) -> None:
     last = a_pod(restarting_on(*BOTH), name="last", ready_since=NOW)
@@ -128,6 +133,87 @@ def test_the_last_ready_pod_is_not_restarted_to_shrink(
     snapshot = snapshot_of([last, sibling], an_autoscaler(recommendation, mode=IN_PLACE))
 
     assert by_pod(planned(snapshot))["last"] == expected
+
+
+def of_readiness(signs: str) -> list[Pod]:
+    """Return one pod per sign: + for a ready one."""
+    return [
+        a_pod(
+            name=f"web-{index}", age=hours(24), ready_since=NOW - hours(1) if sign == "+" else None
+        )
+        for index, sign in enumerate(signs)
+    ]
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+@pytest.mark.parametrize("recommendation", [UP, DOWN], ids=["it grows", "it shrinks"])
+@pytest.mark.parametrize(
+    ("ready", "evicted"),
+    [
+        pytest.param("+-", {"web-1"}, id="the last ready one of two"),
+        pytest.param("-+", {"web-0"}, id="whatever their names"),
+        pytest.param("++", {"web-0"}, id="both are ready"),
+        pytest.param("+---", {"web-1", "web-2"}, id="the last of four"),
+        pytest.param("++--", {"web-2", "web-3"}, id="half of them is down"),
+        pytest.param("+++-", {"web-0", "web-3"}, id="one more may be down"),
+        pytest.param("--", {"web-0"}, id="none is ready"),
+    ],
+)
+def test_pods_that_are_not_ready_are_down_for_the_eviction_of_a_ready_one(
+    mode: UpdateMode,
+    recommendation: ContainerRecommendation,
+    ready: str,
+    evicted: set[str],
+) -> None:
+    outcomes = by_pod(
+        planned(snapshot_of(of_readiness(ready), an_autoscaler(recommendation, mode=mode)))
+    )
+
+    assert {name for name, word in outcomes.items() if word == "Evict"} == evicted
+    assert set(outcomes.values()) <= {"Evict", "BudgetSpent"}
+
+
+def test_of_one_owner_the_pods_that_are_not_ready_come_first() -> None:
+    outcomes = planned(snapshot_of(of_readiness("++-"), an_autoscaler(UP)))
+
+    assert list(by_pod(outcomes)) == ["web-2", "web-0", "web-1"]
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "expected"),
+    [
+        pytest.param(DOWN, "BudgetSpent", id="it shrinks"),
+        pytest.param(UP, "Evict", id="it grows"),
+    ],
+)
+def test_no_tolerance_lets_the_last_ready_pod_of_several_be_evicted_to_shrink(
+    recommendation: ContainerRecommendation, expected: str
+) -> None:
+    settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+    snapshot = snapshot_of(of_readiness("+-"), an_autoscaler(recommendation))
+
+    assert by_pod(planned(snapshot, settings))["web-0"] == expected
+
+
+@pytest.mark.parametrize("recommendation", [UP, DOWN], ids=["it grows", "it shrinks"])
+def test_a_single_replica_is_evicted_where_one_is_enough(
+    recommendation: ContainerRecommendation,
+) -> None:
+    autoscaler = an_autoscaler(recommendation, min_replicas=1)
+
+    assert told(planned(snapshot_of(of_readiness("+"), autoscaler))) == ["Evict"]
+
+
+def test_the_explanation_counts_the_ready_pods_of_a_ready_one() -> None:
+    snapshot = snapshot_of(of_readiness("+-"), an_autoscaler(DOWN))
+    explanation = explain_pod(snapshot.pods[0], view_plan(snapshot, PlanSettings(), NOW))
+
+    assert explanation is not None
+    (check,) = [each for each in explanation.checks if each.is_decisive]
+    assert check.kind is CheckKind.BUDGET
+    assert tell_check(check, explanation, PlanSettings()) == (
+        "1 of 2 pods are ready, and 1 may be down: web-1 first"
+    )
 
 
 def test_a_leader_grows_at_once_while_another_replica_is_missing() -> None:

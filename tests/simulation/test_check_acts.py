@@ -217,6 +217,20 @@ def evicted_at_once(
     return scene
 
 
+def evicted_beside(*, is_ready: bool) -> Scene:
+    """The first of two pods is evicted, an hour after the other one stopped being ready."""
+
+    async def scene(stage: Stage) -> None:
+        _, other = stage.put_pods(2)
+        stage.put_autoscaler(LARGER)
+        if not is_ready:
+            stage.world.pods.put(replace(other, ready_since=None))
+        await stage.wait(timedelta(hours=1))
+        await stage.play(EvictEverything(most=1))
+
+    return scene
+
+
 def restarted(*, restarts: bool) -> Scene:
     async def scene(stage: Stage) -> None:
         kinds = frozenset(BOTH if restarts else ())
@@ -674,6 +688,12 @@ SINS = [
         evicted_at_once(1, of=1),
         evicted_at_once(1, of=1, min_replicas=1),
         id="the only replica",
+    ),
+    pytest.param(
+        Disruption,
+        evicted_beside(is_ready=False),
+        evicted_beside(is_ready=True),
+        id="the only ready pod",
     ),
     pytest.param(
         Disruption,

@@ -35,3 +35,21 @@ def test_a_deferred_shrink_is_taken_back_when_it_is_not_wanted_any_more(
         scene.annotate(pod["metadata"]["name"], {stages.ANNOTATION: None})
     after = scene.watch(10, lambda pods: requests(pods) == [[LARGE]] * 2)
     assert uids_of(after) == set(uids)
+
+
+def test_the_only_ready_pod_is_not_evicted_to_shrink(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    scene.deploy("web", LARGE)
+    only, other = scene.pods()
+    scene.play_unreadiness(other)
+    scene.annotate(
+        other["metadata"]["name"], {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    )
+    scene.let_watches_catch_up()
+    scene.autoscale(SMALL, mode="Recreate")
+    scene.wait_for_words(scene.condition_messages, "BudgetSpent")
+
+    pods = scene.watch(15, lambda pods: uids_of(pods) == uids_of([only, other]))
+    # The other one serves again, and the updater goes on.
+    scene.play_recovery(next(pod for pod in pods if uids_of([pod]) == uids_of([other])))
+    scene.wait_for_pods(lambda pods: not uids_of([only]) <= uids_of(pods))

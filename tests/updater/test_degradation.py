@@ -11,6 +11,7 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.pods import Termination
 
 HIGHER = a_recommendation(target=amounts(900, 900 * MIB), lower=amounts(800, 800 * MIB))
@@ -68,12 +69,16 @@ def test_d22_pods_that_got_ready_after_the_first_change_count() -> None:
     run_virtually(scene())
 
 
-def test_without_the_rule_the_same_workload_loses_all_its_ready_pods() -> None:
+@pytest.mark.parametrize(("tolerance", "left"), [(0.5, 4), (1.0, 0)])
+def test_without_the_rule_the_same_workload_loses_all_that_the_tolerance_allows(
+    tolerance: float, left: int
+) -> None:
     async def scene() -> None:
         cluster = a_cluster_whose_new_pods_never_get_ready()
-        await let_run(an_updater(cluster, planning(degraded_after=None)), minutes(128))
+        settings = planning(degraded_after=None, disruption=DisruptionSettings(tolerance=tolerance))
+        await let_run(an_updater(cluster, settings), minutes(128))
 
-        assert ready(cluster) == 0
+        assert ready(cluster) == left
 
     run_virtually(scene())
 

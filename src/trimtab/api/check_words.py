@@ -186,12 +186,15 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
     if group is None or group.configured is None:
         return ""
     most = int(group.configured * settings.disruption.tolerance)
-    figures = f"{group.running} of {group.configured} pods run, and {most} may be down"
+    # For a pod that is ready, the others count only as far as they are ready, too.
+    by_readiness = explanation.pod.ready_since is not None and group.serving < group.running
+    count, state = (group.serving, "are ready") if by_readiness else (group.running, "run")
+    figures = f"{count} of {group.configured} pods {state}, and {most} may be down"
     if check.reason is None:
         return figures
     first = explanation.siblings_changed
     others = f" and {len(first) - 1} more" if len(first) > 1 else ""
-    return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few run"
+    return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few {state}"
 
 
 def _tell_resize(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:

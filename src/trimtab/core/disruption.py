@@ -56,6 +56,8 @@ class ReplicaGroup:
     """Number of pods that the owner should have; None if unknown."""
     ready: int = 0
     """The live pods that are ready."""
+    serving: int = 0
+    """Those of the ready pods that are not pending."""
 
     @property
     def running(self) -> int:
@@ -63,14 +65,24 @@ class ReplicaGroup:
         return self.live - self.pending
 
     def is_disruptable(self, tolerance: float, disrupted: int) -> bool:
-        """Whether one more pod may go down after so many that this plan disrupts."""
+        """Return True if one more pod may go down after so many that this plan disrupts."""
+        return self._can_spare(self.running, tolerance, disrupted)
+
+    def can_spare_ready(self, tolerance: float, disrupted: int) -> bool:
+        """Return True if one more ready pod may go down after so many ready ones.
+
+        To the users of a workload a pod that is not ready is down, whatever its phase.
+        """
+        return self._can_spare(self.serving, tolerance, disrupted)
+
+    def _can_spare(self, count: int, tolerance: float, disrupted: int) -> bool:
         if self.configured is None:
             return False
         spare = int(self.configured * tolerance)
-        if self.running - disrupted > self.configured - spare:
+        if count - disrupted > self.configured - spare:
             return True
         # A tolerance of less than one pod still lets a complete group move, one pod at a time.
-        return spare == 0 and disrupted == 0 and self.running == self.configured
+        return spare == 0 and disrupted == 0 and count == self.configured
 
 
 class Standing(Enum):
@@ -105,16 +117,21 @@ def count_owned(
     """The replica group of every owner, from all live pods with their direct owners."""
     owned = [(owner, pod) for owner, pod in pods if owner is not None]
     live = Counter([owner for owner, _ in owned])
-    pending = Counter(
-        [owner for owner, pod in owned if pod.phase is PodPhase.PENDING or pod.uid in settling]
-    )
+    absent = [
+        (owner, pod.ready_since is not None)
+        for owner, pod in owned
+        if pod.phase is PodPhase.PENDING or pod.uid in settling
+    ]
+    pending = Counter([owner for owner, _ in absent])
     ready = Counter([owner for owner, pod in owned if pod.ready_since is not None])
+    unsettled = Counter([owner for owner, is_ready in absent if is_ready])
     return {
         owner: ReplicaGroup(
             count,
             pending[owner],
             configured=_wanted(owner, configured.get(owner), count),
             ready=ready[owner],
+            serving=ready[owner] - unsettled[owner],
         )
         for owner, count in live.items()
     }

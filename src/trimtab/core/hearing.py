@@ -36,7 +36,7 @@ from trimtab.core.node_use import Shortage
 from trimtab.core.notes import Note
 from trimtab.core.ordinals import ordinal_of
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
-from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import Action
 from trimtab.core.resources import Resource, Resources
@@ -346,8 +346,8 @@ def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     for act in view.acts.get(owner, ()):
         restarts = not isinstance(act, Evict) and resizing.restarts_containers(act.pod, act.wanted)
         disturbs = isinstance(act, Evict) or restarts
-        if act.pod.phase is not PodPhase.PENDING and disturbs:
-            spent.disrupted[owner] += 1
+        if disturbs:
+            plan.count_down(act.pod, spent)
         if isinstance(act, Evict) and workload is not None:
             spent.evicted[workload] += 1
         if isinstance(act, Evict) and (ordinal := ordinal_of(act.pod)) is not None:

@@ -71,6 +71,8 @@ class Spent:
 
     disrupted: Counter[WorkloadName] = field(default_factory=Counter)
     """By direct owner the pods that are taken away."""
+    unready: Counter[WorkloadName] = field(default_factory=Counter)
+    """By direct owner how many of them were not ready before."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
     ordinals: defaultdict[WorkloadName, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -142,7 +144,7 @@ class Planner:
             ),
             *(
                 _pause(_choose(each, context, spent), each.autoscaler, context)
-                for each in _rescues_first(urgency.most_urgent_first(moving))
+                for each in _in_turn(moving, groups)
             ),
             *self._hold_surging(surging),
             *holds,
@@ -220,6 +222,31 @@ class Planner:
         return assessments
 
 
+def _in_turn(
+    candidates: Iterable[Candidate], groups: Mapping[WorkloadName, disruption.ReplicaGroup]
+) -> list[Candidate]:
+    """Return the candidates in the order in which budgets and other bounds serve them."""
+    return _rescues_first(_unready_first(urgency.most_urgent_first(candidates), groups))
+
+
+def _unready_first(
+    candidates: Sequence[Candidate], groups: Mapping[WorkloadName, disruption.ReplicaGroup]
+) -> Sequence[Candidate]:
+    """Return the candidates, of each owner first the pods that are not ready, in its places."""
+    mixed = {owner for owner, group in groups.items() if 0 < group.ready < group.live}
+    if not mixed:
+        return candidates
+    owned: defaultdict[WorkloadName, list[Candidate]] = defaultdict(list)
+    for each in candidates:
+        if each.owner in mixed:
+            owned[each.owner].append(each)
+    turns = {
+        owner: iter(sorted(found, key=lambda each: each.pod.ready_since is not None))
+        for owner, found in owned.items()
+    }
+    return [next(turns[each.owner]) if each.owner in turns else each for each in candidates]
+
+
 def _rescues_first(candidates: Iterable[Candidate]) -> list[Candidate]:
     """The candidates, first those that are OOM-killed early and grow; equals keep their order."""
     return sorted(candidates, key=lambda each: not (each.quick_oom and each.change.scale_up))
@@ -280,7 +307,7 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
         return step
     if (reason := _reason_against_unboost(end, context, spent)) is not None:
         return unboosting.hold_boost(end, reason)
-    _spend(end.pod, spent)
+    count_down(end.pod, spent)
     return step
 
 
@@ -368,7 +395,7 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
 
 
 def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
-    _spend(candidate.pod, spent)
+    count_down(candidate.pod, spent)
     if candidate.owner is not None and (ordinal := ordinal_of(candidate.pod)) is not None:
         spent.ordinals[candidate.owner].add(ordinal)
     if candidate.workload is not None:
@@ -406,7 +433,7 @@ def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     pod = candidate.pod
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
-        _spend(pod, spent)
+        count_down(pod, spent)
     spent.grown[pod.node_name].update(node_use.growth(pod, wanted))
     name, change = candidate.autoscaler.identity, candidate.change
     return Resize(pod, name, wanted, change, quick_oom=candidate.quick_oom)
@@ -543,9 +570,9 @@ def _decide(
     chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
     if chosen is Action.RESIZE:
         chosen = _confirm_resize(candidate, situation, context)
-    if chosen is Action.RESIZE and restarts and _takes_last_ready(candidate, context):
-        return HoldReason.BUDGET_SPENT
     if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
+        if _takes_last_ready(candidate, context, chosen):
+            return HoldReason.BUDGET_SPENT
         return _reason_against_restart(candidate, context) or chosen
     return chosen
 
@@ -586,11 +613,15 @@ def _confirm_resize(
     return resizing.decide_eviction(situation)
 
 
-def _takes_last_ready(candidate: Candidate, context: Context) -> bool:
-    """Return True if the pod is the last ready one of its owner and does not grow (D17)."""
+def _takes_last_ready(candidate: Candidate, context: Context, chosen: Action) -> bool:
+    """Return True if the pod is the last ready one of its owner and does not grow (D17).
+
+    Of an owner that wants one pod the minimum of replicas alone keeps that from eviction.
+    """
     group = context.group_of(candidate.pod)
-    is_last = candidate.pod.ready_since is not None and group is not None and group.ready <= 1
-    return is_last and not candidate.change.scale_up
+    if group is None or candidate.pod.ready_since is None or candidate.change.scale_up:
+        return False
+    return group.ready <= 1 and (chosen is Action.RESIZE or group.configured != 1)
 
 
 def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReason | None:
@@ -828,14 +859,18 @@ def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
     """Return True if the budget of the candidate's owner bears one more pod down.
 
     Where no pod of the owner is ready, there is nothing to protect: a pod that dies early for lack
-    of memory is evicted at once if its successor gets more of it (D17).
+    of memory is evicted at once if its successor gets more of it (D17). For a pod that is ready,
+    the others count only as far as they are ready, too.
     """
     owner = candidate.owner
     group = None if owner is None else context.groups.get(owner)
     is_cured = candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
     if group is not None and group.ready == 0 and is_cured:
         return True
-    return is_disruptable(owner, context, spent)
+    if owner is None or group is None or candidate.pod.ready_since is None:
+        return is_disruptable(owner, context, spent)
+    taken = spent.disrupted[owner] - spent.unready[owner]
+    return group.can_spare_ready(context.settings.disruption.tolerance, taken)
 
 
 def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:
@@ -846,8 +881,9 @@ def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -
     return group.is_disruptable(context.settings.disruption.tolerance, spent.disrupted[owner])
 
 
-def _spend(pod: Pod, spent: Spent) -> None:
+def count_down(pod: Pod, spent: Spent) -> None:
     """Count the pod against its group's budget; a pending pod is down already."""
     owner = disruption.owner_of(pod)
     if owner is not None and pod.phase is not PodPhase.PENDING:
         spent.disrupted[owner] += 1
+        spent.unready[owner] += pod.ready_since is None

@@ -39,8 +39,9 @@ class Disruption(Checker):
     A pod that is evicted is down until a pod that was made later is ready in its place, and one
     that is made to restart until it is ready again, however long that takes. But a successor that
     has run for a while and is not ready counts as there: who waited for it could never help it to
-    another size, and where all pods crash for lack of memory each of them is as good as down. A
-    group below its minimum of replicas is left alone, and so is a pod without an owner.
+    another size, and where all pods crash for lack of memory each of them is as good as down. The
+    only ready pod of several is never taken away. A group below its minimum of replicas is left
+    alone, and so is a pod without an owner.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -71,6 +72,8 @@ class Disruption(Checker):
         if pod.ready_since is None or pod.is_deleting or self._all_crash(owner):
             # It is down already, or as good as down.
             return
+        if groups and all(map(_has_one_ready_of_several, groups)):
+            yield f"{what} {pod.namespace}/{pod.name}, the only ready pod of its owner"
         most = max((_most(group, self.rules) for group in groups), default=0)
         down = self._count_open(owner)
         if down >= most:
@@ -159,6 +162,10 @@ class Disruption(Checker):
 def _most(group: ReplicaGroup, rules: Rules) -> int:
     """How many pods of a complete group may be down at once."""
     return max(1, int((group.configured or 0) * rules.disruption.tolerance))
+
+
+def _has_one_ready_of_several(group: ReplicaGroup) -> bool:
+    return group.ready == 1 and (group.configured or 0) > 1
 
 
 def restarts(before: Pod, after: Pod) -> bool:

@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from makers import MIB, amounts
 from wire_examples import CRON_JOB, DEPLOYMENT, REPLICATION_CONTROLLER, SCALE, Json, encoded
@@ -154,6 +156,25 @@ def test_a_template_that_cannot_be_read_keeps_no_workload_out() -> None:
     spec = {"replicas": 1, "template": {"spec": {"containers": [container]}}}
 
     assert decode_workload("StatefulSet", encoded({"spec": spec})).sizes is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        pytest.param({}, 0, id="not said"),
+        pytest.param({"minReadySeconds": 120}, 120, id="two minutes"),
+        pytest.param({"minReadySeconds": -1}, 0, id="less than none"),
+        pytest.param(
+            {"minReadySeconds": 120, "podManagementPolicy": "Parallel"}, 0, id="in no order"
+        ),
+    ],
+)
+def test_a_stateful_set_tells_how_long_pods_are_ready_before_the_next(
+    spec: Json, seconds: int
+) -> None:
+    workload = decode_workload("StatefulSet", encoded({"spec": spec}))
+
+    assert workload.min_ready == timedelta(seconds=seconds)
 
 
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:

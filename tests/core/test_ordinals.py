@@ -1,6 +1,8 @@
 """StatefulSets that make their pods in order: no eviction of a pod that could not come back."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
@@ -34,7 +36,13 @@ def a_member(
     )
 
 
-def a_snapshot(pods: Sequence[Pod], *, first: int | None = 0, replicas: int = 4) -> Snapshot:
+def a_snapshot(
+    pods: Sequence[Pod],
+    *,
+    first: int | None = 0,
+    replicas: int = 4,
+    min_ready: timedelta | None = None,
+) -> Snapshot:
     target = TargetReference("StatefulSet", "db", "apps/v1")
     autoscaler = an_autoscaler(UP, target=target, mode=UpdateMode.RECREATE)
     return Snapshot(
@@ -42,6 +50,7 @@ def a_snapshot(pods: Sequence[Pod], *, first: int | None = 0, replicas: int = 4)
         autoscalers=[ObservedAutoscaler(autoscaler, Selector())],
         configured_replicas={DB: replicas},
         first_ordinals={} if first is None else {DB: first},
+        min_ready={} if min_ready is None else {DB: min_ready},
     )
 
 
@@ -94,6 +103,41 @@ def test_ordinals_may_begin_above_zero() -> None:
 
     assert evicted(a_snapshot(pods, first=5, replicas=2)) == {"db-5"}
     assert evicted(a_snapshot(pods, first=4, replicas=3)) == set()
+
+
+def fresh(ordinal: int, ready_for: timedelta) -> Pod:
+    """Return a member that has what is recommended, and became ready so long ago."""
+    container = a_container(requests=UP.target)
+    return replace(a_member(ordinal), containers=(container,), ready_since=NOW - ready_for)
+
+
+@pytest.mark.parametrize(
+    ("ready_for", "min_ready", "expected"),
+    [
+        pytest.param(minutes(1), minutes(2), "LowerOrdinalNotReady", id="not yet available"),
+        pytest.param(minutes(2), minutes(2), "LowerOrdinalNotReady", id="just about to be"),
+        pytest.param(minutes(2.1), minutes(2), "Evict", id="ready for long enough"),
+        pytest.param(minutes(0), None, "Evict", id="the owner asks for no time"),
+        pytest.param(minutes(-1), None, "Evict", id="whatever the clock of its node says"),
+    ],
+)
+def test_a_lower_ordinal_counts_once_it_is_ready_for_long_enough(
+    ready_for: timedelta, min_ready: timedelta | None, expected: str
+) -> None:
+    pods = [fresh(0, ready_for), *(a_member(ordinal) for ordinal in (1, 2, 3))]
+
+    assert by_pod(planned(a_snapshot(pods, min_ready=min_ready)))["db-1"] == expected
+
+
+def test_the_explanation_tells_when_lower_ordinals_are_ready_for_long_enough() -> None:
+    pods = [fresh(0, minutes(1)), *(a_member(ordinal) for ordinal in (1, 2, 3))]
+    snapshot = a_snapshot(pods, min_ready=minutes(3))
+    explanation = explain_pod(snapshot.pods[1], view_plan(snapshot, PlanSettings(), NOW))
+
+    assert explanation is not None
+    (check,) = [each for each in explanation.checks if each.is_decisive]
+    assert check.until is not None
+    assert minutes(2) <= check.until - NOW < minutes(2.01)
 
 
 def test_the_explanation_gives_the_same_reason() -> None:

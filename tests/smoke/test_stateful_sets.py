@@ -50,3 +50,19 @@ def test_a_set_that_makes_pods_in_parallel_does_not_wait(hasty_scene: Scene) -> 
     scene.autoscale(LARGE, kind="StatefulSet")
 
     scene.wait_for_pods(lambda pods: uids_of(others) - uids_of(pods))
+
+
+def test_no_pod_is_evicted_before_a_lower_ordinal_is_available(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    _, *others = create_set(scene, "OrderedReady")
+    scene.patch(f"{scene.path('statefulsets')}/web", {"spec": {"minReadySeconds": 25}})
+    scene.let_watches_catch_up()
+    # The first pod comes back at once; after another, the next would stay away for 25 seconds.
+    scene.autoscale(LARGE, kind="StatefulSet")
+    scene.wait_for_pods(lambda pods: requests(pods)[0] == [LARGE] and all(map(is_ready, pods)))
+    scene.wait_for_words(scene.condition_messages, "LowerOrdinalNotReady")
+
+    scene.watch(15, lambda pods: uids_of(pods) >= uids_of(others))
+    scene.wait_for_pods(
+        lambda pods: requests(pods)[:2] == [[LARGE]] * 2 and all(map(is_ready, pods))
+    )

@@ -1,6 +1,7 @@
 """Workloads: the well-known kinds that own pods, and Scale for all others."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -57,6 +58,7 @@ class _StatefulSetSpec(Wire, frozen=True, kw_only=True):
     pod_management_policy: str | None = None
     ordinals: _Ordinals | None = None
     template: _SizedTemplate | None = None
+    min_ready_seconds: Int32 | None = None
 
 
 class _SelectingLabels(Wire, frozen=True, kw_only=True):
@@ -239,7 +241,11 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
     if spec.pod_management_policy == _PARALLEL:
         return workload
     # OrderedReady is the default.
-    return replace(workload, first_ordinal=(spec.ordinals or _Ordinals()).start or 0)
+    return replace(
+        workload,
+        first_ordinal=(spec.ordinals or _Ordinals()).start or 0,
+        min_ready=timedelta(seconds=max(spec.min_ready_seconds or 0, 0)),
+    )
 
 
 def _decode_replication_controller(kind: str, data: bytes) -> Workload:

@@ -181,8 +181,10 @@ class Context:
     """Pods of a workload are alike, so most of them were judged before."""
     in_the_way: frozenset[str] = frozenset()
     """The uids of boosted pods that fill a quota which missing pods need."""
-    _ready_ordinals: list[Mapping[WorkloadName, frozenset[int]]] = field(default_factory=list)
-    """The answer of `lacks_lower_ordinal`, once it was asked for."""
+    _ready_ordinals: list[Mapping[WorkloadName, Mapping[int, datetime]]] = field(
+        default_factory=list
+    )
+    """The answer of `ready_ordinals_of`, once it was asked for."""
     _free_nodes: list[FreeNodes] = field(default_factory=list)
     """The answer of `free_nodes`, once it was asked for."""
 
@@ -194,18 +196,30 @@ class Context:
     def lacks_lower_ordinal(self, pod: Pod, disrupted: Collection[int] = ()) -> bool:
         """Return True if the pod's owner would not bring it back before a lower ordinal.
 
-        Pods that are disrupted by the same plan cannot be counted on either.
+        Pods that are disrupted by the same plan cannot be counted on either, nor can those that
+        have not been ready for as long as the owner asks for.
         """
         snapshot, owner = self.snapshot, disruption.owner_of(pod)
         first = None if owner is None else snapshot.first_ordinals.get(owner)
         if owner is None or first is None or (ordinal := ordinal_of(pod)) is None:
             return False
+        ready, least = self.ready_ordinals_of(owner), snapshot.min_ready.get(owner)
+        return not all(
+            lower in ready
+            and lower not in disrupted
+            # Without such a span no clock is asked: that of the node may be ahead.
+            and (least is None or self.now - ready[lower] > least)
+            for lower in range(first, ordinal)
+        )
+
+    def ready_ordinals_of(self, owner: WorkloadName) -> Mapping[int, datetime]:
+        """Return by ordinal since when pods of an owner that makes them in order are ready."""
+        snapshot = self.snapshot
         if not self._ready_ordinals:
             pods = (each.pod for each in snapshot.pods)
             found = ready_ordinals(pods, snapshot.first_ordinals, snapshot.settling)
             self._ready_ordinals.append(found)
-        ready = self._ready_ordinals[0].get(owner, frozenset()).difference(disrupted)
-        return not ready.issuperset(range(first, ordinal))
+        return self._ready_ordinals[0].get(owner, {})
 
     def free_nodes(self) -> FreeNodes:
         """What the pods of all nodes leave of them; nothing where nodes are not known."""

@@ -418,6 +418,8 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
     owner = disruption.owner_of(facts.pod)
     if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
         yield restarted, resizing.RESTART_GAP
+    if owner is not None and (least := context.snapshot.min_ready.get(owner)) is not None:
+        yield from ((since, least) for since in context.ready_ordinals_of(owner).values())
 
 
 def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:

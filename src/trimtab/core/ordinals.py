@@ -1,11 +1,12 @@
 """Ordinals of StatefulSets that make their pods one after the other (`OrderedReady`).
 
-Such a StatefulSet makes a pod only when all pods of lower ordinals run and are ready. So a pod that
-is evicted while a lower one is not ready may stay away for good.
+Such a StatefulSet makes a pod only when all pods of lower ordinals run and have been ready for its
+`minReadySeconds`. So a pod that is evicted while a lower one is not ready may stay away for good.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from trimtab.core.disruption import owner_of
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -19,14 +20,14 @@ def ordinal_of(pod: Pod) -> int | None:
 
 def ready_ordinals(
     pods: Iterable[Pod], owners: Mapping[WorkloadName, int], settling: frozenset[str]
-) -> Mapping[WorkloadName, frozenset[int]]:
-    """Return by direct owner the ordinals of the pods that run and can be counted on."""
-    found: defaultdict[WorkloadName, set[int]] = defaultdict(set)
+) -> Mapping[WorkloadName, Mapping[int, datetime]]:
+    """Return by direct owner and ordinal since when pods that can be counted on are ready."""
+    found: defaultdict[WorkloadName, dict[int, datetime]] = defaultdict(dict)
     for pod in pods:
         owner = owner_of(pod)
         if owner is None or owner not in owners or (ordinal := ordinal_of(pod)) is None:
             continue
-        is_up = pod.phase is PodPhase.RUNNING and pod.ready_since is not None
-        if is_up and not pod.is_deleting and pod.uid not in settling:
-            found[owner].add(ordinal)
-    return {owner: frozenset(ordinals) for owner, ordinals in found.items()}
+        is_there = pod.phase is PodPhase.RUNNING and not pod.is_deleting
+        if is_there and pod.ready_since is not None and pod.uid not in settling:
+            found[owner][ordinal] = pod.ready_since
+    return found

@@ -111,6 +111,8 @@ class Snapshot:
     """By direct owner that makes its pods one after the other the ordinal of the first."""
     template_sizes: Mapping[WorkloadName, Mapping[str, Allocation]] = field(default_factory=dict)
     """By direct owner the resources in its pod template, by container, as far as known."""
+    min_ready: Mapping[WorkloadName, timedelta] = field(default_factory=dict)
+    """By such an owner how long each pod must be ready before the next one is made, if at all."""
     admission_alive: bool = True
     """Whether an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

@@ -1,6 +1,7 @@
 """What deciders know of a workload: who owns it, which pods are its own, how many it wants."""
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from typing import Final, TypeAlias
 
 from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
@@ -37,6 +38,8 @@ class Workload:
     """Ordinal of the first pod of a StatefulSet that makes its pods one after the other."""
     sizes: Mapping[str, Allocation] | None = None
     """By container the resources in the template of a kind that creates pods; None of others."""
+    min_ready: timedelta = timedelta()
+    """How long each pod of such a StatefulSet must be ready before the next one is made."""
 
 
 @dataclass(frozen=True, slots=True)

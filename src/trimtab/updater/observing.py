@@ -321,6 +321,7 @@ class Observer:
             configured_replicas=configured,
             first_ordinals=self._first_ordinals(sight.by_owner),
             template_sizes=self._template_sizes(sight.by_owner),
+            min_ready=self._min_ready(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -470,6 +471,14 @@ class Observer:
             workload_name(key): found.sizes
             for key, found in known
             if found is not None and found.sizes is not None
+        }
+
+    def _min_ready(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, timedelta]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.min_ready
+            for key, found in known
+            if found is not None and found.min_ready
         }
 
 

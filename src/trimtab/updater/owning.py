@@ -6,6 +6,7 @@ Well-known kinds are answered from stores; others may take a request, so several
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
 from trimtab.cluster.ports import Owners
@@ -42,6 +43,8 @@ class Ownership:
     """Ordinal of its first pod, if it makes its pods one after the other."""
     sizes: Mapping[str, Allocation] | None = None
     """By container the resources in its pod template; None if they are not known."""
+    min_ready: timedelta = timedelta()
+    """How long each of those must be ready before the next one is made."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
@@ -70,7 +73,9 @@ async def resolve_owners(
         if direct is None:
             found[key] = Ownership(topmost, None)
         else:
-            found[key] = Ownership(topmost, direct.replicas, direct.first_ordinal, direct.sizes)
+            found[key] = Ownership(
+                topmost, direct.replicas, direct.first_ordinal, direct.sizes, direct.min_ready
+            )
 
     await _for_each(pods.items(), resolve, concurrency)
     return found

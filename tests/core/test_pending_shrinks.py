@@ -122,6 +122,43 @@ def test_a_resize_by_hand_is_left_alone() -> None:
     assert asked_of(a_deferred_pod(annotations={}), ASKED, UPSCALE_ONLY) == "OnlyShrinks"
 
 
+def remembering(pod: Pod, **left: Allocation) -> list[str]:
+    """Return what is planned under UpscaleOnly by an updater that has left this in the spec."""
+    autoscaler = an_autoscaler(SHRINK, mode=UPSCALE_ONLY)
+    memory = {(pod.uid, autoscaler.identity): PodMemory(ResizeMemory(left=left))}
+    return told(planned(snapshot_of([pod], autoscaler, pod_memory=memory)))
+
+
+@pytest.mark.parametrize(
+    ("left", "expected"),
+    [
+        pytest.param(Allocation(ASKED), "Resize", id="the updater asked for just this"),
+        pytest.param(Allocation(HAS), "OnlyShrinks", id="the updater asked for more"),
+        pytest.param(
+            Allocation(amounts(50, 100 * MIB)), "OnlyShrinks", id="the updater asked for less"
+        ),
+        pytest.param(
+            Allocation(ASKED, amounts(500)), "Resize", id="a person set another limit of CPU alone"
+        ),
+    ],
+)
+def test_a_persons_resize_of_a_pod_that_was_resized_before_is_left_alone(
+    left: Allocation, expected: str
+) -> None:
+    assert remembering(a_deferred_pod(), app=left) == [expected]
+
+
+def test_a_persons_lower_limit_is_left_alone() -> None:
+    pod = a_deferred_pod(asked=HAS, limits=(amounts(1500), amounts(2000)))
+
+    assert remembering(pod, app=Allocation(HAS, amounts(1500))) == ["Resize"]
+    assert remembering(pod, app=Allocation(HAS, amounts(2000))) == ["OnlyShrinks"]
+
+
+def test_an_updater_that_has_just_started_takes_a_shrink_for_its_own() -> None:
+    assert remembering(a_deferred_pod()) == ["Resize"]
+
+
 def test_a_container_that_is_not_scaled_is_left_alone() -> None:
     policies = (ContainerPolicy("app", mode=ContainerMode.OFF),)
 

@@ -1,9 +1,11 @@
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
+from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.outcomes import Unboost
 from trimtab.core.pods import Allocation, Pod, ResizeState
@@ -23,6 +25,7 @@ from trimtab.core.remembering import (
     recall,
 )
 from trimtab.core.resizing import InfeasibleAttempt
+from trimtab.core.resources import Resource
 
 ONE, TWO = AutoscalerName("default", "one"), AutoscalerName("default", "two")
 POD = a_pod(resource_version="1", ready_since=NOW)
@@ -240,3 +243,54 @@ def test_a_pod_settles_until_what_was_done_to_it_is_over(
     recollection: Recollection, pod: Pod, after: timedelta, *, is_it: bool
 ) -> None:
     assert is_settling(recollection, pod, NOW + after) is is_it
+
+
+def shrinking(pod_cpu: int, *, annotated: bool = False) -> Pod:
+    """Return a pod that has 500m and 500Mi, and whose spec asks for so much CPU."""
+    container = a_container(
+        requests=amounts(pod_cpu, 500 * MIB), status=Allocation(amounts(500, 500 * MIB))
+    )
+    annotations = {IN_PLACE_UPDATED: "true"} if annotated else {}
+    return a_pod(container, annotations=annotations, resource_version="1")
+
+
+MORE_MEMORY = {"app": Allocation({Resource.MEMORY: 900 * MIB})}
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        pytest.param(shrinking(500), 500, id="no shrink is under way"),
+        pytest.param(shrinking(300), 500, id="a shrink of a pod that no autoscaler resized"),
+        pytest.param(shrinking(300, annotated=True), 300, id="a shrink that may be ours"),
+    ],
+)
+def test_what_a_resize_does_not_name_is_left_as_it_was(pod: Pod, left: int) -> None:
+    resized = after_resize(FRESH, pod, NOW, MORE_MEMORY)
+
+    assert resized.memory.resize.left["app"].requests == amounts(left, 900 * MIB)
+
+
+def test_what_a_person_asks_for_between_two_resizes_does_not_become_ours() -> None:
+    first = after_resize(FRESH, shrinking(500), NOW, {"app": Allocation(amounts(500))})
+    second = after_resize(first, shrinking(300, annotated=True), NOW, MORE_MEMORY)
+
+    assert second.memory.resize.left["app"].requests == amounts(500, 900 * MIB)
+
+
+def test_another_governor_knows_what_was_asked_for() -> None:
+    resized = after_resize(FRESH, shrinking(500), NOW, MORE_MEMORY)
+    found = remembered(POD, TWO, resized)
+
+    assert found.memory.resize.left == resized.memory.resize.left
+    assert found.memory.resize.asked == {}
+
+
+@pytest.mark.parametrize("after", [after_unboost, after_silent_unboost])
+def test_the_end_of_a_boost_is_ours(
+    after: Callable[[Recollection, Unboost, datetime], Recollection],
+) -> None:
+    cpu = {"app": Allocation(amounts(100))}
+    ended = after(FRESH, Unboost(shrinking(500), ONE, ("app",), cpu), NOW)
+
+    assert ended.memory.resize.left["app"].requests == amounts(100, 500 * MIB)

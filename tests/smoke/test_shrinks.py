@@ -37,6 +37,22 @@ def test_a_deferred_shrink_is_taken_back_when_it_is_not_wanted_any_more(
     assert uids_of(after) == set(uids)
 
 
+def test_a_persons_shrink_of_a_pod_that_was_resized_before_is_left_alone(scene: Scene) -> None:
+    scene.deploy("web", SMALL)
+    scene.autoscale(LARGE, mode="UpscaleOnly")
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[LARGE]] * 2)
+    between = {**LARGE, "cpu": "300m"}
+    scene.recommend(SMALL)
+    for pod in pods:
+        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]
+        scene.annotate(name, DEFERRED)
+        resized = {**container, "resources": {"requests": between}}
+        path = f"{scene.path('pods', 'v1')}/{name}/resize"
+        scene.patch(path, {"spec": {"containers": [resized]}})
+
+    scene.watch(20, lambda pods: asked(pods) == [between] * 2)
+
+
 def test_the_only_ready_pod_is_not_evicted_to_shrink(hasty_scene: Scene) -> None:
     scene = hasty_scene
     scene.deploy("web", LARGE)

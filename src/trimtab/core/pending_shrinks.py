@@ -23,11 +23,11 @@ _AT_WORK: Final = frozenset({ResizeState.IN_PROGRESS, ResizeState.IN_PROGRESS_UN
 
 def forbidden_shrinks(pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory) -> Wanted:
     """Return what containers have of the resources that shrink, where nothing may shrink."""
-    if pod.resize in _AT_WORK or not _is_ours(pod, memory):
+    if pod.resize in _AT_WORK or not _was_resized(pod, memory):
         return {}
     return _collect(
         (each, kind, Allocation(each.current.requests, each.current.limits))
-        for each, kind in _pending(pod, autoscaler)
+        for each, kind in _pending(pod, autoscaler, memory)
     )
 
 
@@ -38,22 +38,42 @@ def outdated_shrinks(
 
     A shrink is outdated if more than it leaves is wanted, by at least the share `least`.
     """
-    if pod.resize not in PUT_OFF or not _is_ours(pod, memory):
+    if pod.resize not in PUT_OFF or not _was_resized(pod, memory):
         return {}
     return _collect(
         (each, kind, _between(each, wanted[each.name]))
-        for each, kind in _pending(pod, autoscaler)
+        for each, kind in _pending(pod, autoscaler, memory)
         if each.name in wanted and _wants_more(each.spec, wanted[each.name], kind, least)
     )
 
 
-def _is_ours(pod: Pod, memory: ResizeMemory) -> bool:
-    """Return True if an autoscaler has resized the pod; a person's resize is left alone."""
-    return IN_PLACE_UPDATED in pod.annotations or bool(memory.asked)
+def _was_resized(pod: Pod, memory: ResizeMemory) -> bool:
+    return IN_PLACE_UPDATED in pod.annotations or bool(memory.left)
 
 
-def _pending(pod: Pod, autoscaler: Autoscaler) -> Iterator[tuple[Container, Resource]]:
-    """Yield the resources of which a container has more than its spec asks for."""
+def _is_by_person(container: Container, kind: Resource, memory: ResizeMemory) -> bool:
+    """Return True if the spec asks for something else than the updater has left in it.
+
+    An updater that has not resized the pod since its own start cannot tell, and takes the shrink
+    for its own: a pod that keeps too much is not hurt.
+    """
+    left, spec = memory.left.get(container.name), container.spec
+    return left is not None and (
+        _differs(left.requests, spec.requests, kind) or _differs(left.limits, spec.limits, kind)
+    )
+
+
+def _differs(one: Resources | None, other: Resources | None, kind: Resource) -> bool:
+    return (one or NO_AMOUNTS).get(kind) != (other or NO_AMOUNTS).get(kind)
+
+
+def _pending(
+    pod: Pod, autoscaler: Autoscaler, memory: ResizeMemory
+) -> Iterator[tuple[Container, Resource]]:
+    """Yield the resources of which a container has more than the updater has left it.
+
+    What a person asked for is left alone.
+    """
     boosted = boosted_containers(pod)
     for container in pod.containers:
         if container.status is None or is_off(autoscaler, container):
@@ -62,7 +82,7 @@ def _pending(pod: Pod, autoscaler: Autoscaler) -> Iterator[tuple[Container, Reso
             if kind is Resource.CPU and container.name in boosted:
                 # The end of a boost takes CPU back on purpose.
                 continue
-            if _shrinks(container, kind):
+            if _shrinks(container, kind) and not _is_by_person(container, kind, memory):
                 yield container, kind
 
 

@@ -9,12 +9,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Unboost, Wanted
-from trimtab.core.pods import PUT_OFF, Container, Pod
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, Targets, restarts_containers
+from trimtab.core.resources import Resources
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
+from trimtab.core.wanted import overlaid
 
 UNBOOST_FIRST_DELAY: Final = timedelta(seconds=10)
 """How long to wait after the first attempt to end a boost failed (D9)."""
@@ -70,7 +74,8 @@ def after_resize(
     before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
 ) -> Recollection:
     """After a resize was accepted: its own time begins, and no refusal stands any more."""
-    resize = ResizeMemory(resize_since=now, asked=_requests(wanted))
+    left = _left(before, pod, wanted or {})
+    resize = ResizeMemory(resize_since=now, asked=_requests(wanted), left=left)
     memory = replace(before.memory, resize=resize, last_updated_at=now)
     return replace(before, memory=memory, resized_version=pod.resource_version)
 
@@ -79,7 +84,8 @@ def after_silence(
     before: Recollection, pod: Pod, now: datetime, wanted: Wanted | None = None
 ) -> Recollection:
     """After a resize that was sent and not answered: as if it was made, until the pod tells."""
-    resize = replace(before.memory.resize, resize_since=now, asked=_requests(wanted))
+    left = _left(before, pod, wanted or {})
+    resize = replace(before.memory.resize, resize_since=now, asked=_requests(wanted), left=left)
     memory = replace(before.memory, resize=resize, last_updated_at=now)
     return replace(
         before,
@@ -94,7 +100,7 @@ def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
     if before.memory.last_updated_at != asked_at:
         # Something else was done since, and counts.
         return before
-    resize = replace(before.memory.resize, asked={})
+    resize = replace(before.memory.resize, asked={}, left={})
     memory = replace(before.memory, resize=resize, last_updated_at=before.updated_before)
     return replace(before, memory=memory, resized_version="", updated_before=None)
 
@@ -120,7 +126,7 @@ def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollec
             memory, unboost=Retry(), unboost_asked=asked, unboost_error="", unmarked=unmarked
         )
         return replace(before, memory=memory)
-    resized = after_resize(before, act.pod, now)
+    resized = _with_left(after_resize(before, act.pod, now), act)
     return replace(resized, memory=_asked(resized.memory, act, now))
 
 
@@ -136,7 +142,9 @@ def after_failed_unboost(before: Recollection, now: datetime, *, error: str = ""
 
 def after_silent_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollection:
     """Remember a request to end a boost that got no answer: a change, and it is repeated."""
-    silent = before if act.is_reported else after_silence(before, act.pod, now)
+    silent = before
+    if not act.is_reported:
+        silent = _with_left(after_silence(before, act.pod, now), act)
     return after_failed_unboost(silent, now)
 
 
@@ -177,6 +185,38 @@ def is_settling(recollection: Recollection, pod: Pod, now: datetime) -> bool:
 
 def _requests(wanted: Wanted | None) -> Targets:
     return {name: allocation.requests or {} for name, allocation in (wanted or {}).items()}
+
+
+def _left(before: Recollection, pod: Pod, wanted: Wanted) -> Mapping[str, Allocation]:
+    """Return what the pod's spec asks for after a resize, but for what others asked for.
+
+    Before the first resize by any autoscaler, shrinks that are under way are a person's.
+    """
+    known = before.memory.resize.left
+    is_first = IN_PLACE_UPDATED not in pod.annotations
+    return {
+        each.name: overlaid(
+            known.get(each.name) or (_at_most(each) if is_first else each.spec),
+            wanted.get(each.name),
+        )
+        for each in pod.containers
+    }
+
+
+def _at_most(container: Container) -> Allocation:
+    """Return the larger of what the container has and what its spec asks for."""
+    spec, has = container.spec, container.current
+    return Allocation(_larger(spec.requests, has.requests), _larger(spec.limits, has.limits))
+
+
+def _larger(one: Resources | None, other: Resources | None) -> Resources:
+    first, second = one or NO_AMOUNTS, other or NO_AMOUNTS
+    return {kind: max(amount, second.get(kind, amount)) for kind, amount in first.items()}
+
+
+def _with_left(before: Recollection, act: Unboost) -> Recollection:
+    resize = replace(before.memory.resize, left=_left(before, act.pod, act.wanted))
+    return replace(before, memory=replace(before.memory, resize=resize))
 
 
 def _is_behind(container: Container) -> bool:
@@ -224,4 +264,6 @@ def _taken_over(
         # It may come back in a moment: a label that flaps must not look like a new role.
         return before
     since = None if before.governor is None else now
-    return Recollection(governor, PodMemory(governed_since=since))
+    # What was last asked for is a fact about the pod, whichever autoscaler it was for.
+    resize = ResizeMemory(left=before.memory.resize.left)
+    return Recollection(governor, PodMemory(resize, governed_since=since))

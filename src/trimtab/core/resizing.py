@@ -60,6 +60,8 @@ class ResizeMemory:
     """When the resize that is under way was first seen."""
     asked: Targets = field(default_factory=dict)
     """Requests that the last resize asked for."""
+    left: Mapping[str, Allocation] = field(default_factory=dict)
+    """By container what its spec asked for after the last resize by this process."""
 
 
 class Situation(NamedTuple):

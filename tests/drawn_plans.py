@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from hypothesis import strategies as st
-from makers import MIB, NOW, amounts, an_autoscaler, minutes
+from makers import BOOST_TOLD, MIB, NOW, amounts, an_autoscaler, minutes
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
@@ -69,8 +69,8 @@ BOOSTS = [
     {},
     {},
     {},
-    {annotation_name("app"): '{"requests":{"cpu":"100m"}}'},
-    {annotation_name("gone"): "}{"},
+    {**BOOST_TOLD, annotation_name("app"): '{"requests":{"cpu":"100m"}}'},
+    {**BOOST_TOLD, annotation_name("gone"): "}{"},
     {"vpaObservedContainers": "app"},
 ]
 CONTAINERS = [

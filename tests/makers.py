@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation, TargetReference
 from trimtab.core.pods import Allocation, Container, OwnerReference, Pod, PodPhase
 from trimtab.core.resources import BOTH, Resource, Resources
 
 NOW = datetime(2026, 8, 22, 12, tzinfo=UTC)
 MIB = 1024 * 1024
+BOOST_TOLD = {UPDATES: "Pod resources updated by web: container 0: cpu request"}
+"""The annotation that admission leaves beside the mark of a boost."""
 
 
 def hours(count: float) -> timedelta:

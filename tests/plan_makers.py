@@ -3,7 +3,17 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from makers import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
@@ -69,7 +79,7 @@ def boosted(
     return a_pod(
         a_container(requests=amounts(400, 100 * MIB)),
         age=age,
-        annotations={annotation_name("app"): format_original(Allocation(SMALL))},
+        annotations={**BOOST_TOLD, annotation_name("app"): format_original(Allocation(SMALL))},
         ready_since=None if ready is None else NOW - ready,
         **fields,  # type: ignore[arg-type]
     )

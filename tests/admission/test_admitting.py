@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts
+from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
@@ -16,9 +16,10 @@ from trimtab.admission.owning import NotYetError
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.api.watch_events import Entry, ObjectName
 from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
+from trimtab.core.boost import annotation_name
 from trimtab.core.gates import FeatureGates
 from trimtab.core.nodes import Node
-from trimtab.core.operations import Add
+from trimtab.core.operations import Add, Remove
 from trimtab.core.placement import Placement
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.resources import Resource, Resources
@@ -99,6 +100,28 @@ def test_a_pod_about_which_something_is_in_doubt_comes_in_unchanged_and_is_count
 
         assert patch == ()
         assert admission.counts == {how: 1}
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("owner", "fields"),
+    [
+        pytest.param(None, {}, id="nobody owns it"),
+        pytest.param(OwnerReference("ReplicaSet", "new-1"), {}, id="its owner is unknown"),
+        pytest.param(OWNER, {"mode": UpdateMode.OFF}, id="no autoscaler acts on it"),
+        pytest.param(OWNER, {"namespace": "other"}, id="no autoscaler in its namespace"),
+    ],
+)
+def test_a_pod_that_is_left_alone_loses_the_mark_that_it_was_copied_with(
+    owner: OwnerReference | None, fields: dict[str, object]
+) -> None:
+    async def scene() -> None:
+        admission = Admission(await a_cluster(**fields), AdmissionSettings())
+        marks = {**BOOST_TOLD, annotation_name("app"): '{"requests":{"cpu":"10m"}}'}
+        new = replace(a_new_pod(owner), annotations=marks)
+
+        assert admission.admit(new) == (Remove("/metadata/annotations/vpaCpuStartupBoost~1app"),)
 
     run_virtually(scene())
 

@@ -245,3 +245,18 @@ def test_pods_of_other_priorities_are_not_taken_for_the_last_one() -> None:
         assert len(likenesses) == 3
 
     at_the_door(scene)
+
+
+def test_the_mark_of_a_template_goes_where_no_autoscaler_boosts() -> None:
+    def scene(door: Door) -> None:
+        copied = a_boosted_pod()
+        copied["metadata"]["labels"] = {"app": "other"}
+        marks = {annotation_name("app"): '{"requests":{"cpu":"10m"}}', "team": "blue"}
+        copied["metadata"]["annotations"] = marks
+
+        pod = door.create(copied)
+
+        assert pod.annotations == {"team": "blue"}
+        assert millicores(pod) == 500
+
+    at_the_door(scene)

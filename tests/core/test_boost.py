@@ -6,7 +6,7 @@ import pytest
 from drawn import allocation, boost, duration, moment, sane_allocation
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
+from makers import BOOST_TOLD, MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
 
 from trimtab.core.autoscalers import Autoscaler, BoostType, ContainerPolicy, CpuBoost
 from trimtab.core.boost import (
@@ -50,7 +50,7 @@ def has(requests: Resources | None = None, limits: Resources | None = None) -> A
 
 def boosted_pod(*names: str, age: timedelta = minutes(5), ready: datetime | None = NOW) -> Pod:
     marks = {annotation_name(name): format_original(ORIGINAL) for name in names}
-    return a_pod(age=age, ready_since=ready, annotations={"team": "blue", **marks})
+    return a_pod(age=age, ready_since=ready, annotations={"team": "blue", **BOOST_TOLD, **marks})
 
 
 @pytest.mark.parametrize(
@@ -514,7 +514,7 @@ def test_of_the_boosted_pods_of_a_node_the_youngest_are_too_many() -> None:
 
 def test_the_next_end_is_that_of_the_container_whose_boost_ends_first() -> None:
     marks = {annotation_name(name): "{}" for name in ("app", "side")}
-    pod = a_pod(annotations=marks, age=minutes(5), ready_since=NOW - minutes(1))
+    pod = a_pod(annotations=BOOST_TOLD | marks, age=minutes(5), ready_since=NOW - minutes(1))
     policy = ContainerPolicy("side", boost=CpuBoost(factor=2, duration=minutes(3)))
     autoscaler = an_autoscaler(boost=CpuBoost(factor=2, duration=minutes(2)), policies=(policy,))
 

@@ -7,7 +7,7 @@ import pytest
 from api_server_rules import refusals
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import (
@@ -320,7 +320,7 @@ def test_the_ratio_of_a_whole_pod_holds_while_one_container_is_boosted() -> None
 def test_a_pod_that_was_boosted_before_its_quota_was_full_is_created_without_its_boost() -> None:
     mark = format_original(GUARANTEED.spec)
     boosted = a_container(requests=amounts(1500, MIB), limits=amounts(1500, MIB))
-    pod = a_pod(boosted, annotations={annotation_name("app"): mark})
+    pod = a_pod(boosted, annotations={**BOOST_TOLD, annotation_name("app"): mark})
     found = sized(pod, boosting(), in_quota(requests=500))
 
     assert cpu_of(found) == [(500, 500)]

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import MIB, NOW, a_container, a_pod, amounts, hours, minutes
+from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, hours, minutes
 from plan_makers import WEB
 
 from trimtab.core.autoscalers import AutoscalerName
@@ -33,7 +33,7 @@ from trimtab.core.urgency import Change
 NAME = AutoscalerName("default", "web")
 WANTED = {"app": Allocation(amounts(500, 500 * MIB))}
 SEEN = {"vpaObservedContainers": "app"}
-BOOSTED = {**SEEN, annotation_name("app"): "{}"}
+BOOSTED = {**SEEN, **BOOST_TOLD, annotation_name("app"): "{}"}
 
 
 def noted(kind: NoteKind) -> str:

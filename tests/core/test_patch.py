@@ -7,7 +7,7 @@ from documents import apply, read_pod, write_pod
 from drawn import autoscaler, limit_ranges, pod, policy, sane_allocation, signed_resources
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -412,7 +412,7 @@ def test_a_pod_that_brings_a_boost_along_is_not_boosted_again(
     mark: str, millicores: int, boosted: str, original: str
 ) -> None:
     own = a_container(requests=amounts(millicores), limits=amounts(2 * millicores))
-    pod = a_pod(own, annotations={annotation_name("app"): mark})
+    pod = a_pod(own, annotations={**BOOST_TOLD, annotation_name("app"): mark})
 
     document = admitted(pod, an_autoscaler(boost=DOUBLE))
 
@@ -421,11 +421,36 @@ def test_a_pod_that_brings_a_boost_along_is_not_boosted_again(
     assert kept["requests"]["cpu"] == original
 
 
-@pytest.mark.parametrize("gates", [ON, OFF], ids=["gate on", "gate off"])
-def test_a_mark_alone_changes_nothing(gates: FeatureGates) -> None:
+@pytest.mark.parametrize("told", [{}, BOOST_TOLD], ids=["a mark alone", "a whole copy"])
+@pytest.mark.parametrize("autoscaler", [None, an_autoscaler()], ids=["none", "without a boost"])
+def test_a_mark_that_no_boost_explains_is_removed(
+    autoscaler: Autoscaler | None, told: dict[str, str]
+) -> None:
+    marks = {annotation_name(name): MARK for name in ("app", "gone")}
+    pod = a_pod(USUAL, annotations={"team": "blue", **told, **marks})
+
+    document = admitted(pod, autoscaler)
+
+    assert resources_of(document) == resources_of(write_pod(pod))
+    assert annotations_of(document).keys().isdisjoint(marks)
+    assert annotations_of(document)["team"] == "blue"
+
+
+def test_a_mark_of_a_template_is_not_the_base_of_a_boost() -> None:
+    own = a_container(requests=amounts(150), limits=amounts(300))
+    pod = a_pod(own, annotations={annotation_name("app"): MARK})
+
+    document = admitted(pod, an_autoscaler(boost=DOUBLE))
+
+    assert resources_of(document)["requests"]["cpu"] == "300m"
+    mark = json.loads(annotations_of(document)[annotation_name("app")])
+    assert mark["requests"]["cpu"] == "150m"
+
+
+def test_with_the_gate_off_marks_are_left_alone() -> None:
     pod = a_pod(USUAL, annotations={annotation_name("app"): MARK})
 
-    document = admitted(pod, an_autoscaler(), gates=gates)
+    document = admitted(pod, an_autoscaler(), gates=OFF)
 
     assert resources_of(document) == resources_of(write_pod(pod))
     assert annotations_of(document)[annotation_name("app")] == MARK

@@ -1,7 +1,17 @@
 """Shrinks that the kubelet has put off: taken back where they are not allowed, or not wanted."""
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from makers import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    minutes,
+)
 from plan_makers import planned, snapshot_of, told
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
@@ -166,7 +176,7 @@ def test_a_container_that_is_not_scaled_is_left_alone() -> None:
 
 
 def test_the_end_of_a_boost_that_is_put_off_is_not_taken_back() -> None:
-    mark = {annotation_name("app"): format_original(Allocation(ASKED))}
+    mark = {**BOOST_TOLD, annotation_name("app"): format_original(Allocation(ASKED))}
     pod = a_deferred_pod(
         asked=amounts(100, 400 * MIB), annotations=RESIZED | mark, ready_since=NOW - minutes(30)
     )

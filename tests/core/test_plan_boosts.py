@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from makers import (
+    BOOST_TOLD,
     MIB,
     NOW,
     a_container,
@@ -16,6 +17,7 @@ from makers import (
 )
 from plan_makers import DOWN, SMALL, UP, boosted, boosting, planned, snapshot_of, told
 
+from trimtab.core.annotations import UPDATES
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -99,6 +101,33 @@ def test_f25_a_boost_ends_when_its_autoscaler_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("updates", "expected"),
+    [
+        pytest.param({}, [], id="a template's"),
+        pytest.param(
+            {UPDATES: "Pod resources updated by web: container 0: memory request"}, [], id="other"
+        ),
+        pytest.param(BOOST_TOLD, ["Unboost"], id="admission's"),
+    ],
+)
+def test_a_mark_counts_only_where_admission_set_the_cpu(
+    updates: dict[str, str], expected: list[str]
+) -> None:
+    mark = {annotation_name("app"): format_original(Allocation(amounts(10)))}
+    pod = replace(boosted(ready=minutes(20)), annotations=mark | updates)
+
+    assert told(planned(snapshot_of([pod]))) == expected
+
+
+def test_a_pod_with_the_mark_of_a_template_keeps_its_cpu_under_upscale_only() -> None:
+    mark = {annotation_name("app"): format_original(Allocation(amounts(10)))}
+    pod = replace(boosted(ready=minutes(20)), annotations=mark)
+    autoscaler = an_autoscaler(DOWN, mode=UpdateMode.UPSCALE_ONLY)
+
+    assert told(planned(snapshot_of([pod], autoscaler))) == ["OnlyShrinks"]
+
+
+@pytest.mark.parametrize(
     "governors",
     [
         pytest.param((), id="its autoscaler is gone"),
@@ -111,7 +140,10 @@ def test_the_end_of_a_boost_never_takes_memory_back(governors: tuple[Autoscaler,
     pod = replace(
         boosted(ready=minutes(2)),
         containers=(a_container(requests=grown, limits=grown),),
-        annotations={annotation_name("app"): format_original(Allocation(SMALL, SMALL))},
+        annotations={
+            **BOOST_TOLD,
+            annotation_name("app"): format_original(Allocation(SMALL, SMALL)),
+        },
     )
 
     outcomes = planned(snapshot_of([pod], *governors))
@@ -181,7 +213,8 @@ def test_limits_follow_in_the_proportion_of_the_spec_and_not_of_the_boost() -> N
         boosted(ready=minutes(2)),
         containers=(a_container(requests=amounts(2100, MIB), limits=amounts(2200, MIB)),),
         annotations={
-            annotation_name("app"): format_original(Allocation(amounts(100), amounts(200)))
+            **BOOST_TOLD,
+            annotation_name("app"): format_original(Allocation(amounts(100), amounts(200))),
         },
     )
 
@@ -343,7 +376,10 @@ def test_d18_a_recommendation_that_fell_takes_no_cpu_from_a_pod_that_may_not_shr
     pod = replace(
         boosted(ready=minutes(2)),
         containers=(container,),
-        annotations={annotation_name("app"): format_original(Allocation(amounts(500, MIB)))},
+        annotations={
+            **BOOST_TOLD,
+            annotation_name("app"): format_original(Allocation(amounts(500, MIB))),
+        },
     )
 
     outcomes = planned(snapshot_of([pod], boosting(DOWN, mode=mode)))
@@ -407,7 +443,7 @@ def test_a_boost_ends_under_a_policy_that_does_not_control_limits_any_more(
     pod = replace(
         boosted(ready=minutes(2)),
         containers=(container,),
-        annotations={annotation_name("app"): format_original(own)},
+        annotations={**BOOST_TOLD, annotation_name("app"): format_original(own)},
     )
     usual = boosting(a_recommendation(target=amounts(300, 100 * MIB)))
 
@@ -422,9 +458,10 @@ def test_the_end_of_a_boost_keeps_a_pod_burstable_whose_memory_is_at_its_limit()
         boosted(ready=minutes(2)),
         containers=(a_container(requests=live.requests, limits=live.limits, status=live),),
         annotations={
+            **BOOST_TOLD,
             annotation_name("app"): format_original(
                 Allocation(amounts(10, 100 * MIB), amounts(10, 300 * MIB))
-            )
+            ),
         },
     )
 

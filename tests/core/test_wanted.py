@@ -1,5 +1,5 @@
 import pytest
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -19,7 +19,7 @@ from trimtab.core.wanted import (
 )
 
 ORIGINAL = Allocation(amounts(100, MIB), amounts(200, MIB))
-BOOSTED = {annotation_name("app"): format_original(ORIGINAL)}
+BOOSTED = {**BOOST_TOLD, annotation_name("app"): format_original(ORIGINAL)}
 RECOMMENDED = Allocation(amounts(150, 2 * MIB), amounts(300, 2 * MIB))
 
 

@@ -47,7 +47,10 @@ _POLICIES = {
 }
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _USED = {"kwok.x-k8s.io/usage-cpu": "150m", "kwok.x-k8s.io/usage-memory": "400Mi"}
-_BOOSTED = {"vpaCpuStartupBoost/c0": json.dumps({"requests": SMALL, "limits": {}})}
+_BOOSTED = {
+    "vpaCpuStartupBoost/c0": json.dumps({"requests": SMALL, "limits": {}}),
+    "vpaUpdates": "Pod resources updated by boosted: container 0: cpu request",
+}
 _PASSED = 'vpa_admission_controller_self_tests_total{outcome="Passed"}'
 
 

@@ -149,7 +149,9 @@ def test_a_boost_ends_although_that_shrinks_the_pod(
 ) -> None:
     original = json.dumps({"requests": {"cpu": "100m", "memory": "100Mi"}, "limits": {}})
     boosted = {"cpu": "400m", "memory": "100Mi"}
-    uids = stage.deploy("web", boosted, annotations={"vpaCpuStartupBoost/c0": original})
+    told = "Pod resources updated by web: container 0: cpu request"
+    marks = {"vpaCpuStartupBoost/c0": original, "vpaUpdates": told}
+    uids = stage.deploy("web", boosted, annotations=marks)
     boost: Json = {"cpu": {"type": "Factor", "factor": 4, "durationSeconds": 1}}
     stage.autoscale(SMALL, mode=mode, startupBoost=boost)
     with updater(stage.plane.kubeconfig, tmp_path, *stage.flags()) as run:

@@ -10,7 +10,7 @@ from trimtab.api.pods import decode_pod
 from trimtab.core import quantities
 from trimtab.core.allocations import controls_limits, is_off, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, effective_boost
-from trimtab.core.boost import BoostError, annotation_name, boosted_millicores
+from trimtab.core.boost import BoostError, boosted_millicores
 from trimtab.core.pods import Container, Pod
 from trimtab.core.resources import Resource
 
@@ -59,15 +59,6 @@ def boosts_over_a_recommendation(case: dict[str, Any]) -> bool:
         if Resource.CPU in entry.target
     }
     return any(container.name in known for container, _ in boosted(case, pod, autoscaler))
-
-
-def brings_a_boost_along(case: dict[str, Any]) -> bool:
-    """Whether a container that would be boosted carries the mark of a boost already."""
-    pod, autoscaler = read(case)
-    return any(
-        annotation_name(container.name) in pod.annotations
-        for container, _ in boosted(case, pod, autoscaler)
-    )
 
 
 def adds_to_a_limit(case: dict[str, Any]) -> bool:

@@ -14,7 +14,6 @@ from golden.boost_cases import (
     boosts_a_container_in_mode_off,
     boosts_in_vain,
     boosts_over_a_recommendation,
-    brings_a_boost_along,
     limits_a_boost_under_a_maximum,
 )
 from golden.disruption_cases import (
@@ -142,13 +141,6 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="what was once recommended for a container in mode Off is not applied to it",
         applies=patch_cases.has_a_container_in_mode_off,
         where=patch_cases.AMOUNT_LINES,
-    ),
-    Deviation(
-        set="admission",
-        decision="0004",
-        reason="a pod that brings a boost along is not boosted again",
-        applies=brings_a_boost_along,
-        where=BOOST_LINES,
     ),
     Deviation(
         set="admission",

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_recommendation, amounts
+from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import (
     SELECTOR,
     USUAL,
@@ -77,7 +77,7 @@ POLICY = ContainerPolicy("*", min_allowed=amounts(50, 64 * MIB), max_allowed=amo
 LARGER = a_recommendation(target=amounts(200, 200 * MIB))
 SMALLER = a_recommendation(target=amounts(50, 50 * MIB))
 WORKLOAD = WorkloadName("default", "Deployment", "web")
-BOOSTED = {annotation_name("app"): "{}"}
+BOOSTED = {**BOOST_TOLD, annotation_name("app"): "{}"}
 BUDGET = DisruptionBudget("default", "web", SELECTOR, min_available=2)
 AT_MOST_ONE = DisruptionBudget("default", "web", SELECTOR, max_unavailable=1)
 KILLED = Container(

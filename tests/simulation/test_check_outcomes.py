@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_recommendation, amounts
+from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
 from trimtab.api.leases import Lease
@@ -41,7 +41,7 @@ from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Node,
 from trimtab.simulation.rules import Checker
 
 MARK = annotation_name("app")
-BOOSTED = {MARK: "{}"}
+BOOSTED = {**BOOST_TOLD, MARK: "{}"}
 LARGER = a_recommendation(target=amounts(200, 200 * MIB), lower=amounts(150, 150 * MIB))
 MINUTE = timedelta(minutes=1)
 WORKLOAD = WorkloadName("default", "Deployment", "web")

@@ -2,7 +2,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+)
 
 from trimtab.core.boost import annotation_name
 from trimtab.core.pods import Pod
@@ -20,7 +29,7 @@ from trimtab.simulation.facts import (
 )
 
 LARGE, SMALL = amounts(2000, 2048 * MIB), amounts(500, 512 * MIB)
-BOOSTED = {annotation_name("app"): "{}"}
+BOOSTED = {**BOOST_TOLD, annotation_name("app"): "{}"}
 
 
 def sized(requests: dict[Resource, int] | object, **fields: object) -> Pod:

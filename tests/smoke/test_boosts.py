@@ -1,5 +1,6 @@
 """Startup boosts from admission to their end, on real servers."""
 
+import json
 from functools import partial
 
 import pytest
@@ -164,3 +165,17 @@ def test_a_container_whose_boost_adds_nothing_is_not_boosted(
     pods = scene.wait_until_observed(2)
 
     assert [(spec_requests(pod), is_marked(pod)) for pod in pods] == [(target, False)] * 2
+
+
+@pytest.mark.parametrize("governed", [False, True], ids=["no autoscaler", "upscale only"])
+def test_the_mark_of_a_template_shrinks_no_pod(scene: Scene, *, governed: bool) -> None:
+    if governed:
+        policy = {"containerPolicies": [{"containerName": "*", "controlledResources": ["memory"]}]}
+        scene.autoscale(USUAL, mode="UpscaleOnly", resourcePolicy=policy)
+    marks = {MARK: json.dumps({"requests": {"cpu": "10m"}, "limits": {}})}
+    told = {"vpaUpdates": "Pod resources updated by web: container 0: cpu request"}
+    template = a_template({"cpu": "1", "memory": "100Mi"}, annotations=marks | told)
+    scene.create(template)
+
+    scene.wait_for_pods(lambda pods: len(pods) == 2 and not any(map(is_marked, pods)))
+    scene.watch(15, lambda pods: all(millicores(pod) == 1000 for pod in pods))

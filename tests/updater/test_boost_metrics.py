@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from makers import MIB, NOW, a_container, amounts, minutes
+from makers import BOOST_TOLD, MIB, NOW, a_container, amounts, minutes
 from plan_makers import boosted, boosting
 from prometheus_client import REGISTRY
 
@@ -61,9 +61,8 @@ def two_boosts() -> Pod:
     return replace(
         boosted(age=minutes(1)),
         containers=tuple(a_container(name, requests=amounts(400, MIB)) for name in names),
-        annotations={
-            annotation_name(name): format_original(Allocation(amounts(100))) for name in names
-        },
+        annotations=BOOST_TOLD
+        | {annotation_name(name): format_original(Allocation(amounts(100))) for name in names},
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from makers import MIB, a_container, a_recommendation, amounts, minutes
+from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
 from updater.scenes import UNPACED, UP, an_updater, cpu, holds
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
@@ -38,7 +38,7 @@ def boost(cluster: SmallCluster) -> None:
         replace(
             pod,
             containers=(a_container(requests=amounts(400, 100 * MIB)),),
-            annotations={MARK: format_original(pod.containers[0].spec)},
+            annotations={**BOOST_TOLD, MARK: format_original(pod.containers[0].spec)},
         )
     )
 
@@ -154,7 +154,7 @@ def test_a_mark_that_cannot_be_read_stays_while_nothing_else_tells_the_way_back(
         cluster = SmallCluster()
         boost(cluster)
         pod = cluster.pods_of("web")[0]
-        cluster.put(replace(pod, annotations={MARK: "corrupt"}))
+        cluster.put(replace(pod, annotations={**BOOST_TOLD, MARK: "corrupt"}))
         target = amounts(150, 100 * MIB)
         cluster.autoscale(a_recommendation(target=target, lower=target, upper=target), mode=mode)
         updater = an_updater(cluster)
@@ -318,9 +318,8 @@ def boosted_fields(*names: str) -> dict[str, object]:
             a_container(name, index=index, requests=LARGE, status=Allocation(LARGE))
             for index, name in enumerate(names)
         ),
-        "annotations": {
-            annotation_name(name): format_original(Allocation(SMALL)) for name in names
-        },
+        "annotations": BOOST_TOLD
+        | {annotation_name(name): format_original(Allocation(SMALL)) for name in names},
         "ready_since": None,
     }
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, a_container, a_recommendation, amounts, minutes
+from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, minutes
 from updater.scenes import UNPACED, UP, an_updater, cpu, planning
 from updater.small_cluster import SmallCluster
 from usage_makers import a_selector
@@ -26,7 +26,7 @@ def boosted(pod: Pod) -> Pod:
     return replace(
         pod,
         containers=(a_container(requests=amounts(400, 100 * MIB)),),
-        annotations={annotation_name("app"): original},
+        annotations={**BOOST_TOLD, annotation_name("app"): original},
         ready_since=None,
     )
 

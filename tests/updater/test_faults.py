@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_recommendation, amounts, hours, minutes
+from makers import BOOST_TOLD, MIB, a_container, a_recommendation, amounts, hours, minutes
 from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
@@ -363,7 +363,7 @@ def boosted(pod: Pod) -> Pod:
     return replace(
         pod,
         containers=(a_container(requests=amounts(400, 100 * MIB)),),
-        annotations={annotation_name("app"): format_original(pod.containers[0].spec)},
+        annotations={**BOOST_TOLD, annotation_name("app"): format_original(pod.containers[0].spec)},
         ready_since=None,
     )
 

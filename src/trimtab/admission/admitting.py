@@ -35,7 +35,7 @@ from trimtab.core.matching import (
 )
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.operations import Patch
-from trimtab.core.patch import Sizing
+from trimtab.core.patch import Sizing, unmark_pod
 from trimtab.core.pods import Pod, WorkloadName
 
 UNCHANGED: Final = Sizing()
@@ -150,15 +150,15 @@ class Admission:
             return Admitted.IGNORED, UNCHANGED
         # Without an autoscaler in its namespace no pod asks for anything, and none waits.
         if head.owner is None or not self.index.has_any(head.namespace):
-            return Admitted.UNGOVERNED, UNCHANGED
+            return Admitted.UNGOVERNED, self._unmark(new)
         owner = self._owners.find(head, may_wait=may_wait)
         workload = owner.topmost
         if workload is None:
             log_unsized(self._teller, head, owner.doubt)
-            return Admitted.OWNER_UNKNOWN, UNCHANGED
+            return Admitted.OWNER_UNKNOWN, self._unmark(new)
         autoscaler = self._governor(new.labels, workload, may_wait=may_wait)
         if autoscaler is None:
-            return Admitted.UNGOVERNED, UNCHANGED
+            return Admitted.UNGOVERNED, self._unmark(new)
         if excess := new.excess():
             raise TooLargeError(excess)
         if self._nodes_changed:
@@ -170,6 +170,13 @@ class Admission:
             return Admitted.COMPLETE, sizing
         tell_of_size(self._teller, head, autoscaler, sizing.patch)
         return Admitted.PATCHED, sizing
+
+    def _unmark(self, new: Arrival) -> Sizing:
+        """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
+        if not new.may_be_marked or new.excess():
+            return UNCHANGED
+        sizing = unmark_pod(new.read(), gates=self._settings.gates)
+        return sizing if sizing.patch else UNCHANGED
 
     def _size_within_quotas(
         self, new: Arrival, autoscaler: Autoscaler, *, is_dry_run: bool

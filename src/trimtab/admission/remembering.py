@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
+from trimtab.core.boost import marked_containers
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -40,6 +41,10 @@ class Arrival(Protocol):
     def is_usual(self) -> bool:
         """True if it is small enough for what is worked out of it to be kept."""
 
+    @property
+    def may_be_marked(self) -> bool:
+        """False if it has no mark of a boost for certain."""
+
     def excess(self) -> str:
         """What it has more of than admission looks at; empty if it has not."""
 
@@ -56,6 +61,7 @@ class WholePod:
     def __init__(self, pod: Pod) -> None:
         self.head = without_status(pod)
         self.is_usual = True
+        self.may_be_marked = bool(marked_containers(pod))
 
     def excess(self) -> str:
         """Nothing: it was read already."""

@@ -22,8 +22,10 @@ from trimtab.api.metadata import Owner, find_controller
 from trimtab.api.placement import WireAffinity, count_expressions
 from trimtab.api.pods import decode_new_pod
 from trimtab.core import bounds
+from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.pods import Pod
 
+_MARK: Final = BOOST_PREFIX.removesuffix("/").encode()
 _NULL: Final = msgspec.Raw(b"null")
 _KEPT_HEADS: Final = 256
 _USUAL_BYTES: Final = 32 * 1024
@@ -90,6 +92,11 @@ class NewPod:
     def is_usual(self) -> bool:
         """True if the pod is small enough for what is worked out of it to be kept."""
         return len(self._data) <= _USUAL_BYTES
+
+    @property
+    def may_be_marked(self) -> bool:
+        """False if the pod has no mark of a boost for certain."""
+        return _MARK in bytes(self._metadata.annotations)
 
     def excess(self) -> str:
         """Return what the pod has more of than admission looks at; empty if it has not.

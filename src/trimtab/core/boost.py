@@ -1,8 +1,9 @@
 """CPU startup boost: how much, since what, until when.
 
-A boosted container carries an annotation with what its pod spec asked for; the annotation is what
-makes it boosted. Where admission gives it other CPU without a boost, the annotation has that, too.
-A boost that ends goes back to it.
+A boosted container carries an annotation with what its pod spec asked for, its mark. Where
+admission gives it other CPU without a boost, the mark has that, too. A boost that ends goes back to
+it. A mark counts only on a pod of which `vpaUpdates` says that admission set a CPU request: without
+that, it came with a template or a copy, and says nothing about the pod.
 """
 
 from collections.abc import Iterable
@@ -12,10 +13,11 @@ from typing import Final
 
 import msgspec
 
-from trimtab.core.annotations import BOOST_PREFIX
+from trimtab.core.annotations import BOOST_PREFIX, UPDATES
 from trimtab.core.autoscalers import Autoscaler, BoostType, CpuBoost, policy_for
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limits import NO_AMOUNTS, proportional_limit
+from trimtab.core.notes import tells_of_cpu
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.quantities import format_amount, parse_amount
 from trimtab.core.records import dataclass
@@ -152,7 +154,13 @@ def annotation_name(container_name: str) -> str:
 
 
 def boosted_containers(pod: Pod) -> tuple[str, ...]:
-    """The names of all containers that are marked as boosted, of the pod or not."""
+    """The names of all containers that admission marked as boosted, of the pod or not."""
+    names = marked_containers(pod)
+    return names if names and believes_marks(pod) else ()
+
+
+def marked_containers(pod: Pod) -> tuple[str, ...]:
+    """Return the names of all containers with a mark, whoever wrote it, of the pod or not."""
     # Asked of every pod of every plan, and most have none: a plain loop costs least.
     for name in pod.annotations:
         if name.startswith(BOOST_PREFIX):
@@ -161,6 +169,14 @@ def boosted_containers(pod: Pod) -> tuple[str, ...]:
         return ()
     marks = sorted(name for name in pod.annotations if name.startswith(BOOST_PREFIX))
     return tuple(mark.removeprefix(BOOST_PREFIX) for mark in marks)
+
+
+def believes_marks(pod: Pod) -> bool:
+    """Return True if the pod tells that admission set a CPU request, as every boost does.
+
+    The original writes the same, so that its boosts end, too.
+    """
+    return tells_of_cpu(pod.annotations.get(UPDATES, ""))
 
 
 def expired_boosts(

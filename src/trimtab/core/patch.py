@@ -11,7 +11,9 @@ from trimtab.core.boost import (
     BoostError,
     BoostSpan,
     annotation_name,
+    believes_marks,
     format_original,
+    marked_containers,
     parse_original,
     span_boost,
     with_cpu_of,
@@ -80,12 +82,22 @@ def size_pod(
     boosted again, so that the second patch changes nothing.
     """
     if autoscaler is None:
-        return Sizing()
+        return unmark_pod(pod, gates=gates)
     door = _Door(autoscaler, gates.cpu_startup_boost, room)
     wishes, misfits = door.grant(pod)
     notes = {wish.container.name: wish.notes for wish in wishes if wish.notes}
-    patch = tuple(_operations(pod, autoscaler.name, wishes))
+    patch = tuple(_operations(pod, autoscaler.name, wishes, unmarks=gates.cpu_startup_boost))
     return Sizing(patch, misfits, notes, _claims(pod, wishes, room) if room.quotas else {})
+
+
+def unmark_pod(pod: Pod, *, gates: FeatureGates) -> Sizing:
+    """Return what a new pod without an autoscaler loses: marks of boosts that it never got.
+
+    They come from a template or a copy. Its boost would "end" with the CPU of another pod.
+    """
+    if not gates.cpu_startup_boost:
+        return Sizing()
+    return Sizing(tuple(map(_unmark, marked_containers(pod))))
 
 
 def size_successor(
@@ -206,6 +218,11 @@ class _Wish:
     def loses_mark(self) -> bool:
         """True if a boost that it brings along ends before the pod is created."""
         return self.is_marked and self.share.span is not None and not self.is_boosted
+
+    @property
+    def keeps_mark(self) -> bool:
+        """True if a mark on the pod is, or will be, that of a boost of its own."""
+        return self.is_boosted or (self.is_marked and not self.loses_mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +402,8 @@ def _result(wish: _Wish) -> Allocation:
 
 def _originals(pod: Pod) -> Mapping[str, Allocation]:
     """By container what it asked for before it was boosted, where a mark says so."""
+    if not believes_marks(pod):
+        return {}
     marks = {one.name: pod.annotations.get(annotation_name(one.name)) for one in pod.containers}
     found = {name: parse_original(mark) for name, mark in marks.items() if mark is not None}
     return {name: original for name, original in found.items() if original is not None}
@@ -415,7 +434,9 @@ def _only_cpu(amounts: Resources | None) -> Resources:
     return {kind: amount for kind, amount in (amounts or {}).items() if kind is Resource.CPU}
 
 
-def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iterator[Operation]:
+def _operations(
+    pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish], *, unmarks: bool
+) -> Iterator[Operation]:
     if not (pod.annotations or pod.has_empty_annotations):
         yield Add(pointer("metadata", "annotations"), {})
     updates = []
@@ -425,10 +446,11 @@ def _operations(pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish]) -> Iter
             yield _annotate(name, format_original(wish.own, wish.share.usual))
         operations = _container_operations(wish)
         yield from operations
-        if wish.loses_mark:
-            yield Remove(pointer("metadata", "annotations", annotation_name(wish.container.name)))
         if operations or wish.boost_notes or (wish.is_refused and wish.notes):
             updates.append(_update(wish))
+    if unmarks:
+        kept = {wish.container.name for wish in wishes if wish.keeps_mark}
+        yield from (_unmark(name) for name in marked_containers(pod) if name not in kept)
     if updates:
         yield _annotate(UPDATES, format_updates(autoscaler_name, updates))
     yield _annotate(OBSERVED_CONTAINERS, format_observed_containers(pod.containers))
@@ -464,6 +486,10 @@ def _update(wish: _Wish) -> ContainerUpdate:
         limits=tuple(kind for kind in BOTH if kind in limits),
         notes=wish.notes,
     )
+
+
+def _unmark(container_name: str) -> Operation:
+    return Remove(pointer("metadata", "annotations", annotation_name(container_name)))
 
 
 def _annotate(name: str, value: str) -> Operation:

@@ -314,7 +314,9 @@ def test_a_container_that_has_no_room_in_its_pod_is_left_alone_with_a_warning() 
         pytest.param("NotRequired", 0, id="without one"),
     ],
 )
-def test_a_boost_whose_end_restarts_its_container_is_a_warning(policy: str, count: int) -> None:
+def test_no_boost_for_a_container_that_its_end_would_restart_is_a_warning(
+    policy: str, count: int
+) -> None:
     def scene(cluster: SmallCluster) -> None:
         cluster.autoscale(UP, boost=CpuBoost(BoostType.FACTOR, factor=2))
         resize = [{"resourceName": "cpu", "restartPolicy": policy}]
@@ -324,7 +326,7 @@ def test_a_boost_whose_end_restarts_its_container_is_a_warning(policy: str, coun
         warnings = response.get("warnings", [])
 
         assert len(warnings) == count
-        assert all("container app restarts when its startup boost ends" in w for w in warnings)
+        assert all("container app gets no startup boost" in w for w in warnings)
 
     in_cluster(scene)
 

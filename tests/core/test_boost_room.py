@@ -251,6 +251,22 @@ def test_a_container_that_is_not_to_be_boosted_gets_its_plain_recommendation(
     assert annotation_name("proxy") in found.annotations
 
 
+def test_a_container_that_the_end_of_its_boost_would_restart_gets_none() -> None:
+    restarting = replace(GUARANTEED, restarts_on_resize=frozenset({Resource.CPU}))
+    beside = replace(GUARANTEED, name="side", index=1)
+    calm = replace(beside, restarts_on_resize=frozenset({Resource.MEMORY}))
+    pod = sized(a_pod(restarting, calm), boosting(), BoostRoom())
+
+    assert cpu_of(pod) == [(500, 500), (1500, 1500)]
+    assert annotation_name("app") not in pod.annotations
+    assert annotation_name("side") in pod.annotations
+    assert pod.annotations[UPDATES] == (
+        "Pod resources updated by web: "
+        "container 0: cpu startup boost left out since its end would restart the container; "
+        "container 1: cpu request, cpu limit"
+    )
+
+
 def test_containers_share_what_a_pod_may_have_and_keep_what_only_they_may() -> None:
     pod = a_pod(GUARANTEED, replace(GUARANTEED, name="side", index=1))
     small = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(1200))

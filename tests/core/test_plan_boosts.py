@@ -410,6 +410,33 @@ def test_d17_the_end_of_a_boost_never_restarts_the_last_ready_pod(
     assert told([each for each in outcomes if each.pod.name == "web-0"]) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("readiness", "settling", "expected"),
+    [
+        pytest.param([minutes(60)], [], ["Unboost"], id="a single pod"),
+        pytest.param([minutes(60), None], [], ["Unboost", "BudgetSpent"], id="the last ready pod"),
+        pytest.param(
+            [minutes(60), minutes(60)], ["uid-web-1"], ["BudgetSpent"] * 2, id="one restarts still"
+        ),
+    ],
+)
+def test_d8_a_boost_whose_end_restarts_ends_at_the_hard_limit_one_pod_after_the_other(
+    readiness: list[timedelta | None], settling: list[str], expected: list[str]
+) -> None:
+    container = a_container(requests=amounts(400, MIB), restarts_on_resize=True)
+    pods = [
+        replace(
+            boosted(ready=ready, age=hours(2), name=f"web-{index}"),
+            containers=(container,),
+        )
+        for index, ready in enumerate(readiness)
+    ]
+
+    outcomes = planned(snapshot_of(pods, boosting(), settling=frozenset(settling)))
+
+    assert told(outcomes) == expected
+
+
 REQUESTS_ONLY = (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),)
 
 

@@ -414,7 +414,7 @@ def test_a_pod_with_resources_of_its_own_is_never_made_invalid(
     assert spec["resources"]["requests"] == amounts(own)
 
 
-def test_a_pod_says_that_the_end_of_its_boost_restarts_it(stage: Stage) -> None:
+def test_a_pod_says_that_it_has_no_boost_since_the_end_would_restart_it(stage: Stage) -> None:
     stage.autoscale(boost(**TWICE))
     container = {
         **_container(0, Ctr("100m/100Mi", None)),
@@ -423,7 +423,9 @@ def test_a_pod_says_that_the_end_of_its_boost_restarts_it(stage: Stage) -> None:
     stage.deploy({"containers": [container]})
     pod = stage.observed_pod()
 
-    assert "startup boost ends with a restart" in pod["metadata"]["annotations"]["vpaUpdates"]
+    notes = pod["metadata"]["annotations"]
+    assert "startup boost left out since its end would restart" in notes["vpaUpdates"]
+    assert not [name for name in notes if name.startswith("vpaCpuStartupBoost/")]
 
 
 def test_pods_are_still_created_when_the_webhook_is_gone(

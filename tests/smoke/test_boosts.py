@@ -179,3 +179,17 @@ def test_the_mark_of_a_template_shrinks_no_pod(scene: Scene, *, governed: bool) 
 
     scene.wait_for_pods(lambda pods: len(pods) == 2 and not any(map(is_marked, pods)))
     scene.watch(15, lambda pods: all(millicores(pod) == 1000 for pod in pods))
+
+
+def test_a_single_pod_whose_boost_would_end_with_a_restart_is_not_boosted(scene: Scene) -> None:
+    scene.autoscale(USUAL, mode="InPlaceOrRecreate", startupBoost=BOOST)
+    template = a_template(USUAL)
+    policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
+    template["spec"]["containers"][0]["resizePolicy"] = policy
+    scene.create(template, replicas=1)
+
+    (pod,) = scene.wait_until_observed(1)
+    assert (millicores(pod), is_marked(pod)) == (100, False)
+    assert (
+        "boost left out since its end would restart" in pod["metadata"]["annotations"]["vpaUpdates"]
+    )

@@ -226,8 +226,8 @@ def _warnings(sizing: Sizing) -> tuple[str, ...]:
         for name in sizing.misfits
     )
     restarts = (
-        f"container {name} restarts when its startup boost ends: its resizePolicy for cpu is"
-        " RestartContainer; with NotRequired it goes on"
+        f"container {name} gets no startup boost: its resizePolicy for cpu is RestartContainer, so"
+        " that the end of the boost would restart it; with NotRequired it gets one"
         for name, notes in sizing.notes.items()
         if any(note.kind is NoteKind.BOOST_RESTARTS for note in notes)
     )

@@ -100,6 +100,7 @@ def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[S
     if pod.envelope is not None:
         # Kubernetes resizes no pod with resources of its own, so that a boost could never end.
         return give_up(shares, NoteKind.BOOST_POD_RESOURCES)
+    shares = [_left_out(share) if _ends_with_restart(share) else share for share in shares]
     usual = {share.container.name: share.usual for share in shares}
     covering = [each for each in room.quotas if quotas.covers(each, pod, _by_name(shares))]
     if not all(quotas.covers(each, pod, usual) for each in covering):
@@ -128,6 +129,16 @@ def give_up(shares: Sequence[Share], note: NoteKind) -> list[Share]:
         usual if share.span is None else _noted(usual, note)
         for share, usual in zip(shares, _usual(shares), strict=True)
     ]
+
+
+def _ends_with_restart(share: Share) -> bool:
+    """Return True if the end of the boost restarts the container, which then starts without it."""
+    return share.span is not None and _CPU in share.container.restarts_on_resize
+
+
+def _left_out(share: Share) -> Share:
+    (without,) = give_up([share], NoteKind.BOOST_RESTARTS)
+    return without
 
 
 @dataclass(frozen=True, slots=True)

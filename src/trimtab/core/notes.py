@@ -36,7 +36,11 @@ class NoteKind(StrEnum):
     BOOST_QUOTA = "BoostQuota"
     NOT_BOOSTED = "NotBoosted"
     BOOST_RESTARTS = "BoostRestarts"
-    """The end of the boost restarts the container, as its `resizePolicy` asks."""
+    """There is no boost: its end would restart the container, as its `resizePolicy` asks."""
+
+
+LEFT_OUT: Final = frozenset({NoteKind.BOOST_RESTARTS})
+"""Reasons for no boost at all, however much room there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
     NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
-    NoteKind.BOOST_RESTARTS: " startup boost ends with a restart since resizePolicy asks for one",
+    NoteKind.BOOST_RESTARTS: " startup boost left out since its end would restart the container",
 }
 
 _CONTAINER_TEXTS: Final = {

@@ -24,7 +24,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items, would_refuse
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
-from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
+from trimtab.core.notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
@@ -196,10 +196,8 @@ class _Wish:
     def boost_notes(self) -> tuple[Note, ...]:
         """Notes about bounds that have cut the boost."""
         kinds = self.share.notes
-        if kinds and not self.is_boosted:
+        if kinds and not self.is_boosted and LEFT_OUT.isdisjoint(kinds):
             kinds = (*kinds, NoteKind.NOT_BOOSTED)
-        if self.is_boosted and Resource.CPU in self.container.restarts_on_resize:
-            kinds = (*kinds, NoteKind.BOOST_RESTARTS)
         return tuple(Note(Resource.CPU, kind) for kind in kinds)
 
     def amounts(self) -> tuple[Resources, Resources]:

@@ -41,7 +41,16 @@ from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Promised, Shortage
 from trimtab.core.ordinals import ordinal_of
-from trimtab.core.outcomes import Evict, Hold, Outcome, Place, Resize, Unboost, Wanted
+from trimtab.core.outcomes import (
+    EndOfBoost,
+    Evict,
+    Hold,
+    Outcome,
+    Place,
+    Resize,
+    Unboost,
+    Wanted,
+)
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
@@ -305,7 +314,8 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
     step = unboosting.plan_end(end, context)
     if isinstance(step, Hold) or not resizing.restarts_containers(step.pod, step.wanted):
         return step
-    if (reason := _reason_against_unboost(end, context, spent)) is not None:
+    reason = _reason_against_unboost(end, context, spent)
+    if reason is not None and not _is_forced(end, context, spent):
         return unboosting.hold_boost(end, reason)
     count_down(end.pod, spent)
     return step
@@ -323,6 +333,23 @@ def _reason_against_unboost(end: BoostEnd, context: Context, spent: Spent) -> Ho
     if is_last or not is_disruptable(disruption.owner_of(end.pod), context, spent):
         return HoldReason.BUDGET_SPENT
     return None
+
+
+def _is_forced(end: BoostEnd, context: Context, spent: Spent) -> bool:
+    """Return True if the boost ends whatever budgets say: none lasts beyond its hard limit (D8).
+
+    Of one owner one pod restarts after the other.
+    """
+    if end.cause is not EndOfBoost.HARD_LIMIT:
+        return False
+    owner, settling = disruption.owner_of(end.pod), context.snapshot.settling
+    return owner is None or not (
+        spent.disrupted[owner]
+        or any(
+            each.pod.uid in settling and disruption.owner_of(each.pod) == owner
+            for each in (context.snapshot.pods if settling else ())
+        )
+    )
 
 
 def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:

@@ -7,7 +7,7 @@ from virtual_time import run_virtually
 
 from trimtab.admission.admitting import Admitted
 from trimtab.admission.tallies import Trouble
-from trimtab.admission.telling import TOLD_PER_MINUTE, Teller
+from trimtab.admission.telling import TOLD_IN_ALL, TOLD_PER_MINUTE, Teller
 
 A_MINUTE_LATER = 61.0
 
@@ -57,6 +57,23 @@ def test_what_was_left_out_is_told_when_the_minute_is_over(
     assert before == {}
     assert left_out(caplog) == {"connection refused": 5}
     assert told(caplog).count("connection refused") == TOLD_PER_MINUTE + 1
+
+
+def test_however_many_kinds_there_are_an_event_is_told_so_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = Watch()
+    teller = Teller(watch)
+    for number in range(3 * TOLD_IN_ALL):
+        teller.tell("review not understood", "", f"kind-{number}")
+    teller.tell("connection refused", "413")
+    watch.now = A_MINUTE_LATER
+    teller.turn_over(watch())
+    teller.tell("review not understood", "", "kind-0")
+
+    assert told(caplog).count("review not understood") == TOLD_IN_ALL + 1
+    assert told(caplog).count("connection refused") == 1
+    assert left_out(caplog) == {"review not understood": 2 * TOLD_IN_ALL}
 
 
 def details(log: pytest.LogCaptureFixture, event: str) -> list[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Telling things in the log, but not without end: anybody may send us anything.
 
-Each kind of trouble, and what each autoscaler's new pods get, is told some times a minute. How much
-was left out is told when the minute is over, as soon as anybody asks for anything.
+Each kind of trouble, and what each autoscaler's new pods get, is told some times a minute, and each
+event some hundred times, however many autoscalers there are. How much was left out is told when the
+minute is over, as soon as anybody asks for anything.
 """
 
 import logging
@@ -13,6 +14,8 @@ Timer: TypeAlias = Callable[[], float]
 """Seconds since some moment."""
 
 TOLD_PER_MINUTE: Final = 10
+TOLD_IN_ALL: Final = 600
+"""Lines of one event in a minute, of all its kinds together: a line costs as much as a review."""
 _MINUTE_SECONDS: Final = 60.0
 _MAX_DETAIL: Final = 200
 MAX_REFUSAL: Final = 64 * 1024
@@ -39,6 +42,10 @@ class Teller:
         self._since = timer()
         self._seen: Counter[tuple[str, str, int]] = Counter()
         """By event, kind and level."""
+        self._told: Counter[str] = Counter()
+        """By event the lines of all kinds."""
+        self._beyond: Counter[tuple[str, int]] = Counter()
+        """By event and level what came after its last line, of whatever kind."""
 
     def tell(self, event: str, detail: str, kind: str = "", longest: int = _MAX_DETAIL) -> None:
         """Log trouble, unless that was done often enough; a detail beyond the longest is cut."""
@@ -48,9 +55,15 @@ class Teller:
     def may_tell(self, event: str, kind: str = "", level: int = logging.WARNING) -> bool:
         """Count it; whether it is to be told, for those who tell it themselves."""
         self.turn_over(self._timer())
+        if self._told[event] >= TOLD_IN_ALL:
+            self._beyond[event, level] += 1
+            return False
         key = event, kind, level
         self._seen[key] += 1
-        return self._seen[key] <= TOLD_PER_MINUTE
+        if self._seen[key] > TOLD_PER_MINUTE:
+            return False
+        self._told[event] += 1
+        return True
 
     def turn_over(self, now: float) -> None:
         """Once the minute is over tell what was left out of it, and begin another."""
@@ -60,5 +73,9 @@ class Teller:
             if count > TOLD_PER_MINUTE:
                 left_out = count - TOLD_PER_MINUTE
                 _logger.log(level, event, extra={"kind": kind, "left_out": left_out})
+        for (event, level), count in self._beyond.items():
+            _logger.log(level, event, extra={"kind": "", "left_out": count})
         self._seen.clear()
+        self._told.clear()
+        self._beyond.clear()
         self._since = now

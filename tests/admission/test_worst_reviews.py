@@ -139,6 +139,11 @@ def node_affinity(terms: int, values: int = 1) -> Json:
             "101 demands on nodes; at most 100 are looked at",
             id="tolerations",
         ),
+        pytest.param(
+            a_large_pod(1, tolerations=[{}] * 101),
+            "101 demands on nodes; at most 100 are looked at",
+            id="the shortest tolerations",
+        ),
     ],
 )
 def test_a_pod_that_is_too_large_is_admitted_unchanged_with_a_warning(

@@ -10,7 +10,6 @@ depth shows it.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Final
 
@@ -30,9 +29,8 @@ _NULL: Final = msgspec.Raw(b"null")
 _KEPT_HEADS: Final = 256
 _USUAL_BYTES: Final = 32 * 1024
 """Of what is larger nothing is kept: anybody who may create pods could fill our memory."""
-_SHORT_BYTES: Final = 4 * 1024
-_FEW_DEMANDS_BYTES: Final = bounds.MAX_NODE_DEMANDS * len("a:b,")
-"""Less than this holds no pod with too many demands on nodes."""
+_FEW_DEMANDS_BYTES: Final = bounds.MAX_NODE_DEMANDS * len("{},")
+"""So much JSON holds no more demands on nodes than admission looks at."""
 
 
 class _Metadata(Wire, frozen=True, kw_only=True):
@@ -107,17 +105,15 @@ class NewPod:
         containers = len(spec.containers or ()) + len(spec.init_containers or ())
         if containers > bounds.MAX_CONTAINERS:
             return f"{containers} containers; at most {bounds.MAX_CONTAINERS} are sized"
-        demands = _count_demands(spec) if len(self._data) > _FEW_DEMANDS_BYTES else 0
+        demands = _count_demands(spec)
         if demands > bounds.MAX_NODE_DEMANDS:
             return f"{demands} demands on nodes; at most {bounds.MAX_NODE_DEMANDS} are looked at"
         return ""
 
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
-        spec = self._spec
-        # Copied, so that who keeps it does not keep the whole request.
-        found = encode((self._metadata.annotations, spec))
-        return found if len(found) <= _SHORT_BYTES else hashlib.sha256(found).digest()
+        # Short, so that ten thousands of them can be kept.
+        return hashlib.sha256(encode((self._metadata.annotations, self._spec))).digest()
 
     @cached_property
     def _spec(self) -> _Spec:
@@ -125,7 +121,7 @@ class NewPod:
 
     def read(self) -> Pod:
         """The whole pod."""
-        return replace(decode_new_pod(self._data), namespace=self.head.namespace)
+        return decode_new_pod(self._data, self.head.namespace)
 
 
 def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
@@ -137,7 +133,13 @@ _head: Final = lru_cache(maxsize=_KEPT_HEADS)(_make_head)
 
 
 def _count_demands(spec: _Spec) -> int:
-    """Count the labels, expressions and tolerations with which a pod chooses nodes."""
+    """Count the labels, expressions and tolerations with which a pod chooses nodes.
+
+    Few bytes hold few of them, and are not read: 0 stands for any number that is allowed.
+    """
+    parts = spec.node_selector, spec.tolerations, spec.affinity
+    if sum(map(len, parts)) <= _FEW_DEMANDS_BYTES:
+        return 0
     selector = decode(_MAP_DECODER, spec.node_selector) or {}
     tolerations = decode(_LIST_DECODER, spec.tolerations) or ()
     affinity = decode(_AFFINITY_DECODER, spec.affinity) or WireAffinity()

@@ -164,18 +164,23 @@ def decode_pod(data: bytes) -> Pod:
     return _convert_pod(source.metadata, source.spec, source.status)
 
 
-def decode_new_pod(data: bytes) -> Pod:
+def decode_new_pod(data: bytes, namespace: str | None = None) -> Pod:
     """The pod in the JSON of one that is being created: its status is not even read.
+
+    A namespace that is given counts, whatever the pod's author wrote.
 
     A copy of a running pod (`kubectl get -o yaml | kubectl create -f -`) brings along the status
     of that one. The API server drops it, but only after its webhooks were asked.
     """
     source = decode(_NEW_DECODER, data)
-    return _convert_pod(source.metadata, source.spec, None)
+    return _convert_pod(source.metadata, source.spec, None, namespace)
 
 
 def _convert_pod(
-    given_metadata: Metadata | None, given_spec: _Spec | None, given_status: _Status | None
+    given_metadata: Metadata | None,
+    given_spec: _Spec | None,
+    given_status: _Status | None,
+    namespace: str | None = None,
 ) -> Pod:
     metadata = given_metadata or NO_METADATA
     spec = given_spec or _NO_SPEC
@@ -183,7 +188,7 @@ def _convert_pod(
     conditions = status.conditions or ()
     init_peak = _init_peak(spec)
     return Pod(
-        namespace=intern(metadata.namespace or ""),
+        namespace=intern(metadata.namespace or "") if namespace is None else namespace,
         name=metadata.name or f"{metadata.generate_name or ''}%",
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",

@@ -22,6 +22,9 @@ class ProportionalLimits:
     notes: tuple[Note, ...] = ()
 
 
+_NO_LIMITS: Final = ProportionalLimits(NO_AMOUNTS)
+
+
 def amount_of(amounts: Resources | None, kind: Resource) -> int:
     """The amount of a resource; 0 if there is none, or less than none."""
     return max((amounts or NO_AMOUNTS).get(kind, 0), 0)
@@ -43,13 +46,15 @@ def proportional_limits(
     current: Allocation, requests: Resources, default: Resources | None = None
 ) -> ProportionalLimits:
     """The limits for new requests; no notes where no limit follows at all."""
+    if not current.limits and not default:
+        return _NO_LIMITS
     found = {kind: _limit(kind, current, amount_of(requests, kind), default) for kind in BOTH}
     # A namespace's default can lie below the request; the API server refuses a pod like that.
     limits = {
         kind: max(limit, requests[kind]) for kind, (limit, _) in found.items() if limit is not None
     }
     if not limits:
-        return ProportionalLimits(NO_AMOUNTS)
+        return _NO_LIMITS
     kinds = {kind: note for kind, (_, note) in found.items() if note is not None}
     return ProportionalLimits(limits, tuple(Note(kind, note) for kind, note in kinds.items()))
 

@@ -4,8 +4,9 @@ The texts are an interface: people and scripts read them in the annotation `vpaU
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
@@ -131,11 +132,18 @@ def _opening(autoscaler_name: str) -> str:
 
 def _format_update(update: ContainerUpdate) -> str:
     container = update.container
-    items = ", ".join(_items(update))
+    items = _format_items(update.requests, update.limits, update.notes)
     return f"{_CONTAINER_TEXTS[container.kind]} {container.index}: {items}"
 
 
-def _items(update: ContainerUpdate) -> Iterator[str]:
-    yield from map(format_note, update.notes)
-    yield from (f"{resource} request" for resource in update.requests)
-    yield from (f"{resource} limit" for resource in update.limits)
+# Nearly all containers of a cluster have the same few items.
+@lru_cache(maxsize=1024)
+def _format_items(
+    requests: tuple[Resource, ...], limits: tuple[Resource, ...], notes: tuple[Note, ...]
+) -> str:
+    items = [
+        *map(format_note, notes),
+        *(f"{resource} request" for resource in requests),
+        *(f"{resource} limit" for resource in limits),
+    ]
+    return ", ".join(items)

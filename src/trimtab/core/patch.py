@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Final
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
@@ -36,6 +37,9 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_ALLOTMENT: Final = Allotment()
 _ENDLESS: Final = BoostRoom()
+_ANNOTATIONS: Final = pointer("metadata", "annotations")
+_UPDATES_PATH: Final = pointer("metadata", "annotations", UPDATES)
+_OBSERVED_PATH: Final = pointer("metadata", "annotations", OBSERVED_CONTAINERS)
 _BOOST_NOTES: Final = {
     NoteKind.LIMIT_RANGE_REFUSES: NoteKind.BOOST_LIMIT_RANGE,
     NoteKind.QUOTA_REFUSES: NoteKind.BOOST_QUOTA,
@@ -141,29 +145,38 @@ def resource_operations(
 ) -> Iterator[Operation]:
     """The operations that set amounts in the container's spec, and make the maps they need."""
     own = container.spec
-    path = ("spec", container.kind, container.index, "resources")
-    if _is_bare(container) and (requests or limits):
-        yield Add(pointer(*path), {})
-    yield from _map_operations((*path, "requests"), own.requests, requests)
-    yield from _map_operations((*path, "limits"), own.limits, limits)
+    if (requests or limits) and _is_bare(container):
+        yield Add(_resource_path(container.kind, container.index), {})
+    if requests:
+        yield from _map_operations(container, "requests", own.requests, requests)
+    if limits:
+        yield from _map_operations(container, "limits", own.limits, limits)
 
 
 def zero_limits(container: Container, requests: Resources, limits: Resources) -> set[Resource]:
     """Of what resources the container keeps a limit of zero, above which no request is valid."""
-    own = container.spec.limits or NO_AMOUNTS
+    own = container.spec.limits
+    if not own:
+        return set()
     return {kind for kind in requests if own.get(kind, 1) <= 0 < requests[kind]} - limits.keys()
 
 
 def _map_operations(
-    path: tuple[str | int, ...], present: Resources | None, wanted: Resources
+    container: Container, key: str, present: Resources | None, wanted: Resources
 ) -> Iterator[Operation]:
-    if wanted and present is None:
-        yield Add(pointer(*path), {})
-    yield from (
-        Add(pointer(*path, kind), format_amount(kind, wanted[kind]))
-        for kind in BOTH
-        if kind in wanted
-    )
+    kind, index = container.kind, container.index
+    if present is None:
+        yield Add(_resource_path(kind, index, key), {})
+    for resource in BOTH:
+        if resource in wanted:
+            amount = format_amount(resource, wanted[resource])
+            yield Add(_resource_path(kind, index, key, resource), amount)
+
+
+# The same few paths are in every patch.
+@lru_cache(maxsize=4096)
+def _resource_path(kind: ContainerKind, index: int, *keys: str) -> str:
+    return pointer("spec", kind, index, "resources", *keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +208,8 @@ class _Wish:
     @property
     def boost_notes(self) -> tuple[Note, ...]:
         """Notes about bounds that have cut the boost."""
+        if self.share.span is None and not self.share.notes:
+            return ()
         kinds = self.share.notes
         if kinds and not self.is_boosted and LEFT_OUT.isdisjoint(kinds):
             kinds = (*kinds, NoteKind.NOT_BOOSTED)
@@ -416,9 +431,7 @@ def _asks_for_more(wish: _Wish) -> bool:
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:
     """The container before its boost; the API server has not yet refused what is below zero."""
     requests, limits = container.spec.requests or NO_AMOUNTS, container.spec.limits or NO_AMOUNTS
-    if original is None and not any(
-        amount < 0 for amount in (*requests.values(), *limits.values())
-    ):
+    if original is None and min((*requests.values(), *limits.values()), default=0) >= 0:
         return container
     if original is not None:
         requests = with_cpu_of(requests, original.requests)
@@ -436,7 +449,7 @@ def _operations(
     pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish], *, unmarks: bool
 ) -> Iterator[Operation]:
     if not (pod.annotations or pod.has_empty_annotations):
-        yield Add(pointer("metadata", "annotations"), {})
+        yield Add(_ANNOTATIONS, {})
     updates = []
     for wish in wishes:
         if wish.is_boosted and not wish.is_marked:
@@ -450,30 +463,30 @@ def _operations(
         kept = {wish.container.name for wish in wishes if wish.keeps_mark}
         yield from (_unmark(name) for name in marked_containers(pod) if name not in kept)
     if updates:
-        yield _annotate(UPDATES, format_updates(autoscaler_name, updates))
-    yield _annotate(OBSERVED_CONTAINERS, format_observed_containers(pod.containers))
+        yield Add(_UPDATES_PATH, format_updates(autoscaler_name, updates))
+    yield Add(_OBSERVED_PATH, format_observed_containers(pod.containers))
 
 
 def _container_operations(wish: _Wish) -> Patch:
     container, (requests, limits) = wish.container, wish.amounts()
-    path = ("spec", container.kind, container.index, "resources", "limits")
     operations = (
         *resource_operations(container, requests=requests, limits=limits),
         # A limit of zero bounds nothing, but would make the pod invalid.
         *(
-            Remove(pointer(*path, kind))
+            Remove(_resource_path(container.kind, container.index, "limits", kind))
             for kind in sorted(zero_limits(container, requests, limits))
         ),
     )
     is_regular = container.kind is ContainerKind.REGULAR
     if is_regular and _is_bare(container) and not operations and not wish.is_left_alone:
         # The original opens the map before it knows what to put there, and tells of it.
-        return (Add(pointer("spec", container.kind, container.index, "resources"), {}),)
+        return (Add(_resource_path(container.kind, container.index), {}),)
     return operations
 
 
 def _is_bare(container: Container) -> bool:
-    return container.spec == Allocation() and not container.has_claims
+    own = container.spec
+    return own.requests is None and own.limits is None and not container.has_claims
 
 
 def _update(wish: _Wish) -> ContainerUpdate:

@@ -1,0 +1,75 @@
+"""Work for the review of a pod whose like did not come before."""
+
+import json
+import random
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from admission.review_makers import Json, Webhook, a_pod_object, a_review
+from makers import MIB, a_recommendation, amounts
+from updater.small_cluster import SmallCluster
+from virtual_time import run_virtually
+
+from trimtab.admission.http_requests import HttpRequest
+
+WORKLOADS, SIZES = 200, 4
+MOST_CALLS = 400
+"""Python functions that one review may call; they were 471 once."""
+
+
+def a_pod_of(number: int, size: int) -> Json:
+    pod = a_pod_object()
+    pod["metadata"]["labels"] = {"app": f"web{number}"}
+    pod["metadata"]["ownerReferences"][0] |= {"name": f"web{number}-1", "uid": f"rs-web{number}"}
+    requests = {"cpu": f"{100 + size}m", "memory": "100Mi"}
+    pod["spec"]["containers"] = [
+        {"name": name, "resources": {"requests": requests}} for name in ("app", "proxy")
+    ]
+    return pod
+
+
+def a_webhook() -> Webhook:
+    cluster = SmallCluster()
+    target = amounts(500, 500 * MIB)
+    for number in range(WORKLOADS):
+        cluster.deploy(f"web{number}", replicas=0)
+        recommended = [a_recommendation(name, target=target) for name in ("app", "proxy")]
+        cluster.autoscale(*recommended, name=f"web{number}")
+    return Webhook(cluster)
+
+
+def requests_in_random_order() -> list[HttpRequest]:
+    pods = [a_pod_of(number, size) for number in range(WORKLOADS) for size in range(SIZES)]
+    random.Random(1).shuffle(pods)
+    return [HttpRequest("application/json", json.dumps(a_review(each)).encode()) for each in pods]
+
+
+def count_calls(act: Callable[[], object]) -> int:
+    """Count the Python functions that something calls."""
+    calls = 0
+
+    def note(frame: FrameType, event: str, found: object) -> None:
+        nonlocal calls
+        del frame, found
+        calls += event == "call"
+
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_pod_that_is_like_none_before_costs_few_calls() -> None:
+    async def scene() -> None:
+        webhook = a_webhook()
+        first, *others = requests_in_random_order()
+        webhook.answering.answer(first, 0.0)
+
+        calls = count_calls(lambda: [webhook.answering.answer(each, 0.0) for each in others])
+
+        assert calls / len(others) < MOST_CALLS
+
+    run_virtually(scene())

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
+from trimtab.admission import remembering
 from trimtab.admission.remembering import Bounds, Sizings, WholePod
 from trimtab.core.autoscalers import Autoscaler, CpuBoost
 from trimtab.core.boost_room import BoostRoom
@@ -103,23 +104,71 @@ def test_a_status_that_a_new_pod_brings_along_changes_nothing(
     assert WholePod(pod).likeness() == WholePod(without_status(pod)).likeness()
 
 
-def test_no_more_than_some_hundred_pods_are_remembered() -> None:
+def a_template(millicores: int) -> WholePod:
+    return WholePod(replace(POD, containers=(a_container(requests=amounts(millicores)),)))
+
+
+def test_pods_of_a_thousand_autoscalers_with_four_templates_each_are_remembered() -> None:
+    sizings = Sizings(GATES)
+    autoscalers = [replace(DOUBLED, name=f"web-{number}") for number in range(1000)]
+    templates = [a_template(100 + number) for number in range(4)]
+
+    def size_all() -> list[Sizing]:
+        return [sizings.size(each, one, FREE) for one in autoscalers for each in templates]
+
+    assert all(one is other for one, other in zip(size_all(), size_all(), strict=True))
+
+
+def test_no_more_than_some_megabytes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembering, "_KEPT_BYTES", MIB)
     sizings = Sizings(GATES)
     first = sizings.size(WholePod(POD), DOUBLED, FREE)
-    for number in range(600):
+    for number in range(1000):
         sizings.size(WholePod(POD), replace(DOUBLED, name=f"web-{number}"), FREE)
 
     assert sizings.size(WholePod(POD), DOUBLED, FREE) is not first
 
 
-def test_of_large_pods_fewer_are_remembered() -> None:
+def test_who_sends_endless_templates_is_the_only_one_that_is_forgotten() -> None:
+    sizings = Sizings(GATES)
+    other = replace(DOUBLED, name="other")
+    first, others = (sizings.size(WholePod(POD), each, FREE) for each in (DOUBLED, other))
+    for number in range(100):
+        sizings.size(a_template(200 + number), other, FREE)
+
+    assert sizings.size(WholePod(POD), DOUBLED, FREE) is first
+    assert sizings.size(WholePod(POD), other, FREE) is not others
+
+
+def test_other_bounds_take_the_place_of_the_former_ones() -> None:
+    sizings = Sizings(GATES)
+    tight, wide = (Bounds((), None, None, (each,)) for each in (TIGHT, WIDE))
+    other = sizings.size(a_template(300), DOUBLED, FREE)
+    former = sizings.size(WholePod(POD), DOUBLED, tight)
+    for _ in range(20):
+        assert sizings.size(WholePod(POD), DOUBLED, wide) == work_out(POD, DOUBLED, wide)
+        assert sizings.size(WholePod(POD), DOUBLED, tight) == former
+
+    assert sizings.size(a_template(300), DOUBLED, FREE) is other
+
+
+def test_an_autoscaler_that_changed_is_forgotten_with_all_its_pods() -> None:
+    sizings = Sizings(GATES)
+    first = sizings.size(WholePod(POD), DOUBLED, FREE)
+    sizings.size(a_template(300), replace(DOUBLED), FREE)
+
+    assert sizings.size(WholePod(POD), DOUBLED, FREE) is not first
+
+
+def test_of_large_pods_fewer_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembering, "_KEPT_BYTES", MIB)
     names = [f"container-{number}" for number in range(200)]
     large = WholePod(a_pod(*(a_container(name) for name in names)))
     target = amounts(500, 500 * MIB)
     autoscaler = an_autoscaler(*(a_recommendation(name, target=target) for name in names))
     sizings = Sizings(GATES)
     first = sizings.size(large, autoscaler, FREE)
-    for number in range(60):
+    for number in range(30):
         sizings.size(large, replace(autoscaler, name=f"web-{number}"), FREE)
 
     assert sizings.size(large, autoscaler, FREE) is not first

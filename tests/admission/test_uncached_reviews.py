@@ -11,7 +11,9 @@ from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
+from trimtab.admission.admitting import Admission
 from trimtab.admission.http_requests import HttpRequest
+from trimtab.admission.remembering import Arrival
 
 WORKLOADS, SIZES = 200, 4
 MOST_CALLS = 400
@@ -73,3 +75,30 @@ def test_a_pod_that_is_like_none_before_costs_few_calls() -> None:
         assert calls / len(others) < MOST_CALLS
 
     run_virtually(scene())
+
+
+def test_pods_of_many_workloads_and_sizes_are_read_once_each() -> None:
+    async def scene() -> None:
+        webhook = a_webhook()
+        sent = requests_in_random_order()
+        answers = [webhook.answering.answer(each, 0.0) for each in sent]
+        read = _count_reads(webhook.admission)
+
+        assert [webhook.answering.answer(each, 0.0) for each in sent] == answers
+        assert read == []
+
+    run_virtually(scene())
+
+
+def _count_reads(admission: Admission) -> list[object]:
+    """Return a list that gets an entry for each pod that is read whole from now on."""
+    found: list[object] = []
+    size = admission.size
+
+    def watch(new: Arrival, **more: bool) -> object:
+        read = new.read
+        new.read = lambda: (found.append(new), read())[1]  # type: ignore[method-assign, func-returns-value]
+        return size(new, **more)
+
+    admission.size = watch  # type: ignore[method-assign, assignment]
+    return found

@@ -229,12 +229,17 @@ class Admission:
             daemons = list_daemons(cluster.daemon_sets, self._autoscalers_of, cluster.limit_ranges)
             # The same while nothing changed, so that what was worked out for pods still stands.
             rooms = rooms.renew(tuple(cluster.nodes), daemons)
+        if rooms is not self._rooms:
+            # No size of other rooms stands, and each would keep all nodes of its time.
+            self._sizings.clear()
         self._rooms = rooms
         self._nodes_changed = False
 
     async def _follow_targets(self) -> None:
         """Look up targets and their owners before their first pods come."""
         async for autoscaler in self._cluster.autoscalers.changes():
+            # What is remembered of its former state is of no use any more.
+            self._sizings.forget(autoscaler.identity)
             if (name := target_name(autoscaler)) is not None:
                 self._owners.prefetch(name, _api_version(autoscaler))
 

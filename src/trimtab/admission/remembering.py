@@ -1,8 +1,9 @@
-"""What the last pod of each autoscaler got, so that the next one need not be worked out again.
+"""Sizes of the last pods of each autoscaler, so that the next one need not be worked out again.
 
-A workload makes its pods from one template, and they come in bursts. They differ in names, volumes
-and the like, but not in what decides about their size. Only that is compared: whatever has changed
-since, in the pod, the autoscaler or the limits, is worked out anew.
+A workload makes its pods from few templates, and they come in bursts. They differ in names, volumes
+and the like, but not in what decides about their size. Only that is compared: what has changed
+since, in the pod, the autoscaler or the limits, is worked out again. All that is kept is bounded
+by its size, not by the number of autoscalers; an autoscaler that changes is forgotten.
 """
 
 from collections import OrderedDict
@@ -20,10 +21,14 @@ from trimtab.core.pods import Pod, without_status
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
 
-_KEPT: Final = 512
-"""Of so many autoscalers the last pod is remembered: a few kilobytes each."""
-_KEPT_OPERATIONS: Final = 32 * 1024
-"""Number of operations in all patches that are remembered: some hundred bytes each."""
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Size of all that is remembered: some thousand usual pods."""
+_TEMPLATES: Final = 8
+"""Number of unlike pods that are remembered of one autoscaler."""
+_RECORD_BYTES: Final = 768
+"""Generous size of the records around a patch, and of its bounds."""
+_OPERATION_BYTES: Final = 256
+"""Generous size of an operation, and of the notes about it."""
 
 
 class Arrival(Protocol):
@@ -100,16 +105,43 @@ class Bounds:
 @dataclass(frozen=True, slots=True)
 class _Sized:
     likeness: object
-    autoscaler: Autoscaler
     bounds: Bounds
     sizing: Sizing
 
-    def tells_of(self, likeness: object, autoscaler: Autoscaler, bounds: Bounds) -> bool:
-        """Whether another pod gets the same."""
-        return (
-            # A store never changes an object: another state is another object.
-            self.autoscaler is autoscaler and self.bounds == bounds and self.likeness == likeness
-        )
+    @property
+    def size_bytes(self) -> int:
+        """Size in memory, rounded up."""
+        return _RECORD_BYTES + _OPERATION_BYTES * len(self.sizing.patch)
+
+
+class _Known:
+    """Sizes of pods of one autoscaler, in the state in which it is."""
+
+    __slots__ = ("autoscaler", "size_bytes", "sized")
+
+    def __init__(self, autoscaler: Autoscaler) -> None:
+        self.autoscaler = autoscaler
+        self.sized: list[_Sized] = []
+        self.size_bytes = 0
+
+    def find(self, likeness: object) -> _Sized | None:
+        """Return what the last pod like this one got; None if none came."""
+        for each in self.sized:
+            if each.likeness == likeness:
+                return each
+        return None
+
+    def keep(self, new: _Sized, former: _Sized | None) -> int:
+        """Remember a size in place of a former one; return by how many bytes that is more."""
+        leaving = former or (self.sized[0] if len(self.sized) >= _TEMPLATES else None)
+        growth = new.size_bytes
+        if leaving is not None:
+            # By identity: comparing two sizes costs more than working out one.
+            self.sized = [each for each in self.sized if each is not leaving]
+            growth -= leaving.size_bytes
+        self.sized.append(new)
+        self.size_bytes += growth
+        return growth
 
 
 class Sizings:
@@ -117,33 +149,42 @@ class Sizings:
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates
-        self._last: OrderedDict[AutoscalerName, _Sized] = OrderedDict()
-        self._operations = 0
+        self._known: OrderedDict[AutoscalerName, _Known] = OrderedDict()
+        self._bytes = 0
 
     def size(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         """What a new pod of the autoscaler gets."""
         name = autoscaler.identity
-        last = self._last.get(name)
+        known = self._known.get(name)
+        # A store never changes an object: another state is another object.
+        if known is not None and known.autoscaler is not autoscaler:
+            self.forget(name)
+            known = None
         likeness = new.likeness()
-        if last is not None and last.tells_of(likeness, autoscaler, bounds):
-            self._last.move_to_end(name)
+        last = None if known is None else known.find(likeness)
+        if last is not None and last.bounds == bounds:
+            self._known.move_to_end(name)
             return last.sizing
         sizing = self._work_out(new.read(), autoscaler, bounds)
         if new.is_usual:
-            self._keep(name, _Sized(likeness, autoscaler, bounds, sizing))
+            if known is None:
+                known = self._known[name] = _Known(autoscaler)
+            self._known.move_to_end(name)
+            self._bytes += known.keep(_Sized(likeness, bounds, sizing), last)
+            while self._bytes > _KEPT_BYTES:
+                self.forget(next(iter(self._known)))
         return sizing
 
-    def _keep(self, name: AutoscalerName, sized: _Sized) -> None:
-        self._forget(name)
-        self._last[name] = sized
-        self._operations += len(sized.sizing.patch)
-        while len(self._last) > _KEPT or self._operations > _KEPT_OPERATIONS:
-            self._forget(next(iter(self._last)))
-
-    def _forget(self, name: AutoscalerName) -> None:
-        former = self._last.pop(name, None)
+    def forget(self, name: AutoscalerName) -> None:
+        """Drop what is remembered of an autoscaler, if anything is."""
+        former = self._known.pop(name, None)
         if former is not None:
-            self._operations -= len(former.sizing.patch)
+            self._bytes -= former.size_bytes
+
+    def clear(self) -> None:
+        """Drop all that is remembered."""
+        self._known.clear()
+        self._bytes = 0
 
     def _work_out(self, pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         on_nodes = () if bounds.rooms is None else bounds.rooms.for_pod(pod)

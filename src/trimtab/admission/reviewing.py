@@ -6,6 +6,7 @@ unchanged".
 """
 
 import logging
+from collections import OrderedDict
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final, TypeAlias
@@ -35,10 +36,10 @@ _AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
 _PODS: Final = ("", "pods")
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
-_KEPT_REVIEWS: Final = 512
-"""So many sizings are remembered."""
-_KEPT_DRAFT_BYTES: Final = 8 * 1024 * 1024
-"""Size of all answers that are remembered."""
+_KEPT_DRAFT_BYTES: Final = 16 * 1024 * 1024
+"""Size of all answers that are remembered: some thousand usual ones."""
+_RECORD_BYTES: Final = 512
+"""Generous size of the records around an answer."""
 _MAX_DRAFT_BYTES: Final = 64 * 1024
 """A larger answer is not remembered."""
 
@@ -92,7 +93,7 @@ class _SizeReviews:
     """What is said of new pods, drawn up once for each sizing: alike pods get the very same."""
 
     def __init__(self) -> None:
-        self._kept: dict[int, tuple[Sizing, Review]] = {}
+        self._kept: OrderedDict[int, tuple[Sizing, Review]] = OrderedDict()
         self._bytes = 0
 
     def of(self, sizing: Sizing) -> Review:
@@ -100,17 +101,21 @@ class _SizeReviews:
         # What is kept lives, so that no other sizing can have its identity.
         kept = self._kept.get(id(sizing))
         if kept is not None:
+            self._kept.move_to_end(id(sizing))
             return kept[1]
         status = Status.APPLIED if sizing.patch else Status.SKIPPED
         review = conclude(Allowed(sizing.patch, _warnings(sizing)), status, Reviewed.POD)
-        size = len(review.draft)
-        if size <= _MAX_DRAFT_BYTES:
-            if len(self._kept) >= _KEPT_REVIEWS or self._bytes + size > _KEPT_DRAFT_BYTES:
-                self._kept.clear()
-                self._bytes = 0
+        if len(review.draft) <= _MAX_DRAFT_BYTES:
             self._kept[id(sizing)] = sizing, review
-            self._bytes += size
+            self._bytes += _size_bytes(review)
+            while self._bytes > _KEPT_DRAFT_BYTES:
+                self._bytes -= _size_bytes(self._kept.popitem(last=False)[1][1])
         return review
+
+
+def _size_bytes(review: Review) -> int:
+    # The patch behind a draft is about as large as the draft.
+    return 2 * len(review.draft) + _RECORD_BYTES
 
 
 class Reviewer:

@@ -70,8 +70,8 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
   CPU on imports and holds 48 MiB: 21 for the interpreter with its event loop and TLS, 12 for numpy,
   7 for our own modules, the rest for decoding, logs and metrics. Connections, the objects of 100
   autoscalers and the first tick add 14. Making the classes of our records was a third of the time
-  once, and parsing the command line a quarter of the rest; they are a tenth and nothing now
-  (decisions 0041 and 0042).
+  once, and is a tenth now (decision 0041). These figures are from before decision 0048: since then
+  the parser of command lines adds about 0.1 s and 3 MiB.
 - *New clusters.* The same imports come first, at restarts, too; then the API server takes the
   statuses, ten at a time, as fast as it can on the cores that both share. The figures leave out
   that the original waits for a minute by default before it begins.

@@ -3,25 +3,27 @@
     python -m bench.admission --sizes 1 1000 --rounds 3
 
 In each round, for each size, each side is started, and asked about pods that an autoscaler is for
-and about others: by a small Go program, over TLS, on eight connections that stay open, as fast as
-it answers. HTTP/1.1 is spoken, as API servers speak it to webhooks.
+and about others, and from 1000 on about pods of all autoscalers in random order: by a small Go
+program, over TLS, on eight connections that stay open, as fast as it answers. HTTP/1.1 is spoken,
+as API servers speak it to webhooks.
 
 Writes `results/admission.json` and the page of benchmarks; fails if a ratio got clearly worse.
 """
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 from time import time
 from typing import Final
 
 from bench import admission_tables, contests, fleet, webhooks
-from bench.admission_tables import GOVERNED, STARTED, STRANGE, WORST
+from bench.admission_tables import COLD, FULL, GOVERNED, STARTED, STRANGE, WARM, WORST
 from bench.contests import Contest, Course, Turn
-from bench.reviews import TargetFleet
+from bench.reviews import VARIANTS_PER_TARGET, TargetFleet
 from bench.scoring import Entry
 from bench.webhooks import LoadError, Webhook
 from rig.controlplane import ControlPlane
@@ -31,6 +33,8 @@ REQUESTS: Final = 4000
 WARM_UP: Final = 500
 WORST_REQUESTS: Final = 200
 """Of the largest pods."""
+SCATTERED_FROM: Final = 1000
+"""Number of autoscalers from which on pods of all of them are asked about in random order."""
 CONTEST: Final = Contest(
     admission_tables.SECTION,
     sizes=(1, 100, 1000, 10_000),
@@ -63,6 +67,16 @@ class Bench:
         """The file of reviews of the largest pods."""
         return self.plane.directory / "worst.jsonl"
 
+    @property
+    def scattered(self) -> Path:
+        """The file of reviews of pods of all autoscalers, in random order, each once."""
+        return self.plane.directory / "scattered.jsonl"
+
+    @property
+    def again(self) -> Path:
+        """The file of some of the same reviews, in another random order."""
+        return self.plane.directory / "again.jsonl"
+
     def measure(self, turn: Turn) -> Iterator[Entry]:
         """One side in one round: of each kind of pods, and of the process."""
         with webhooks.admitting(turn.side, self.plane) as webhook:
@@ -75,9 +89,18 @@ class Bench:
             webhook.load(self.governed, WARM_UP)
             yield turn.entry(self._load(webhook, self.governed, is_patched=True), GOVERNED)
             yield turn.entry({**start, "peak": webhook.vitals().peak_bytes}, STARTED)
+            if turn.size >= SCATTERED_FROM:
+                yield from self._measure_scattered(webhook, turn)
             # Last, so that the most memory is that of usual pods.
             worst = self._load(webhook, self.worst, is_patched=True, requests=WORST_REQUESTS)
             yield turn.entry(worst, WORST)
+
+    def _measure_scattered(self, webhook: Webhook, turn: Turn) -> Iterator[Entry]:
+        """Pods of all autoscalers: none came before in these sizes, and then each once."""
+        yield turn.entry(self._load(webhook, self.scattered, is_patched=True), COLD)
+        webhook.load(self.scattered, turn.size * VARIANTS_PER_TARGET)
+        yield turn.entry(self._load(webhook, self.again, is_patched=True), WARM)
+        yield turn.entry({"peak": webhook.vitals().peak_bytes}, FULL)
 
     def _load(
         self, webhook: Webhook, reviews: Path, *, is_patched: bool, requests: int | None = None
@@ -115,13 +138,22 @@ async def measure_all(requests: int, plane: ControlPlane, course: Course) -> Non
             if targets.size < turn.size:
                 await targets.grow(turn.size)
                 _write(bench.governed, await targets.list_reviews())
+                if targets.size >= SCATTERED_FROM:
+                    _write(bench.scattered, await targets.scatter_reviews())
+                    _write(bench.again, _draw(bench.scattered, REQUESTS))
             course.note(turn, *bench.measure(turn))
             # Nothing else is waited for here, and an interrupt is noticed only by who waits.
             await asyncio.sleep(0)
 
 
-def _write(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _draw(path: Path, count: int) -> list[str]:
+    """Lines of a file, drawn at random; some come twice."""
+    return Random(count).choices(path.read_text(encoding="utf-8").splitlines(), k=count)
 
 
 def main(arguments: Sequence[str]) -> int:

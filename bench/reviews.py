@@ -5,7 +5,9 @@ are made as a dry run, so that they look as webhooks see them: with all defaults
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import product
+from random import Random
 from typing import Final
 
 import aiohttp
@@ -22,6 +24,8 @@ LARGEST: Final = Workload(99_800)
 """The workload with the largest pods that the webhook sizes."""
 _VARIANTS: Final = 20
 """So many pods of it come in turn: each is another one than the last."""
+VARIANTS_PER_TARGET: Final = 4
+"""Sizes of the pods of each target where all targets are asked about."""
 _SAMPLE: Final = 100
 """Pods of so many targets are asked about in turn."""
 
@@ -59,6 +63,17 @@ class TargetFleet(Fleet):
     async def list_reviews(self) -> list[str]:
         """Reviews of pods that an autoscaler is for."""
         return await self._review(self.workloads[:: -(-self.size // _SAMPLE)])
+
+    async def scatter_reviews(self) -> Iterator[str]:
+        """Reviews of pods of all targets, of each in some sizes, in random order."""
+        # Completed once: tens of thousands of dry runs would say the same but for the names.
+        model = await self._try_pod(self.workloads[0])
+        chosen = list(product(self.workloads, range(VARIANTS_PER_TARGET)))
+        Random(self.size).shuffle(chosen)
+        return (
+            _write(workloads.recast_pod(model, one, self._owner_uids[one], variant))
+            for one, variant in chosen
+        )
 
     async def list_strange_reviews(self) -> list[str]:
         """Reviews of pods of the workloads without an autoscaler."""

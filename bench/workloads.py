@@ -142,6 +142,24 @@ def new_pod(workload: Workload, name: str, owner_uid: str) -> Manifest:
     return {**pod(workload, name, owner_uid), "spec": _pod_spec(usual(workload))}
 
 
+def recast_pod(model: Manifest, workload: Workload, owner_uid: str, variant: int) -> Manifest:
+    """A pod of a workload like one that an API server has completed; each variant asks for more."""
+    made = new_pod(workload, workload.pods[0], owner_uid)
+    metadata, spec = model["metadata"], model["spec"]
+    own = made["metadata"]
+    assert isinstance(metadata, dict)
+    assert isinstance(own, dict)
+    assert isinstance(spec, dict)
+    asked = {"cpu": f"{USUAL_MILLICORES + 1 + variant}m", "memory": str(USUAL_BYTES)}
+    containers = [{**each, "resources": {"requests": asked}} for each in spec["containers"]]
+    uid = f"{workload.number:08x}-{variant:04x}-4000-8000-000000000000"
+    return {
+        **model,
+        "metadata": {**metadata, **own, "uid": uid},
+        "spec": {**spec, "containers": containers},
+    }
+
+
 def running_status(now: datetime) -> Manifest:
     """What a kubelet would say of a pod that runs."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")

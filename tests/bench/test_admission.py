@@ -1,7 +1,7 @@
 """What is measured of the webhooks, and how it is told."""
 
 from bench.admission import plan
-from bench.admission_tables import GOVERNED, SECTION, STARTED, STRANGE, WORST
+from bench.admission_tables import COLD, FULL, GOVERNED, SECTION, STARTED, STRANGE, WARM, WORST
 from bench.scoring import Entry, Side
 
 REQUESTS = {"cpu": 0.2, "seconds": 0.5, "p50": 0.002, "p99": 0.02}
@@ -35,6 +35,20 @@ def test_seconds_for_a_thousand_requests_are_told_as_requests_per_second() -> No
     assert "| Requests per second | 1 | others | 2000/s | 2000/s | **1** |" in (
         SECTION.format_tables(entries_of(1))
     )
+
+
+def test_random_order_is_told_beside_the_other_pods() -> None:
+    made = [
+        Entry(group, 1000, 1, side, values)
+        for side in Side
+        for group, values in ((COLD, REQUESTS), (WARM, REQUESTS), (FULL, {"peak": 80e6}))
+    ]
+
+    told = SECTION.format_tables(made)
+
+    assert "| CPU per 1 000 requests | 1000 | all in random order, cold | 0.20 s |" in told
+    assert "|  | 1000 | all in random order, warm | 0.20 s |" in told
+    assert "| The most memory | 1000 | process that was asked about all | 76 MiB |" in told
 
 
 def test_growth_is_told_of_requests_of_all_kinds_and_of_the_process() -> None:

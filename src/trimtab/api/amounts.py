@@ -120,9 +120,13 @@ def _copy(wire: Amounts | AmountMap | None) -> _Pair | None:
 
 
 def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
-    if any(len(raw) > _SHORT_BYTES for pair in (requests, limits) if pair for raw in pair):
-        return Allocation(_amounts(requests), _amounts(limits))
-    return _shared_allocation(requests, limits)
+    if _is_short(requests) and _is_short(limits):
+        return _shared_allocation(requests, limits)
+    return Allocation(_amounts(requests), _amounts(limits))
+
+
+def _is_short(pair: _Pair | None) -> bool:
+    return pair is None or (len(pair[0]) <= _SHORT_BYTES and len(pair[1]) <= _SHORT_BYTES)
 
 
 # Few different quantities make up a whole cluster, and few different sets of them.

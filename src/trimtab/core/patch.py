@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
+from operator import is_
 from typing import Final
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
@@ -163,14 +164,14 @@ def zero_limits(container: Container, requests: Resources, limits: Resources) ->
 
 def _map_operations(
     container: Container, key: str, present: Resources | None, wanted: Resources
-) -> Iterator[Operation]:
+) -> list[Operation]:
     kind, index = container.kind, container.index
-    if present is None:
-        yield Add(_resource_path(kind, index, key), {})
-    for resource in BOTH:
-        if resource in wanted:
-            amount = format_amount(resource, wanted[resource])
-            yield Add(_resource_path(kind, index, key, resource), amount)
+    found: list[Operation] = [
+        Add(_resource_path(kind, index, key, each), format_amount(each, wanted[each]))
+        for each in BOTH
+        if each in wanted
+    ]
+    return found if present is not None else [Add(_resource_path(kind, index, key), {}), *found]
 
 
 # The same few paths are in every patch.
@@ -299,7 +300,7 @@ class _Door:
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
-        is_same = all(one is own for one, own in zip(pod.containers, asked, strict=True))
+        is_same = all(map(is_, pod.containers, asked))
         recommended = recommended_for_pod(
             pod if is_same else replace(pod, containers=tuple(asked)),
             self.autoscaler,
@@ -493,8 +494,8 @@ def _update(wish: _Wish) -> ContainerUpdate:
     requests, limits = wish.amounts()
     return ContainerUpdate(
         wish.container,
-        requests=tuple(kind for kind in BOTH if kind in requests),
-        limits=tuple(kind for kind in BOTH if kind in limits),
+        requests=tuple(filter(requests.__contains__, BOTH)),
+        limits=tuple(filter(limits.__contains__, BOTH)),
         notes=wish.notes,
     )
 

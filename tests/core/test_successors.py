@@ -29,7 +29,9 @@ def sized(cpu: int, memory: int, **fields: object) -> list[Pod]:
     return several(2, containers=(container,), annotations={UPDATES: SIZED}, **fields)
 
 
-def a_template(cpu: int | None, memory: int = 100) -> Mapping[str, object]:
+def a_template(
+    cpu: int | None, memory: int = 100
+) -> Mapping[WorkloadName, Mapping[str, Allocation]]:
     return {REPLICA_SET: {"app": Allocation(amounts(cpu, memory * MIB))}}
 
 

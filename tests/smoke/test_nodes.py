@@ -112,8 +112,8 @@ def test_a_taint_on_their_own_node_takes_nothing_from_pods(hasty_scene: Scene, m
     scene.create(a_template_for(place, seven), replicas=2)
     scene.wait_until_running(2)
     scene.autoscale(seven, mode=mode)
-    around = {"lower": {"cpu": "6", "memory": "90Mi"}, "upper": {"cpu": "9", "memory": "200Mi"}}
-    scene.recommend(seven, **around)
+    lower, upper = {"cpu": "6", "memory": "90Mi"}, {"cpu": "9", "memory": "200Mi"}
+    scene.recommend(seven, lower=lower, upper=upper)
     path = f"/api/v1/nodes/{scene.namespace}-large"
     taint = {"key": "maintenance", "value": "true", "effect": "NoSchedule"}
     taints = scene.read(path)["spec"].get("taints", [])
@@ -129,8 +129,8 @@ def test_a_daemon_set_that_runs_nowhere_takes_nothing_from_pods(hasty_scene: Sce
     scene.create(a_template_for(place, three), replicas=4)
     scene.wait_until_running(4)
     scene.autoscale(three, mode="InPlaceOrRecreate")
-    around = {"lower": {"cpu": "2", "memory": "90Mi"}, "upper": {"cpu": "4", "memory": "200Mi"}}
-    scene.recommend(three, **around)
+    lower, upper = {"cpu": "2", "memory": "90Mi"}, {"cpu": "4", "memory": "200Mi"}
+    scene.recommend(three, lower=lower, upper=upper)
     create_daemon_set(scene, place, {"cpu": "7500m", "memory": "100Mi"})
     assert {millicores(pod) for pod in scene.watch_uids(20)} == {3000}
 

@@ -131,7 +131,7 @@ def _without_held(
 
 
 def _has_negatives(amounts: Resources | None) -> bool:
-    return bool(amounts) and min(amounts.values()) < 0
+    return amounts is not None and any(amount < 0 for amount in amounts.values())
 
 
 @dataclass(frozen=True, slots=True)

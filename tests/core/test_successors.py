@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, Held, UpdateMo
 from trimtab.core.boost import annotation_name
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.pods import Allocation, Pod, PodPhase
+from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import Resource
 from trimtab.core.successors import takes_more_than_it_gives, template_of

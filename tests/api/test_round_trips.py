@@ -77,6 +77,11 @@ def pods(draw: st.DrawFn) -> Pod:
         ready_since=draw(st.none() | TIMES),
         is_deleting=draw(st.booleans()),
         node_name=draw(NAMES),
+        # On the wire each map of resources names a device, too.
+        has_unseen_demands=any(
+            each.spec.requests is not None or each.spec.limits is not None
+            for each in (*regular, *sidecars)
+        ),
     )
 
 

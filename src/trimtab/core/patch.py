@@ -269,13 +269,17 @@ class _Door:
         """Return what each container gets, and the names of those for which there is no room."""
         originals = _originals(pod) if self.boosts else {}
         wishes = self._wishes(pod, originals)
-        if stale := {wish.container.name for wish in wishes if _asks_for_more(wish)}:
+        stale = (
+            {each.container.name for each in wishes if _asks_for_more(each)} if originals else ()
+        )
+        if stale:
             known = {name: found for name, found in originals.items() if name not in stale}
             wishes = self._wishes(pod, known)
         wishes = _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
         misfits = _misfits(pod, wishes)
-        kept = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
-        return self._accepted(pod, kept), misfits
+        if misfits:
+            wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
+        return self._accepted(pod, wishes), misfits
 
     def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
         """Return what the namespace accepts: first boosts go, then all that is recommended (D19).

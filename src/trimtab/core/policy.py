@@ -131,7 +131,7 @@ def _without_held(
 
 
 def _has_negatives(amounts: Resources | None) -> bool:
-    return amounts is not None and any(amount < 0 for amount in amounts.values())
+    return amounts is not None and min(amounts.values(), default=0) < 0
 
 
 @dataclass(frozen=True, slots=True)

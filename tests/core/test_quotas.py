@@ -1,6 +1,7 @@
 """Whether quotas leave room for successors, and what a plan makes of it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, hours
@@ -172,6 +173,26 @@ def test_d19_a_pod_that_admission_left_small_for_a_quota_is_not_evicted_again() 
         )
 
         assert "Evict" not in told(planned(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left", "expected"),
+    [
+        pytest.param(8, 500, "QuotaExceeded", id="admission may count the new pod twice"),
+        pytest.param(8, 980, "Evict", id="there is room all the same"),
+        pytest.param(16, 500, "Evict", id="admission has forgotten it"),
+    ],
+)
+def test_d19_pods_that_just_came_count_twice(seconds: int, left: int, expected: str) -> None:
+    old, new = several(2, annotations={UPDATES: BY_ADMISSION})
+    new = replace(
+        new,
+        created_at=NOW - timedelta(seconds=seconds),
+        containers=(a_container(requests=amounts(480, 500 * MIB)),),
+    )
+    quotas = {"default": [quota(cpu=left)]}
+
+    assert expected in told(planned(snapshot_of([old, new], an_autoscaler(UP), quotas=quotas)))
 
 
 def test_d19_no_sized_pod_shrinks_to_its_template_in_a_tight_quota() -> None:

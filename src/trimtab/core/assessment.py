@@ -188,6 +188,21 @@ class Context:
     _free_nodes: list[FreeNodes] = field(default_factory=list)
     """The answer of `free_nodes`, once it was asked for."""
 
+    _new_pods: list[Mapping[str, Sequence[Pod]]] = field(default_factory=list)
+    """The answer of `new_pods`, once it was asked for."""
+
+    def new_pods(self, namespace: str, age: timedelta) -> Sequence[Pod]:
+        """Return the pods of a namespace with quotas that are no older than the age."""
+        if not self._new_pods:
+            found: dict[str, list[Pod]] = {}
+            for pod in (each.pod for each in self.snapshot.pods):
+                if pod.namespace not in self.snapshot.quotas or pod.created_at is None:
+                    continue
+                if self.now - pod.created_at <= age:
+                    found.setdefault(pod.namespace, []).append(pod)
+            self._new_pods.append(found)
+        return self._new_pods[0].get(namespace, ())
+
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
         owner = disruption.owner_of(pod)

@@ -4,8 +4,11 @@ The updater evicts no pod whose successor would be refused, or would get no more
 resources (D19). A resize is asked for as far as quotas accept it.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from typing import Final
 
 from trimtab.core import node_use, quotas
 from trimtab.core.assessment import Candidate, Context
@@ -24,10 +27,14 @@ from trimtab.core.quota_check import (
     growth_of,
     usage_of,
 )
+from trimtab.core.quota_grants import LIFETIME_SECONDS
 from trimtab.core.quotas import Claim, Claims, Quota
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.successors import template_of
 from trimtab.core.wanted import overlaid, wanted_by_autoscaler
+
+_REMEMBERED: Final = timedelta(seconds=LIFETIME_SECONDS + 5)
+"""Age up to which a pod may count twice for admission; creation times have whole seconds."""
 
 
 def quotas_for(
@@ -75,8 +82,10 @@ def foresee_successor(
     )
     wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges)
     sized = _after(pod, wanted, context)
+    # The template must not fit even where admission has forgotten what it granted.
+    template_left, left = left, _without_new_pods(left, pod.namespace, context)
     refusal = find_refusal(left, pod, sized)
-    waits = refusal is not None and _waits_for_room(pod, context, left)
+    waits = refusal is not None and _waits_for_room(pod, context, template_left)
     if waits:
         left = [_without(quota, pod) for quota in left]
         refusal = find_refusal(left, pod, sized)
@@ -86,6 +95,30 @@ def foresee_successor(
     room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
     given = _after(pod, size_successor(pod, autoscaler, gates=gates, room=room), context)
     return _growth(left, pod, given) if waits else claims_on(left, pod, given)
+
+
+def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -> Sequence[Quota]:
+    """Return the quotas as admission may see them: with pods that just came counted twice.
+
+    Admission remembers for some seconds what it granted. Where the evicted pod goes meanwhile, the
+    quota's use does not show that the successor is in it.
+    """
+    taken: dict[str, Counter[Claim]] = {}
+    for each in context.new_pods(namespace, _REMEMBERED):
+        for name, claims in claims_on(left, each, _own(each)).items():
+            taken.setdefault(name, Counter()).update(claims)
+    if not taken:
+        return left
+    return [
+        replace(
+            quota,
+            left={
+                claim: amount - taken.get(quota.name, NO_CLAIMS).get(claim, 0)
+                for claim, amount in quota.left.items()
+            },
+        )
+        for quota in left
+    ]
 
 
 def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:

@@ -484,6 +484,23 @@ def test_d25_a_cap_by_nodes_is_no_reason_to_touch_a_running_pod(
     assert told(planned(snapshot, SETTINGS)) == ["InsideBounds"] * 2
 
 
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        pytest.param(4000, "NodesTooSmall", id="less than the pod has and needs"),
+        pytest.param(6000, "Evict", id="what it needs"),
+        pytest.param(8000, "Evict", id="what it has"),
+    ],
+)
+def test_d25_no_pod_is_evicted_to_come_back_smaller_than_it_needs(
+    other: int, expected: str
+) -> None:
+    nodes = (CLOSED, replace(LITTLE, allocatable=amounts(other, 9000 * MIB)))
+    snapshot = on_large_node(amounts(7000, 300 * MIB), UpdateMode.RECREATE, nodes)
+
+    assert told(planned(snapshot, SETTINGS)) == [expected] * 2
+
+
 def test_d25_a_pod_without_a_node_is_cut_to_the_largest() -> None:
     snapshot = on_large_node(amounts(7000, 100 * MIB), UpdateMode.RECREATE, (LITTLE,))
     pods = [

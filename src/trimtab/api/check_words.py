@@ -51,6 +51,7 @@ _REASONS: Final = {
     "asks for less of what is not applied",
     HoldReason.NO_NODE_FOR_SUCCESSOR: "the only nodes that its successor may go to are full, "
     "cordoned or tainted",
+    HoldReason.NODES_TOO_SMALL: "no node that takes its successor is as large as what it has",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",

@@ -59,6 +59,8 @@ class HoldReason(StrEnum):
     """A LimitRange of the namespace would refuse its successor in the recommended size."""
     SUCCESSOR_SMALLER = "SuccessorSmaller"
     """Its successor would lose more of what the autoscaler does not set than it gains."""
+    NODES_TOO_SMALL = "NodesTooSmall"
+    """No node that its successor may go to is as large as what the pod has and needs."""
     RESIZE_DEFERRED = "ResizeDeferred"
     """The node has no room for a resize that was asked for."""
     RESIZE_IN_PROGRESS = "ResizeInProgress"
@@ -101,6 +103,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.EVICTION_UNWANTED,
         HoldReason.LIMIT_RANGE_REFUSES,
         HoldReason.LOWER_ORDINAL_NOT_READY,
+        HoldReason.NODES_TOO_SMALL,
         HoldReason.NOT_CONVERGING,
         HoldReason.NO_NODE_FOR_SUCCESSOR,
         HoldReason.NO_OWNER,

@@ -112,7 +112,9 @@ def size_successor(
 
     The pod that runs stands in for its template. A boost that does not say how much is none.
     """
-    new = replace(pod, containers=tuple(replace(each, status=None) for each in pod.containers))
+    containers = tuple(replace(each, status=None) for each in pod.containers)
+    # What the pod has on its node is no bound for a successor, which may go elsewhere.
+    new = replace(pod, node_name="", containers=containers)
     try:
         wishes, _ = _Door(autoscaler, gates.cpu_startup_boost, room).grant(new)
     except BoostError:

@@ -36,7 +36,7 @@ from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPods, LivePods
 from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
-from trimtab.core.limits import NO_AMOUNTS
+from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Promised, Shortage
@@ -54,13 +54,14 @@ from trimtab.core.outcomes import (
 from trimtab.core.patch import size_successor
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.policy import cap_for_pod
 from trimtab.core.quota_check import Refusal
 from trimtab.core.quota_shortage import find_boosts_in_the_way
 from trimtab.core.quotas import Claim, Claims
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resizing import Action
-from trimtab.core.resources import Resource, Resources
+from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.snapshot import Snapshot
 from trimtab.core.surges import Wishes, find_surging
 from trimtab.core.unboosting import BoostEnd
@@ -834,6 +835,37 @@ def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason 
     return HoldReason.SUCCESSOR_SMALLER if loses else None
 
 
+def _loses_to_nodes(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if nodes cut the successor below what the pod has, and below its lower bounds (D25).
+
+    The pod's own node may take no new pods, or not be seen. A pod that dies early for lack of
+    memory loses nothing, and one that is pending is down.
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    if candidate.quick_oom or pod.phase is PodPhase.PENDING or not pod.node_name:
+        return None
+    judgement = context.judge(pod, autoscaler)
+    capped = cap_for_pod(
+        autoscaler.recommendation,
+        replace(pod, node_name=""),
+        autoscaler.policies,
+        judgement.limit_ranges,
+        autoscaler.held,
+    )
+    given = {entry.container_name: entry.target for entry in capped.recommendations}
+    own = {each.name: each.current.requests for each in pod.containers}
+    kept = judgement.recommendation
+    names = [entry.container_name for entry in kept]
+    for kind in BOTH:
+        after = sum(amount_of(given.get(name), kind) for name in names)
+        needed = sum(amount_of(entry.lower_bound, kind) for entry in kept)
+        has = sum(amount_of(own.get(name), kind) for name in names)
+        # Shares are rounded down.
+        if after + len(names) < min(needed, has):
+            return HoldReason.NODES_TOO_SMALL
+    return None
+
+
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Set aside what its successor needs, if quotas give it more than its own size (F20, D19)."""
     pod = candidate.pod
@@ -877,6 +909,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _awaits_effect,
     _gains_nothing,
     _loses_more,
+    _loses_to_nodes,
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""

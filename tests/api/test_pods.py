@@ -247,6 +247,21 @@ def test_what_the_kubelet_says_of_a_container_without_resources_counts(
     assert decode_pod(encoded(pod)).containers[0].status == expected
 
 
+def test_proportions_that_are_written_down_are_decoded() -> None:
+    resources = {"requests": {"cpu": "33m"}, "limits": {"cpu": "49m"}}
+    note = '{"requests":{"cpu":"100m"},"limits":{"cpu":"150m"}}'
+    pod = {
+        "metadata": {"annotations": {"limits.trimtab.dev/app": note}},
+        "spec": {"containers": [{"name": "app", "resources": resources}]},
+        "status": {"containerStatuses": [{"name": "app", "resources": resources}]},
+    }
+    (running,) = decode_pod(encoded(pod)).containers
+    (new,) = decode_pod(encoded({**pod, "status": {}})).containers
+
+    assert running.proportions == Allocation(amounts(100), amounts(150))
+    assert new.proportions == new.spec
+
+
 def test_of_two_statuses_with_one_name_the_first_counts() -> None:
     statuses = [{"name": "app", "restartCount": 1}, {"name": "app", "restartCount": 2}]
     pod = {

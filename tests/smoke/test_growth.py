@@ -52,6 +52,24 @@ def test_a_single_pod_under_upscale_only_grows_in_place_by_default(scene: Scene)
     assert scene.uids() == set(uids)
 
 
+def test_limits_keep_their_proportion_through_several_resizes(scene: Scene) -> None:
+    few = {"cpu": "7m", "memory": "100Mi"}
+    scene.create(a_template(few, limits={"cpu": "10m"}), replicas=1)
+    scene.wait_until_running(1)
+    scene.autoscale({**few, "cpu": "15m"}, mode="InPlace")
+    scene.wait_for_pods(lambda pods: cpu_of(pods) == [("15m", "21m")])
+    scene.recommend({**few, "cpu": "100m"})
+
+    # From the limit of 21m alone it would be 140m.
+    scene.wait_for_pods(lambda pods: cpu_of(pods) == [("100m", "142m")])
+
+
+def cpu_of(pods: list[Json]) -> list[tuple[str, str]]:
+    """Return the requests and limits of CPU that the specs of the pods ask for."""
+    found = [pod["spec"]["containers"][0]["resources"] for pod in pods]
+    return [(each["requests"]["cpu"], each["limits"]["cpu"]) for each in found]
+
+
 def test_a_new_leader_grows_while_another_replica_is_missing(scene: Scene) -> None:
     scene.create(a_template(LITTLE), name="db", kind="StatefulSet", replicas=3)
     scene.wait_until_running(3, "db")

@@ -1,6 +1,6 @@
 """Pods: the few fields that deciders read, decoded straight from the API server's bytes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
@@ -19,6 +19,7 @@ from trimtab.api.placement import (
     depends_on_pods,
 )
 from trimtab.api.times import ZERO_TIME, decode_time
+from trimtab.core.annotations import LIMITS_PREFIX
 from trimtab.core.pods import (
     Allocation,
     Container,
@@ -29,6 +30,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
+from trimtab.core.proportions import with_proportions
 from trimtab.core.resources import BOTH, Resource, Resources
 
 
@@ -197,7 +199,10 @@ def _convert_pod(
         has_empty_annotations=metadata.annotations == {},
         owner=controlling_owner(metadata),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
-        containers=(*_regular_containers(spec, status), *_sidecars(spec, status)),
+        containers=_with_proportions(
+            (*_regular_containers(spec, status), *_sidecars(spec, status)),
+            None if given_status is None else metadata.annotations,
+        ),
         created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
         started_at=decode_time(status.start_time, "status.startTime"),
         ready_since=_ready_since(conditions),
@@ -260,6 +265,15 @@ def convert_template(source: PodTemplate, namespace: str) -> Pod:
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
     )
+
+
+def _with_proportions(
+    containers: tuple[Container, ...], annotations: Mapping[str, str | None] | None
+) -> tuple[Container, ...]:
+    if not annotations or not any(name.startswith(LIMITS_PREFIX) for name in annotations):
+        return containers
+    texts = text_map(annotations)
+    return tuple(with_proportions(each, texts) for each in containers)
 
 
 def _convert_envelope(source: _Resources, init_peak: Allocation) -> Envelope:

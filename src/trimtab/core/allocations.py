@@ -52,7 +52,7 @@ def recommended_for_pod(
     return {
         container.name: _recommended(
             found[container.name],
-            container.current,
+            container.proportions,
             capped.notes.get(container.name, ()),
             follows=controls_limits(autoscaler, container),
             default=default,

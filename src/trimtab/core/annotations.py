@@ -22,6 +22,9 @@ IN_PLACE_UPDATED: Final = "vpaInPlaceUpdated"
 BOOST_PREFIX: Final = "vpaCpuStartupBoost/"
 """Followed by the name of a container that is boosted."""
 
+LIMITS_PREFIX: Final = "limits.trimtab.dev/"
+"""Followed by the name of a container: the size whose proportions its limits keep in place."""
+
 PAUSED: Final = "trimtab.dev/paused"
 """On an autoscaler: `true` while nothing may be done for it."""
 

@@ -526,6 +526,7 @@ def _alike(pod: Pod, autoscaler: Autoscaler) -> tuple[object, ...]:
             each.kind,
             _content(each.spec),
             None if each.status is None else _content(each.status),
+            None if each.base is None else _content(each.base),
         )
         for each in pod.containers
     ]

@@ -119,7 +119,7 @@ def _totals(
     for container in pod.containers:
         amount = amount_of(amounts.get(container.name), kind)
         total += amount
-        total_limit += proportional_limit(kind, container.current, amount, default) or 0
+        total_limit += proportional_limit(kind, container.proportions, amount, default) or 0
     return total, total_limit
 
 

@@ -141,6 +141,13 @@ class Container:
     termination: Termination | None = None
     """Set while the container is terminated."""
     last_termination: Termination | None = None
+    base: Allocation | None = None
+    """Size whose proportions its limits keep; None if that is what it has."""
+
+    @property
+    def proportions(self) -> Allocation:
+        """Return the size whose proportions its limits keep."""
+        return self.current if self.base is None else self.base
 
     @property
     def current(self) -> Allocation:

@@ -22,7 +22,7 @@ from trimtab.core.limits import NO_AMOUNTS, amount_of, request_for_limit, withou
 from trimtab.core.node_room import fit_node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 
@@ -67,7 +67,7 @@ def cap_for_pod(
         container = containers.get(recommendation.container_name)
         if container is not None:
             policy = policy_for(policies, container.name) or _NO_POLICY
-            bounds = tuple(_bounds(container.current, policy, container_item))
+            bounds = tuple(_bounds(container, policy, container_item))
             if not bounds:
                 capped.append(recommendation)
                 continue
@@ -148,16 +148,16 @@ class _Bound:
 
 
 def _bounds(
-    current: Allocation, policy: ContainerPolicy, item: LimitRangeItem | None
+    container: Container, policy: ContainerPolicy, item: LimitRangeItem | None
 ) -> Iterator[_Bound]:
     """All bounds on a container in the order in which they apply; zero and less bound nothing."""
     if item is not None:
-        yield from _limit_range_bounds(current, item)
+        yield from _limit_range_bounds(container.proportions, item)
     if policy.min_allowed or policy.max_allowed:
         yield from _policy_bounds(policy)
     if policy.controlled_values is ControlledValues.REQUESTS_ONLY:
         # The API server refuses requests above the limit, even above a limit of zero.
-        limits = without_negatives(current.limits or NO_AMOUNTS)
+        limits = without_negatives(container.current.limits or NO_AMOUNTS)
         yield from (
             _Bound(kind, NoteKind.CONTAINER_LIMIT, limits[kind]) for kind in BOTH if kind in limits
         )

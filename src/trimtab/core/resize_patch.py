@@ -4,16 +4,17 @@ Two patches each time, since the API server takes resources and metadata by diff
 what changes is in them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
-from trimtab.core.boost import annotation_name
+from trimtab.core.boost import annotation_name, boosted_containers
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.patch import resource_operations, zero_limits
 from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.proportions import note_proportions
 from trimtab.core.qos import qos_class
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
@@ -62,7 +63,7 @@ def resize_patch(
             limits=change.limits or NO_AMOUNTS,
         )
     )
-    metadata = tuple(_metadata(pod, ended_boosts, is_resized=bool(resources)))
+    metadata = tuple(_metadata(pod, ended_boosts, changes if resources else ()))
     if not resources and not metadata:
         return None
     return ResizePatch(resources, metadata, keeps_qos=_keeps_qos(changes))
@@ -97,11 +98,21 @@ def _other_than(present: Resources | None, wanted: Resources) -> Resources:
     return {kind: amount for kind, amount in wanted.items() if given.get(kind) != amount}
 
 
-def _metadata(pod: Pod, ended_boosts: Iterable[str], *, is_resized: bool) -> Iterator[Operation]:
-    if is_resized and not (pod.annotations or pod.has_empty_annotations):
+def _metadata(
+    pod: Pod, ended_boosts: Iterable[str], changes: Sequence[tuple[Container, Allocation]]
+) -> Iterator[Operation]:
+    if changes and not (pod.annotations or pod.has_empty_annotations):
         yield Add(pointer("metadata", "annotations"), {})
-    if is_resized and pod.annotations.get(IN_PLACE_UPDATED) != _TRUE:
-        yield Add(pointer("metadata", "annotations", IN_PLACE_UPDATED), _TRUE)
+    notes = {IN_PLACE_UPDATED: _TRUE} if changes else {}
+    boosted = boosted_containers(pod)
+    for container, change in changes:
+        # The limits of a boost are passing.
+        if change.limits and container.name not in boosted:
+            after = _changed(container.spec, change)
+            notes.update([note] if (note := note_proportions(container, after)) else [])
+    for name, text in notes.items():
+        if pod.annotations.get(name) != text:
+            yield Add(pointer("metadata", "annotations", name), text)
     marks = {annotation_name(name) for name in ended_boosts}
     for name in sorted(marks & pod.annotations.keys()):
         yield Remove(pointer("metadata", "annotations", name))

@@ -63,6 +63,14 @@ def test_pods_of_one_template_look_alike(change: Json) -> None:
     assert new_pod({**first, **change}).likeness() == new_pod(first).likeness()
 
 
+def test_a_pod_of_windows_looks_like_no_other() -> None:
+    first = template([{"name": "app", "resources": {"requests": {"cpu": "1"}}}])
+    windows = {**first, "spec": {**first["spec"], "os": {"name": "windows"}}}
+
+    assert new_pod(windows).likeness() != new_pod(first).likeness()
+    assert likeness(new_pod(windows).read()) != likeness(new_pod(first).read())
+
+
 @given(VALUES)
 def test_no_status_is_read_whatever_it_is(value: Json) -> None:
     # What JSON cannot hold, such as an infinite number, no API server sends.

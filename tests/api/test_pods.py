@@ -510,6 +510,20 @@ def test_init_containers_count_while_they_run(
     assert decode_pod(encoded({"spec": spec})).init_requests == expected
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"os": {"name": "windows"}}, True, id="its os"),
+        pytest.param({"nodeSelector": {"kubernetes.io/os": "windows"}}, True, id="its nodes"),
+        pytest.param({"os": {"name": "linux"}}, False, id="linux"),
+        pytest.param({"os": {}, "nodeSelector": {"disk": "ssd"}}, False, id="not said"),
+        pytest.param({}, False, id="nothing"),
+    ],
+)
+def test_a_pod_of_windows_is_known_by_its_os_or_its_nodes(spec: Json, *, expected: bool) -> None:
+    assert decode_pod(encoded({"spec": spec})).is_windows is expected
+
+
 def test_the_overhead_of_a_runtime_class_is_decoded() -> None:
     spec = {"overhead": {"cpu": "250m", "memory": "120Mi"}}
 

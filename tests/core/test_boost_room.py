@@ -267,6 +267,17 @@ def test_a_container_that_the_end_of_its_boost_would_restart_gets_none() -> None
     )
 
 
+def test_a_pod_of_windows_gets_no_boost_since_it_could_never_end() -> None:
+    pod = sized(a_pod(GUARANTEED, is_windows=True), boosting(), BoostRoom())
+
+    assert cpu_of(pod) == [(500, 500)]
+    assert annotation_name("app") not in pod.annotations
+    assert pod.annotations[UPDATES] == (
+        "Pod resources updated by web: "
+        "container 0: cpu startup boost left out since Windows pods cannot be resized"
+    )
+
+
 def test_containers_share_what_a_pod_may_have_and_keep_what_only_they_may() -> None:
     pod = a_pod(GUARANTEED, replace(GUARANTEED, name="side", index=1))
     small = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(1200))

@@ -298,3 +298,17 @@ def test_a_resize_that_may_shrink_nothing_and_grows_nothing_is_not_made() -> Non
     settings = PlanSettings(grow_only_under_requirements=True)
 
     assert told(planned(snapshot_of([pod], autoscaler), settings)) == ["OnlyShrinks"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param(UpdateMode.IN_PLACE, ["ResizeUnsupported"] * 2, id="only in place"),
+        pytest.param(UpdateMode.IN_PLACE_OR_RECREATE, ["Evict", "BudgetSpent"], id="either"),
+        pytest.param(UpdateMode.UPSCALE_ONLY, ["Evict", "BudgetSpent"], id="upscale only"),
+    ],
+)
+def test_no_resize_is_asked_for_of_a_pod_of_windows(mode: UpdateMode, expected: list[str]) -> None:
+    pods = several(2, is_windows=True)
+
+    assert told(planned(snapshot_of(pods, an_autoscaler(UP, mode=mode)))) == expected

@@ -437,6 +437,16 @@ def test_d8_a_boost_whose_end_restarts_ends_at_the_hard_limit_one_pod_after_the_
     assert told(outcomes) == expected
 
 
+def test_the_end_of_a_boost_is_not_asked_for_where_no_pod_can_be_resized() -> None:
+    pod = boosted(ready=minutes(60), age=hours(2), is_windows=True)
+
+    (hold,) = planned(snapshot_of([pod], boosting()))
+
+    assert isinstance(hold, Hold)
+    assert hold.reason is HoldReason.UNBOOST_DELAYED
+    assert "Windows pods cannot be resized" in hold.detail
+
+
 REQUESTS_ONLY = (ContainerPolicy("app", controlled_values=ControlledValues.REQUESTS_ONLY),)
 
 

@@ -193,3 +193,14 @@ def test_a_single_pod_whose_boost_would_end_with_a_restart_is_not_boosted(scene:
     assert (
         "boost left out since its end would restart" in pod["metadata"]["annotations"]["vpaUpdates"]
     )
+
+
+def test_a_pod_of_windows_is_not_boosted(scene: Scene) -> None:
+    scene.autoscale(USUAL, mode="InPlaceOrRecreate", startupBoost=BOOST)
+    template = a_template(USUAL)
+    template["spec"]["os"] = {"name": "windows"}
+    scene.create(template)
+
+    pods = scene.wait_until_observed(2)
+    assert [(millicores(pod), is_marked(pod)) for pod in pods] == [(100, False)] * 2
+    assert "Windows pods cannot be resized" in pods[0]["metadata"]["annotations"]["vpaUpdates"]

@@ -55,6 +55,7 @@ class _Spec(Wire, frozen=True, kw_only=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
     resources: msgspec.Raw = _NULL
+    os: msgspec.Raw = _NULL
     overhead: msgspec.Raw = _NULL
     priority_class_name: msgspec.Raw = _NULL
     active_deadline_seconds: msgspec.Raw = _NULL

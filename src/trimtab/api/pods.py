@@ -62,10 +62,15 @@ class _Container(Wire, frozen=True, kw_only=True):
     restart_policy: str | None = None
 
 
+class _Os(Wire, frozen=True, kw_only=True):
+    name: str | None = None
+
+
 class _Spec(Wire, frozen=True, kw_only=True):
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
     resources: _Resources | None = None
+    os: _Os | None = None
     node_name: str | None = None
     node_selector: dict[str, str | None] | None = None
     affinity: WireAffinity | None = None
@@ -138,6 +143,8 @@ _STATUS_LISTS: Final = {
 }
 _SIDECAR: Final = "Always"
 """The restart policy of an init container that is a sidecar."""
+_WINDOWS: Final = "windows"
+_OS_LABEL: Final = "kubernetes.io/os"
 _PENDING: Final = "PodResizePending"
 _IN_PROGRESS: Final = "PodResizeInProgress"
 _PENDING_STATES: Final = {
@@ -221,6 +228,7 @@ def _convert_pod(
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
         # Only a pod that has a node may be moved to another.
         has_unseen_demands=bool(spec.node_name) and _has_unseen_demands(spec),
+        is_windows=_is_windows(spec),
     )
 
 
@@ -248,6 +256,13 @@ def _needs_more(container: _Container) -> bool:
         for name, amount in given.items()
         if name not in _KNOWN_RESOURCES
     )
+
+
+def _is_windows(spec: _Spec) -> bool:
+    """Return True if the pod is one of Windows; it may say so by the label of its nodes alone."""
+    if spec.os is not None and spec.os.name:
+        return spec.os.name == _WINDOWS
+    return spec.node_selector is not None and spec.node_selector.get(_OS_LABEL) == _WINDOWS
 
 
 def convert_template(source: PodTemplate, namespace: str) -> Pod:

@@ -203,6 +203,10 @@ class Context:
             self._new_pods.append(found)
         return self._new_pods[0].get(namespace, ())
 
+    def resizes(self, pod: Pod) -> bool:
+        """Return True if the cluster can resize the pod in place."""
+        return self.snapshot.resizes_in_place and not pod.is_windows
+
     def group_of(self, pod: Pod) -> disruption.ReplicaGroup | None:
         """The pod's replica group, if it has an owner."""
         owner = disruption.owner_of(pod)
@@ -325,7 +329,7 @@ def shrinks_to_take_back(facts: Facts, context: Context) -> Wanted:
     No mode takes more than is recommended, and where pods only grow none takes anything.
     """
     pod, autoscaler, memory = facts.pod, facts.autoscaler, facts.memory.resize
-    if not context.snapshot.resizes_in_place or autoscaler.mode in EVICTING_MODES:
+    if not context.resizes(pod) or autoscaler.mode in EVICTING_MODES:
         return {}
     if only_grows(autoscaler, context.settings):
         return forbidden_shrinks(pod, autoscaler, memory)
@@ -359,7 +363,7 @@ def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldRea
         context.group_of(facts.pod),
         facts.autoscaler,
         context.settings.disruption,
-        can_resize=context.snapshot.resizes_in_place,
+        can_resize=context.resizes(facts.pod),
     )
 
 
@@ -430,7 +434,7 @@ def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted]
     need no room that shrinking would make.
     """
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
-    resizes = context.snapshot.resizes_in_place and autoscaler.mode not in EVICTING_MODES
+    resizes = context.resizes(pod) and autoscaler.mode not in EVICTING_MODES
     if not resizes or not judgement.change.scale_up or pod.phase is PodPhase.PENDING:
         return None
     if lacks_what_was_asked(pod, facts.memory.resize):

@@ -100,6 +100,8 @@ def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[S
     if pod.envelope is not None:
         # Kubernetes resizes no pod with resources of its own, so that a boost could never end.
         return give_up(shares, NoteKind.BOOST_POD_RESOURCES)
+    if pod.is_windows:
+        return give_up(shares, NoteKind.BOOST_WINDOWS)
     shares = [_left_out(share) if _ends_with_restart(share) else share for share in shares]
     usual = {share.container.name: share.usual for share in shares}
     covering = [each for each in room.quotas if quotas.covers(each, pod, _by_name(shares))]

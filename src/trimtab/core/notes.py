@@ -35,12 +35,14 @@ class NoteKind(StrEnum):
     BOOST_POD_RESOURCES = "BoostPodResources"
     BOOST_NODE_SIZE = "BoostNodeSize"
     BOOST_QUOTA = "BoostQuota"
+    BOOST_WINDOWS = "BoostWindows"
+    """There is no boost: Kubernetes does not resize the pod, so that it could never end."""
     NOT_BOOSTED = "NotBoosted"
     BOOST_RESTARTS = "BoostRestarts"
     """There is no boost: its end would restart the container, as its `resizePolicy` asks."""
 
 
-LEFT_OUT: Final = frozenset({NoteKind.BOOST_RESTARTS})
+LEFT_OUT: Final = frozenset({NoteKind.BOOST_RESTARTS, NoteKind.BOOST_WINDOWS})
 """Reasons for no boost at all, however much room there is."""
 
 
@@ -78,6 +80,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.BOOST_POD_RESOURCES: " startup boost left out for a pod with resources of its own",
     NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
     NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
+    NoteKind.BOOST_WINDOWS: " startup boost left out since Windows pods cannot be resized",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
     NoteKind.BOOST_RESTARTS: " startup boost left out since its end would restart the container",
 }

@@ -511,7 +511,7 @@ def shortages(
 ) -> Mapping[Resource, Shortage]:
     """Return what the node has too little of for a resize, beside what others have claimed."""
     pod, snapshot = candidate.pod, context.snapshot
-    if candidate.autoscaler.mode in EVICTING_MODES or not snapshot.resizes_in_place:
+    if candidate.autoscaler.mode in EVICTING_MODES or not context.resizes(pod):
         return {}
     return snapshot.node_use.shortages(pod, candidate.wanted, claimed)
 
@@ -595,7 +595,7 @@ def _decide(
         lacks_room=bool(lacking),
         can_move=not lacking or _can_move(candidate, context),
     )
-    chosen = _decide_by_mode(situation, mode, can_resize=context.snapshot.resizes_in_place)
+    chosen = _decide_by_mode(situation, mode, can_resize=context.resizes(candidate.pod))
     if chosen is Action.RESIZE:
         chosen = _confirm_resize(candidate, situation, context)
     if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
@@ -714,7 +714,7 @@ def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wante
     """
     pod, autoscaler = candidate.pod, candidate.autoscaler
     protected = candidate.quick_oom and candidate.memory.eviction.failures > 0
-    if not protected or not context.snapshot.resizes_in_place or pod.resize is not None:
+    if not protected or not context.resizes(pod) or pod.resize is not None:
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     wanted = without_misfits(pod, only_growing(pod, recommended))

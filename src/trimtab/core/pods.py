@@ -203,6 +203,8 @@ class Pod:
 
     Another node than its own may then refuse it, however much room that has.
     """
+    is_windows: bool = False
+    """True for a pod of Windows, which Kubernetes does not resize."""
 
 
 def without_status(pod: Pod) -> Pod:

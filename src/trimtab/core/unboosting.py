@@ -41,6 +41,7 @@ from trimtab.core.wanted import wanted_by_autoscaler
 
 _FORCED: Final = (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
 """Causes that end the boost of a pod that does not run."""
+_ENDLESS: Final = "Windows pods cannot be resized; the boost ends when the pod is replaced"
 _BOUND_BY_LIMIT_RANGE: Final = "at the CPU that the LimitRange allows"
 
 
@@ -91,6 +92,8 @@ def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
     if not wanted:
         # Nothing tells which CPU the containers had: to guess might take some that they need.
         return replace(hold_boost(end, HoldReason.UNBOOST_DELAYED), detail=_tell_unreadable(end))
+    if end.pod.is_windows:
+        return replace(hold_boost(end, HoldReason.UNBOOST_DELAYED), detail=_ENDLESS)
     if (reason := _reason_to_wait(end, wanted, context.now)) is not None:
         return hold_boost(end, reason)
     return Unboost(end.pod, name, end.containers, wanted, end.cause, note)

@@ -277,13 +277,23 @@ def test_an_end_that_the_api_server_refused_asks_for_no_growth(
     assert wanted.requests == expected
 
 
-def test_a_mark_that_was_removed_is_not_removed_again_while_the_view_still_shows_it() -> None:
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        pytest.param(minutes(0.1), "ResizeInProgress", id="the view may be older"),
+        pytest.param(minutes(0.2), "Unboost", id="it was written again"),
+    ],
+)
+def test_a_mark_that_was_removed_is_not_removed_again_while_the_view_still_shows_it(
+    since: timedelta, expected: str
+) -> None:
     pod, autoscaler = boosted(ready=minutes(2)), boosting(UP)
-    memory = {(pod.uid, autoscaler.identity): PodMemory(unmarked=frozenset({"app"}))}
+    found = PodMemory(unmarked=frozenset({"app"}), unmarked_at=NOW - since)
+    memory = {(pod.uid, autoscaler.identity): found}
 
     outcomes = planned(snapshot_of([pod], autoscaler, pod_memory=memory))
 
-    assert told(outcomes) == ["ResizeInProgress"]
+    assert told(outcomes) == [expected]
 
 
 @pytest.mark.parametrize(

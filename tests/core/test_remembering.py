@@ -7,6 +7,7 @@ from makers import MIB, NOW, a_container, a_pod, amounts, minutes
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.boost import annotation_name
 from trimtab.core.outcomes import Unboost
 from trimtab.core.pods import Allocation, Pod, ResizeState
 from trimtab.core.remembering import (
@@ -114,6 +115,14 @@ def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> N
     assert twice.memory.unboost.not_before == NOW + timedelta(seconds=20)
     assert done.memory.unboost.is_due(NOW)
     assert done.memory.unmarked == {"app"}
+
+
+def test_a_mark_that_was_removed_is_forgotten_once_the_view_shows_that() -> None:
+    marked = replace(POD, annotations={annotation_name("app"): "{}"})
+    done = after_unboost(FRESH, Unboost(marked, ONE, ("app",), {}), NOW)
+
+    assert remembered(marked, ONE, done).memory.unmarked == {"app"}
+    assert remembered(POD, ONE, done).memory.unmarked == frozenset()
 
 
 def test_a_request_to_end_a_boost_is_repeated_ever_later_until_it_is_reported() -> None:

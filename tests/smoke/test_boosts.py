@@ -204,3 +204,19 @@ def test_a_pod_of_windows_is_not_boosted(scene: Scene) -> None:
     pods = scene.wait_until_observed(2)
     assert [(millicores(pod), is_marked(pod)) for pod in pods] == [(100, False)] * 2
     assert "Windows pods cannot be resized" in pods[0]["metadata"]["annotations"]["vpaUpdates"]
+
+
+def test_a_pod_whose_mark_comes_back_still_follows_its_recommendation(scene: Scene) -> None:
+    scene.autoscale(USUAL, mode="InPlaceOrRecreate", startupBoost=BOOST)
+    scene.create(a_template(USUAL), replicas=1)
+    (boosted,) = scene.wait_until_observed(1)
+    scene.wait_for_pods(lambda pods: pods and not any(map(is_marked, pods)))
+    name, marks = boosted["metadata"]["name"], boosted["metadata"]["annotations"]
+    scene.watch(3, lambda pods: not any(map(is_marked, pods)))
+    scene.annotate(name, {MARK: marks[MARK]})
+    scene.recommend({"cpu": "500m", "memory": "100Mi"})
+
+    after = scene.wait_for_pods(
+        lambda pods: [millicores(pod) for pod in pods] == [500] and not any(map(is_marked, pods))
+    )
+    assert uids_of(after) == uids_of([boosted])

@@ -345,6 +345,23 @@ def test_a_boost_with_a_duration_ends_a_second_after_it_without_a_tick() -> None
     run_virtually(scene())
 
 
+def test_a_mark_that_is_written_again_after_the_boost_is_removed_again() -> None:
+    async def scene() -> None:
+        stage = Stage(boost=CpuBoost(factor=4), replicas=1)
+        marks = boosted_fields("app")["annotations"]
+        stage.turn_ready()
+        await stage.wait(timedelta(seconds=5))
+        ended = stage.boosted()
+        stage.change("web-0", annotations=marks)
+        await stage.wait(timedelta(seconds=65))
+        after = stage.boosted()
+        await stage.end()
+
+        assert (ended, after) == ({}, {})
+
+    run_virtually(scene())
+
+
 def test_containers_with_different_durations_lose_their_boosts_one_after_the_other() -> None:
     async def scene() -> None:
         slow = ContainerPolicy("slow", boost=CpuBoost(factor=4, duration=timedelta(seconds=40)))

@@ -11,6 +11,7 @@ from typing import Final
 
 from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.boost import annotation_name
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Unboost, Wanted
 from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
@@ -54,6 +55,7 @@ def recall(
             known is None
             or known.governor != governor
             or (pod.resize is None) != (known.memory.resize.resize_since is None)
+            or (known.memory.unmarked and _shown_unmarked(known.memory, pod))
         ):
             found[pod.uid] = _recall_one(known, pod, governor, now)
     return found
@@ -123,7 +125,12 @@ def after_unboost(before: Recollection, act: Unboost, now: datetime) -> Recollec
         }
         unmarked = memory.unmarked.union(act.containers)
         memory = replace(
-            memory, unboost=Retry(), unboost_asked=asked, unboost_error="", unmarked=unmarked
+            memory,
+            unboost=Retry(),
+            unboost_asked=asked,
+            unboost_error="",
+            unmarked=unmarked,
+            unmarked_at=now,
         )
         return replace(before, memory=memory)
     resized = _with_left(after_resize(before, act.pod, now), act)
@@ -241,6 +248,10 @@ def _recall_one(
         before = Recollection(governor)
     elif before.governor != governor:
         before = _taken_over(before, governor, now)
+    if shown := _shown_unmarked(before.memory, pod):
+        # A mark that is there again is another one.
+        unmarked = before.memory.unmarked - shown
+        before = replace(before, memory=replace(before.memory, unmarked=unmarked))
     if not _resize_shows_otherwise(before, pod):
         return before
     if pod.resize is None and pod.resource_version == before.resized_version:
@@ -250,6 +261,13 @@ def _recall_one(
     resize = replace(before.memory.resize, resize_since=since)
     memory = replace(before.memory, resize=resize)
     return replace(before, memory=memory)
+
+
+def _shown_unmarked(memory: PodMemory, pod: Pod) -> frozenset[str]:
+    """Return the containers whose mark was removed, as far as the view shows that by now."""
+    return frozenset(
+        name for name in memory.unmarked if annotation_name(name) not in pod.annotations
+    )
 
 
 def _resize_shows_otherwise(before: Recollection, pod: Pod) -> bool:

@@ -71,7 +71,9 @@ class PodMemory:
     unboost_error: str = ""
     """The API server's words when it last refused the end of a boost."""
     unmarked: frozenset[str] = frozenset()
-    """The containers whose mark was removed, whatever the view still shows."""
+    """The containers whose mark was removed, while the view may still show it."""
+    unmarked_at: datetime | None = None
+    """When the last of these marks was removed."""
     eviction: Retry = field(default_factory=Retry)
     """Of evictions that a PodDisruptionBudget did not allow."""
 

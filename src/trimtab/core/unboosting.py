@@ -6,6 +6,7 @@ the kubelet reports the CPU that was asked for, and until then the pod is a cand
 but another request (D20). The plan decides whether budgets allow a restart.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -39,6 +40,8 @@ from trimtab.core.snapshot import NO_MEMORY, ObservedPod, PodMemory
 from trimtab.core.unboost_bounds import nearest_accepted
 from trimtab.core.wanted import wanted_by_autoscaler
 
+_SHOWN_WITHIN: Final = timedelta(seconds=10)
+"""The view shows so soon that a mark was removed."""
 _FORCED: Final = (EndOfBoost.UNSCHEDULABLE, EndOfBoost.HARD_LIMIT)
 """Causes that end the boost of a pod that does not run."""
 _ENDLESS: Final = "Windows pods cannot be resized; the boost ends when the pod is replaced"
@@ -87,7 +90,7 @@ def plan_end(end: BoostEnd, context: Context) -> Unboost | Hold:
     wanted = nearest_accepted(end.pod, usual, limit_ranges)
     note = "" if wanted == usual else _BOUND_BY_LIMIT_RANGE
     reported = _reported(end, wanted)
-    if reported and end.memory.unmarked.isdisjoint(reported):
+    if reported and not _is_unmarked(end, reported):
         return Unboost(end.pod, name, reported, {}, end.cause, note)
     if not wanted:
         # Nothing tells which CPU the containers had: to guess might take some that they need.
@@ -156,7 +159,7 @@ def _reason_to_wait(end: BoostEnd, wanted: Wanted, now: datetime) -> HoldReason 
     pod, memory = end.pod, end.memory
     if pod.phase is PodPhase.PENDING and end.cause not in _FORCED:
         return HoldReason.POD_PENDING
-    if not memory.unmarked.isdisjoint(end.containers) or _waits_for_resize(end, now):
+    if _is_unmarked(end, end.containers) or _waits_for_resize(end, now):
         return HoldReason.RESIZE_IN_PROGRESS
     # A request that failed leaves nothing that the kubelet could be at work on.
     is_refused = pod.resize in PUT_OFF or memory.unboost_asked.keys().isdisjoint(end.containers)
@@ -166,6 +169,17 @@ def _reason_to_wait(end: BoostEnd, wanted: Wanted, now: datetime) -> HoldReason 
         # The spec asks for it already. The kubelet itself tries again.
         return HoldReason.UNBOOST_DELAYED if is_refused else HoldReason.RESIZE_IN_PROGRESS
     return None
+
+
+def _is_unmarked(end: BoostEnd, containers: Iterable[str]) -> bool:
+    """Return True if marks of these containers were removed, and the view may be older than that.
+
+    A mark that another program writes again counts ten seconds later at the latest.
+    """
+    removed_at = end.memory.unmarked_at
+    if removed_at is None or end.memory.unmarked.isdisjoint(containers):
+        return False
+    return end.now - removed_at < _SHOWN_WITHIN
 
 
 def _hard_limit(pod: Pod, autoscaler: Autoscaler | None, context: Context) -> timedelta | None:

@@ -9,6 +9,7 @@ from cyclopts import App
 
 from trimtab.cli.commands import app
 from trimtab.core.conditions import ConditionReason, ConditionType, UnsupportedReason
+from trimtab.core.convergence import Suspect
 from trimtab.core.diagnosis import Severity
 from trimtab.core.diagnosis_checks import CHECKS
 from trimtab.core.holds import HoldReason
@@ -17,7 +18,7 @@ from trimtab.core.update_conditions import UpdateConditionType
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGES: Final = ("doctor.md", "troubleshooting.md", "checkpoints.md")
 _FENCE: Final = re.compile(r"```.*?```", re.DOTALL)
-_FOREIGN: Final = frozenset({"--previous", "--replicas", "--help"})
+_FOREIGN: Final = frozenset({"--audience", "--previous", "--replicas", "--help"})
 """Flags of kubectl and of Prometheus."""
 _OTHERS: Final = frozenset(
     {
@@ -124,7 +125,7 @@ def test_every_metric_that_is_named_exists() -> None:
 def test_every_condition_and_reason_that_is_named_exists() -> None:
     known = {
         *(kind.value for kind in (*ConditionType, *UpdateConditionType)),
-        *(reason.value for reason in (*ConditionReason, *UnsupportedReason, *HoldReason)),
+        *(reason.value for reason in (*ConditionReason, *UnsupportedReason, *HoldReason, *Suspect)),
         *_OTHERS,
     }
     words = {text for text in quoted("troubleshooting.md") if re.fullmatch(r"[A-Z]\w+", text)}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.annotations import LIMITS_PREFIX
 from trimtab.core.autoscalers import UpdateMode
@@ -132,6 +132,6 @@ def test_a_limit_range_bounds_what_follows_from_the_proportions() -> None:
 
 def test_the_limits_of_a_boost_are_not_written_down() -> None:
     mark = {annotation_name("app"): format_original(Allocation(amounts(100), amounts(150)))}
-    pod = running(amounts(300), amounts(450), **mark)
+    pod = running(amounts(300), amounts(450), **BOOST_TOLD, **mark)
 
     assert MARK not in resized(pod, amounts(33)).annotations

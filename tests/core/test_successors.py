@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from makers import MIB, a_container, amounts, an_autoscaler
+from makers import BOOST_TOLD, MIB, a_container, amounts, an_autoscaler
 from plan_makers import REPLICA_SET, UP, planned, several, snapshot_of, told
 
 from trimtab.core.annotations import UPDATES
@@ -125,7 +125,7 @@ def test_a_boost_and_a_trifle_are_no_loss() -> None:
     (boosted,) = several(
         1,
         containers=(a_container(requests=amounts(500, 100 * MIB)),),
-        annotations={annotation_name("app"): "{}"},
+        annotations={**BOOST_TOLD, annotation_name("app"): "{}"},
     )
     plain = replace(boosted, annotations={})
 

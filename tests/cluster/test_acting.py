@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from api_server import Answer, Asked, Server, a_client, in_turn, ok, refused, serving
 from checkpoint_store import Checkpoints
-from makers import MIB, NOW, a_pod, amounts, an_autoscaler, minutes
+from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from virtual_time import StillClock
 
 from trimtab.api.checkpoints import FINGERPRINT, Checkpoint
@@ -101,8 +101,76 @@ async def test_a_resize_patches_the_subresource_of_the_very_pod() -> None:
     assert server.asked[0].headers["Content-Type"] == "application/json-patch+json"
     assert server.asked[0].json == [
         {"op": "test", "path": "/metadata/uid", "value": "u-1"},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "17"},
         {"op": "add", "path": "/spec/containers/0/resources/requests/cpu", "value": "250m"},
     ]
+
+
+def listed_pod(*, version: str, uid: str = "u-1", cpu: str = "100m") -> web.Response:
+    """A list of one pod, as the server has it now."""
+    requests = {"cpu": cpu, "memory": f"{100 * MIB}"}
+    spec = {"containers": [{"name": "app", "resources": {"requests": requests}}]}
+    metadata = {"name": "web-0", "namespace": "default", "uid": uid, "resourceVersion": version}
+    return ok({"items": [{"metadata": metadata, "spec": spec}]})
+
+
+def not_applied() -> web.Response:
+    return refused(422, reason="Invalid")
+
+
+SIZED = a_pod(a_container(requests=amounts(100, 100 * MIB)), name="web-0", uid="u-1")
+SEEN = replace(SIZED, resource_version="17")
+
+
+async def test_a_resize_is_sent_again_if_only_something_else_of_the_pod_has_changed() -> None:
+    answers = in_turn(not_applied(), listed_pod(version="18"), ok())
+    async with acting(answers) as (acts, server):
+        await acts.resize(SEEN, ())
+
+    assert server.calls == [
+        f"PATCH {NAMESPACED}/pods/web-0/resize",
+        f"GET {NAMESPACED}/pods",
+        f"PATCH {NAMESPACED}/pods/web-0/resize",
+    ]
+    assert server.asked[1].query == {"fieldSelector": "metadata.name=web-0"}
+    assert server.asked[2].json[1]["value"] == "18"
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(listed_pod(version="18", cpu="600m"), id="another size"),
+        pytest.param(listed_pod(version="18", uid="u-2"), id="another pod"),
+        pytest.param(ok({"items": []}), id="no pod"),
+        pytest.param(refused(403), id="no answer to that"),
+    ],
+)
+async def test_a_resize_of_a_pod_whose_size_was_set_since_is_a_conflict(
+    found: web.Response,
+) -> None:
+    async with acting(in_turn(not_applied(), found)) as (acts, server):
+        with pytest.raises(ConflictError):
+            await acts.resize(SEEN, ())
+
+    assert len(server.asked) == 2
+
+
+async def test_a_resize_of_a_pod_that_never_stays_the_same_is_a_conflict_in_the_end() -> None:
+    versions = [listed_pod(version=f"{number}") for number in (18, 19, 20)]
+    answers = [answer for version in versions for answer in (not_applied(), version)]
+    async with acting(in_turn(*answers)) as (acts, server):
+        with pytest.raises(ConflictError):
+            await acts.resize(SEEN, ())
+
+    assert len(server.asked) == 6
+
+
+async def test_a_resize_that_is_refused_without_causes_for_the_pod_that_was_seen_is_invalid() -> (
+    None
+):
+    async with acting(in_turn(not_applied(), listed_pod(version="17"))) as (acts, _):
+        with pytest.raises(InvalidError):
+            await acts.resize(SEEN, ())
 
 
 async def test_a_patch_of_a_pod_keeps_the_order_of_its_operations() -> None:

@@ -235,6 +235,34 @@ async def test_a_resize_to_what_no_pod_may_have_is_invalid_and_changes_nothing(
 
 
 @in_every_world
+async def test_a_resize_never_overwrites_a_size_that_was_set_since(world: World) -> None:
+    await world.create_pod("web")
+    async with world.joined() as link:
+        seen = see(link, "web")
+        by_a_person = (Add("/spec/containers/0/resources/requests/cpu", "300m"),)
+        await link.cluster.resize(seen, by_a_person)
+        with pytest.raises(ConflictError):
+            await link.cluster.resize(seen, MORE_CPU)
+        pod = await listed(world, "web")
+
+        assert pod is not None
+        assert pod.containers[0].spec.requests == amounts(300, 100 * MIB)
+
+
+@in_every_world
+async def test_a_label_that_was_set_since_is_no_obstacle_to_a_resize(world: World) -> None:
+    await world.create_pod("web")
+    async with world.joined() as link:
+        seen = see(link, "web")
+        await world.label_pod("web", "role", "leader")
+        await link.cluster.resize(seen, MORE_CPU)
+        pod = await listed(world, "web")
+
+        assert pod is not None
+        assert pod.containers[0].spec.requests == amounts(250, 100 * MIB)
+
+
+@in_every_world
 async def test_an_annotation_is_added_to_the_pod_that_was_seen(world: World) -> None:
     await world.create_pod("web")
     async with world.joined() as link:

@@ -47,7 +47,7 @@ from trimtab.core.namespaces import Namespace
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Patch
 from trimtab.core.patch import admission_patch
-from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName
+from trimtab.core.pods import Container, OwnerReference, Pod, PodPhase, WorkloadName, asks_for_same
 from trimtab.core.quotas import Quota
 from trimtab.core.resources import Resource
 from trimtab.core.workloads import Workload
@@ -380,7 +380,10 @@ class SmallCluster:
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
         await self._arrive("resize")
-        changed = apply_patch(self._stored(pod), patch)
+        stored = self._stored(pod)
+        if not asks_for_same(stored, pod):
+            raise ConflictError("PATCH resize", Status(code=409))
+        changed = apply_patch(stored, patch)
         if self.is_kubelet_quick:
             containers = tuple(replace(each, status=each.spec) for each in changed.containers)
             changed = replace(changed, containers=containers)

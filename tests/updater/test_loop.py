@@ -326,6 +326,23 @@ def test_each_refusal_is_counted_as_what_it_is_and_stops_nothing_else(
     run_virtually(scene())
 
 
+def test_a_resize_that_finds_another_size_is_planned_again_and_evicts_no_pod() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.autoscale(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
+        cluster.refusals["resize"] = [ConflictError("x", Status(code=409)) for _ in range(4)]
+        updater = an_updater(cluster)
+        first = await updater.tick()
+        await let_run(updater, minutes(2))
+
+        assert first.acted == {Deed("Resize", ActResult.OUTDATED): 4}
+        assert {act for act, _ in cluster.acts} == {"resize"}
+        assert cpu(cluster) == [500] * 4
+
+    run_virtually(scene())
+
+
 def test_a_server_that_asks_for_peace_gets_it_and_nothing_is_forgotten() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

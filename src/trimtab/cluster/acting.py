@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from trimtab.api.autoscaler_status import encode_conditions_patch, encode_status_patch
@@ -12,9 +13,10 @@ from trimtab.api.eviction_requests import encode_eviction
 from trimtab.api.leases import Lease, decode_lease, encode_lease
 from trimtab.api.lists import Listing, decode_list
 from trimtab.api.pods import decode_pod
+from trimtab.api.statuses import Status
 from trimtab.cluster import checkpoint_wire, paths
 from trimtab.cluster.client import Client
-from trimtab.cluster.errors import ConflictError, InvalidError, NotFoundError
+from trimtab.cluster.errors import ApiError, ConflictError, InvalidError, NotFoundError
 from trimtab.cluster.event_log import EventLog
 from trimtab.cluster.rights import MissingRights
 from trimtab.core.autoscalers import (
@@ -24,13 +26,18 @@ from trimtab.core.autoscalers import (
     ContainerRecommendation,
 )
 from trimtab.core.operations import Patch
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, asks_for_same
 
 if TYPE_CHECKING:
     from trimtab.api.checkpoints import Checkpoint
     from trimtab.cluster.ports import Store
 
 LEASES: Final = "coordination.k8s.io/v1"
+_RESIZE_ATTEMPTS: Final = 3
+"""How often a resize is sent while only other parts of the pod change."""
+_CHANGES_TOO_OFTEN: Final = Status(
+    code=HTTPStatus.CONFLICT, reason="Conflict", message="the pod changes too often"
+)
 
 
 class Acts:
@@ -141,9 +148,20 @@ class Acts:
             await self._client.post(f"{path}?dryRun=All", encode_eviction(pod))
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
-        """Patch the pod's resources in place, if it is still the one that was seen."""
+        """Patch the pod's resources in place, if it still asks for what was seen.
+
+        ConflictError if another manager has set a size since: it may know better. A change of
+        anything else is no obstacle, or a busy label would keep a pod from its size.
+        """
         with self._rights.noted("resize"):
-            await self._patch_seen(pod, patch, "resize")
+            for _ in range(_RESIZE_ATTEMPTS):
+                try:
+                    await self._patch_seen(pod, patch, "resize", version=pod.resource_version)
+                except ConflictError as error:
+                    pod = await self._in_present_version(pod, error)
+                else:
+                    return
+            raise ConflictError(f"resize pods {pod.namespace}/{pod.name}", _CHANGES_TOO_OFTEN)
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's metadata, if it is still the one that was seen."""
@@ -204,11 +222,32 @@ class Acts:
         body = checkpoint_wire.encode_checkpoint_patch(checkpoint, stored=annotations)
         await self._client.patch(path, body)
 
-    async def _patch_seen(self, pod: Pod, patch: Patch, subresource: str = "") -> None:
+    async def _in_present_version(self, seen: Pod, error: ConflictError) -> Pod:
+        """Return the pod as it is on the server; raise the error if its size is another one."""
+        only = {"fieldSelector": f"metadata.name={seen.name}"}
+        try:
+            found = await self._client.fetch(paths.pods(seen.namespace), only)
+        except ApiError:
+            # Nothing was changed, which an error of this request would leave open.
+            raise error from None
+        pod = next(iter(decode_list(found, decode_pod).items), None)
+        if pod is None or pod.uid != seen.uid or not asks_for_same(pod, seen):
+            raise error
+        if pod.resource_version == seen.resource_version:
+            # The pod is what was seen, so the server has refused the patch itself.
+            raise error.__cause__ or error
+        return pod
+
+    async def _patch_seen(
+        self, pod: Pod, patch: Patch, subresource: str = "", *, version: str = ""
+    ) -> None:
         # The list of containers of one pod never changes, so its uid is enough to go by index.
-        test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+        seen = {"/metadata/uid": pod.uid}
+        if version:
+            seen["/metadata/resourceVersion"] = version
+        tests = [{"op": "test", "path": each, "value": value} for each, value in seen.items()]
         path = paths.item(paths.pods(pod.namespace), pod.name, subresource)
-        await self._patch_if_it_applies(path, encode([test, *patch]))
+        await self._patch_if_it_applies(path, encode([*tests, *patch]))
 
     async def _patch_if_it_applies(self, path: str, patch: bytes) -> None:
         try:

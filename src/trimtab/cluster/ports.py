@@ -273,7 +273,10 @@ class Cluster(Protocol):
         """Raise whatever `evict` would, and evict nobody."""
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
-        """Patch the pod's resources in place, if it is still the one that was seen."""
+        """Patch the pod's resources in place, if it still asks for what was seen.
+
+        ConflictError if another manager has set a size since.
+        """
 
     async def patch_pod(self, pod: Pod, patch: Patch) -> None:
         """Patch the pod's metadata, if it is still the one that was seen."""

@@ -207,6 +207,11 @@ class Pod:
     """True for a pod of Windows, which Kubernetes does not resize."""
 
 
+def asks_for_same(pod: Pod, other: Pod) -> bool:
+    """Return True if the specs of both pods ask for the same CPU and memory."""
+    return [each.spec for each in pod.containers] == [each.spec for each in other.containers]
+
+
 def without_status(pod: Pod) -> Pod:
     """The pod as its metadata and spec describe it: as a new one, of which there is no status."""
     return replace(

@@ -386,7 +386,7 @@ class SimulatedCluster:
         await self._ask(request, self._serving.try_eviction, pod)
 
     async def resize(self, pod: Pod, patch: Patch) -> None:
-        """Patch the pod's resources in place, if it is still the one that was seen."""
+        """Patch the pod's resources in place, if it still asks for what was seen."""
         request = Request(Act.RESIZE, RESIZES.right("patch", pod.namespace), pod.name)
         await self._ask(request, self._serving.resize, pod, patch)
 

@@ -21,7 +21,7 @@ from trimtab.core.autoscalers import (
     ContainerRecommendation,
 )
 from trimtab.core.operations import Patch
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, asks_for_same
 from trimtab.simulation.disruption_budgets import DisruptionBudgets
 from trimtab.simulation.facts import (
     CheckpointDeleted,
@@ -102,9 +102,14 @@ class Serving:
             raise conflict(request)
 
     def resize(self, actor: str, pod: Pod, patch: Patch) -> None:
-        """Change the resources in a pod's spec; the kubelet does the rest."""
+        """Change the resources in a pod's spec, if it asks for what was seen.
+
+        The kubelet does the rest.
+        """
         request = f"resize pods {pod.namespace}/{pod.name}"
         before = self._find(request, pod)
+        if not asks_for_same(before, pod):
+            raise conflict(request, "the pod asks for another size")
         after = resized(before, _patched(request, before, pod, patch))
         # Limit ranges leave alone what is about to go.
         ranges = [] if before.is_deleting else self._world.limit_ranges_in(before.namespace)

@@ -185,8 +185,9 @@ class Actor:
                 lane.close_until(now + _BUSY_FOR)
             case _:
                 pass
-        if isinstance(task.act, Unboost) and result is not ActResult.DONE:
-            # So that the plan shows it, and knows when to try again.
+        if isinstance(task.act, Unboost) and result not in (ActResult.DONE, ActResult.OUTDATED):
+            # So that the plan shows it, and knows when to try again. A view that is behind would
+            # only plan the same once more.
             self._superior.look_again(task.act.pod)
 
     def _hold_protected(self, task: Task, until: datetime) -> None:

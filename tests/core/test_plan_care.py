@@ -31,6 +31,7 @@ from trimtab.core.pods import (
     Envelope,
     OwnerReference,
     Pod,
+    PodPhase,
     ResizeState,
     WorkloadName,
 )
@@ -281,3 +282,33 @@ def test_pods_that_are_alike_are_judged_by_their_own_daemon_sets() -> None:
 def test_no_room_for_any_eviction_is_refused_as_a_setting() -> None:
     with pytest.raises(SettingsError):
         PlanSettings(max_unproven=0)
+
+
+JOB = OwnerReference("Job", "import", "batch/v1")
+
+
+@pytest.mark.parametrize("phase", [PodPhase.RUNNING, PodPhase.PENDING])
+@pytest.mark.parametrize(
+    "mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY]
+)
+def test_no_pod_of_a_job_is_evicted(mode: UpdateMode, phase: PodPhase) -> None:
+    snapshot = snapshot_of(
+        several(4, owner=JOB, phase=phase),
+        an_autoscaler(UP, mode=mode),
+        configured_replicas={WorkloadName("default", "Job", "import"): 4},
+        resizes_in_place=False,
+    )
+    reasons = set(told(planned(snapshot)))
+
+    assert "Evict" not in reasons
+    assert "RunsToCompletion" in reasons
+
+
+def test_pods_of_a_job_are_resized_in_place() -> None:
+    snapshot = snapshot_of(
+        several(4, owner=JOB),
+        an_autoscaler(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE),
+        configured_replicas={WorkloadName("default", "Job", "import"): 4},
+    )
+
+    assert set(told(planned(snapshot))) == {"Resize"}

@@ -18,6 +18,7 @@ from golden.boost_cases import (
 )
 from golden.disruption_cases import (
     boosts_in_a_small_group,
+    has_pods_of_jobs,
     has_pods_of_other_kinds,
     requests_finely,
     requirements_look_at_several,
@@ -183,6 +184,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         reason="a boosted pod does not open a group that is below its minimum",
         applies=boosts_in_a_small_group,
         where="(canEvictAtFirst|updateOrder|attempts|evicted|evictedCount|plan): ",
+    ),
+    Deviation(
+        set="eviction_limits",
+        decision="0050",
+        reason="a Job counts an eviction as a failure, and may fail for it",
+        applies=has_pods_of_jobs,
+        where="plan: ",
     ),
     Deviation(
         set="recommendation",

@@ -43,6 +43,15 @@ def has_pods_of_other_kinds(case: dict[str, Any]) -> bool:
     )
 
 
+def has_pods_of_jobs(case: dict[str, Any]) -> bool:
+    """Whether some pod belongs to a Job."""
+    return any(
+        owner["kind"] == "Job" and owner.get("controller")
+        for pod in case["input"]["pods"]
+        for owner in pod["metadata"].get("ownerReferences") or ()
+    )
+
+
 def boosts_in_a_small_group(case: dict[str, Any]) -> bool:
     """Whether a boosted pod belongs to a group with fewer pods than the minimum of replicas."""
     given = case["input"]

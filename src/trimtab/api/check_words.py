@@ -45,6 +45,8 @@ _REASONS: Final = {
     HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
     HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
+    HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction as a failure, and begin the "
+    "work again",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
     "ordinal that is not ready",
     HoldReason.SUCCESSOR_SMALLER: "its successor would lose more than it gains, as its template "

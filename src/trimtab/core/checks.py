@@ -70,6 +70,7 @@ KIND_OF: Final = {
     HoldReason.QOS_WOULD_CHANGE: CheckKind.RESIZE,
     HoldReason.BUDGET_SPENT: CheckKind.BUDGET,
     HoldReason.EVICTION_UNWANTED: CheckKind.EVICTION,
+    HoldReason.RUNS_TO_COMPLETION: CheckKind.EVICTION,
     HoldReason.LOWER_ORDINAL_NOT_READY: CheckKind.EVICTION,
     HoldReason.SUCCESSOR_SMALLER: CheckKind.EVICTION,
     HoldReason.NO_NODE_FOR_SUCCESSOR: CheckKind.EVICTION,

@@ -47,6 +47,8 @@ class HoldReason(StrEnum):
     """It does not run yet, so there is nothing to resize."""
     EVICTION_UNWANTED = "EvictionUnwanted"
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
+    RUNS_TO_COMPLETION = "RunsToCompletion"
+    """It belongs to a Job, which counts an eviction as a failure and begins the work again."""
     LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
     """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
     NO_NODE_FOR_SUCCESSOR = "NoNodeForSuccessor"
@@ -119,6 +121,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.RESIZE_IN_PROGRESS,
         HoldReason.RESIZE_UNSUPPORTED,
         HoldReason.ROLE_DWELL,
+        HoldReason.RUNS_TO_COMPLETION,
         HoldReason.SUCCESSOR_SMALLER,
         HoldReason.SURGE,
         HoldReason.WORKLOAD_DEGRADED,

@@ -70,6 +70,9 @@ from trimtab.core.wanted import is_within, only_growing, overlaid, wanted_by_aut
 _MAY_STAY: Final = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 """Modes that evict only where a resize does not help: their pods move to free room alone."""
 
+_JOB: Final = "Job"
+"""The kind of owners that count a pod that is gone as failed."""
+
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
@@ -765,6 +768,13 @@ def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason
     return HoldReason.EVICTION_UNWANTED if held else None
 
 
+def _runs_to_completion(candidate: Candidate, _: Context, __: Spent) -> HoldReason | None:
+    """Object to the eviction of a Job's pod: the Job counts it as failed, and may fail for it."""
+    owner = candidate.pod.owner
+    is_of_job = owner is not None and owner.kind == _JOB
+    return HoldReason.RUNS_TO_COMPLETION if is_of_job else None
+
+
 def _waits_for_lower_ordinal(
     candidate: Candidate, context: Context, spent: Spent
 ) -> HoldReason | None:
@@ -903,6 +913,7 @@ def _set_aside(pod: Pod, taken: Mapping[str, Claims], spent: Spent) -> None:
 EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReason | None], ...]] = (
     _repeats_itself,
     _is_unwanted,
+    _runs_to_completion,
     _waits_for_lower_ordinal,
     _finds_no_node,
     _was_refused,

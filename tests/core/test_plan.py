@@ -24,10 +24,10 @@ from trimtab.core.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.holds import HoldReason
-from trimtab.core.outcomes import Evict, Resize
+from trimtab.core.outcomes import Evict, Hold, Resize
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Termination
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
-from trimtab.core.resources import Resource
+from trimtab.core.resizing import DeniedAttempt, InfeasibleAttempt, ResizeMemory
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import PodMemory, Snapshot
 
 IN_PLACE, EITHER = UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE
@@ -128,6 +128,40 @@ def test_a_resize_that_the_spec_already_asks_for_is_not_asked_for_again() -> Non
     autoscaler = an_autoscaler(UP, mode=EITHER, min_replicas=1)
 
     assert told(planned(snapshot_of([a_pod(asked)], autoscaler))) == ["ResizeInProgress"]
+
+
+@pytest.mark.parametrize(
+    ("size", "state", "passed", "expected"),
+    [
+        pytest.param(UP.target, None, 59, "ResizeDenied", id="the same size"),
+        pytest.param(amounts(400, 500 * MIB), None, 59, "Resize", id="a larger one"),
+        pytest.param(amounts(600, 500 * MIB), None, 59, "Resize", id="a smaller one"),
+        pytest.param(UP.target, None, 60, "Resize", id="after a while"),
+        pytest.param(
+            amounts(400, 400 * MIB), ResizeState.ERROR, 59, "ResizeDenied", id="no eviction"
+        ),
+        pytest.param(amounts(600, 600 * MIB), ResizeState.ERROR, 59, "Evict", id="for less"),
+    ],
+)
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+def test_a_size_that_the_api_server_refused_is_no_reason_to_evict(
+    size: Resources, state: ResizeState | None, passed: int, expected: str, mode: UpdateMode
+) -> None:
+    autoscaler = an_autoscaler(UP, mode=mode)
+    # What the kubelet fails at is what is wanted, so that only an eviction is left.
+    spec = UP.target if state is ResizeState.ERROR else SMALL
+    container = a_container(requests=spec, status=Allocation(SMALL))
+    pods = [a_pod(container, name=f"web-{number}", resize=state) for number in range(4)]
+    attempt = DeniedAttempt({"app": size}, NOW - minutes(passed), "at most 1 CPU")
+    memory = PodMemory(ResizeMemory(denied=attempt, resize_since=NOW - minutes(90)))
+    snapshot = snapshot_of(
+        pods, autoscaler, pod_memory={(pod.uid, autoscaler.identity): memory for pod in pods}
+    )
+    outcomes = planned(snapshot)
+
+    assert told(outcomes)[0] == expected
+    assert expected != "ResizeDenied" or "Evict" not in told(outcomes)
+    assert {each.detail for each in outcomes if isinstance(each, Hold)} <= {"at most 1 CPU", ""}
 
 
 def test_a_resize_that_was_refused_is_remembered_per_autoscaler() -> None:

@@ -12,6 +12,7 @@ from trimtab.core.outcomes import Unboost
 from trimtab.core.pods import Allocation, Pod, ResizeState
 from trimtab.core.remembering import (
     Recollection,
+    after_denial,
     after_failed_unboost,
     after_no_effect,
     after_protection,
@@ -25,7 +26,7 @@ from trimtab.core.remembering import (
     pod_memory,
     recall,
 )
-from trimtab.core.resizing import InfeasibleAttempt
+from trimtab.core.resizing import DeniedAttempt, InfeasibleAttempt
 from trimtab.core.resources import Resource
 
 ONE, TWO = AutoscalerName("default", "one"), AutoscalerName("default", "two")
@@ -104,6 +105,14 @@ def test_a_resize_that_is_accepted_ends_what_was_refused() -> None:
     assert refused.memory.resize.infeasible == InfeasibleAttempt({"app": amounts(5)}, NOW)
     assert resized.memory.resize.infeasible is None
     assert resized.memory.last_updated_at == NOW
+
+
+def test_a_resize_that_is_accepted_ends_what_was_denied() -> None:
+    denied = after_denial(FRESH, {"app": Allocation(amounts(5))}, NOW, "at most 4")
+    resized = after_resize(denied, POD, NOW)
+
+    assert denied.memory.resize.denied == DeniedAttempt({"app": amounts(5)}, NOW, "at most 4")
+    assert resized.memory.resize.denied is None
 
 
 def test_failed_ends_of_boosts_are_repeated_ever_later_until_one_succeeds() -> None:

@@ -10,7 +10,7 @@ from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, plannin
 from updater.small_cluster import LEASE, SmallCluster, a_lease
 from virtual_time import run_virtually
 
-from trimtab.api.statuses import Status
+from trimtab.api.statuses import Cause, Status
 from trimtab.cluster.errors import (
     ApiError,
     BudgetError,
@@ -619,6 +619,88 @@ def test_a_resize_that_the_server_refuses_is_not_tried_again_at_once(
 
         assert [act for act, _ in cluster.acts] == expected
         assert cluster.requests["resize"] == 1
+
+    run_virtually(scene())
+
+
+POLICY = "ValidatingAdmissionPolicy 'most' with binding 'all' denied request: at most 1 CPU"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(
+            InvalidError("x", Status(code=422, message=POLICY, causes=(Cause("", "1 CPU"),))),
+            id="a policy",
+        ),
+        pytest.param(ForbiddenError("x", Status(code=403, message=POLICY)), id="forbidden"),
+        pytest.param(
+            ApiError(
+                "x",
+                Status(
+                    code=400,
+                    message='admission webhook "size.example.com" denied the request: '
+                    "at most 1 CPU",
+                ),
+            ),
+            id="a webhook",
+        ),
+    ],
+)
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+def test_no_pod_is_evicted_for_a_size_that_the_api_server_refuses(
+    mode: UpdateMode, error: ApiError
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=6)
+        cluster.autoscale(UP, mode=mode)
+        cluster.refusals["resize"] = [error for _ in range(99)]
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(30))
+        condition = cluster.condition("UpdatesHeld")
+        asked_for_half_an_hour = cluster.requests["resize"]
+        await let_run(updater, minutes(35))
+
+        assert cluster.acts == []
+        assert set(holds(updater).values()) == {"ResizeDenied"}
+        assert condition is not None
+        assert "at most 1 CPU" in condition.message
+        assert (asked_for_half_an_hour, cluster.requests["resize"]) == (6, 12)
+        assert any("at most 1 CPU" in event.message for event in cluster.events)
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(
+            InvalidError(
+                "x",
+                Status(
+                    code=422,
+                    causes=(Cause("FieldValueInvalid", "Pod QOS Class may not change", "spec"),),
+                ),
+            ),
+            id="a resize that cannot be",
+        ),
+        pytest.param(
+            ForbiddenError("x", Status(code=403, causes=(Cause("NodeCapacity"),))),
+            id="a node that is too small",
+        ),
+    ],
+)
+def test_a_pod_that_cannot_be_resized_as_it_is_is_evicted(error: ApiError) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=4)
+        cluster.autoscale(UP, mode=EITHER)
+        cluster.refusals["resize"] = [error for _ in range(99)]
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(3))
+
+        assert "evict" in {act for act, _ in cluster.acts}
 
     run_virtually(scene())
 

@@ -42,6 +42,7 @@ _REASONS: Final = {
     HoldReason.RESIZE_IN_PROGRESS: "a resize is under way",
     HoldReason.RESIZE_FAILING: "the kubelet cannot do the resize and goes on trying",
     HoldReason.RESIZE_INFEASIBLE: "the node cannot do the resize; a lower target may help",
+    HoldReason.RESIZE_DENIED: "the API server refuses this size, and would refuse a successor's",
     HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
     HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
@@ -200,7 +201,9 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
     return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few {state}"
 
 
-def _tell_resize(check: Check, explanation: PodExplanation, _: PlanSettings) -> str:
+def _tell_resize(check: Check, explanation: PodExplanation, settings: PlanSettings) -> str:
+    if check.reason is HoldReason.RESIZE_DENIED:
+        return _tell_detail(check, explanation, settings)
     if not explanation.lacking or check.reason not in (None, HoldReason.RESIZE_INFEASIBLE):
         return ""
     needed, left = (

@@ -153,6 +153,12 @@ def resize_skipped(pod: Pod, at: datetime) -> Event:
     return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
 
 
+def resize_denied(pod: Pod, at: datetime, detail: str) -> Event:
+    """Return the event on a pod that is not resized because the API server refuses its size."""
+    message = f"Not resized, and not evicted for the same size: {detail}"
+    return Event(about_pod(pod), EventReason.IN_PLACE_RESIZE_SKIPPED, message, at)
+
+
 def unboost_failed(pod: Pod, at: datetime, detail: str) -> Event:
     """Return the event on a pod whose startup boost is over and cannot be taken back yet."""
     message = (

@@ -66,6 +66,7 @@ KIND_OF: Final = {
     HoldReason.RESIZE_IN_PROGRESS: CheckKind.RESIZE,
     HoldReason.RESIZE_FAILING: CheckKind.RESIZE,
     HoldReason.RESIZE_INFEASIBLE: CheckKind.RESIZE,
+    HoldReason.RESIZE_DENIED: CheckKind.RESIZE,
     HoldReason.RESIZE_UNSUPPORTED: CheckKind.RESIZE,
     HoldReason.QOS_WOULD_CHANGE: CheckKind.RESIZE,
     HoldReason.BUDGET_SPENT: CheckKind.BUDGET,

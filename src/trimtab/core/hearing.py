@@ -415,6 +415,8 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
         yield since, settings.infeasible_retry_after
     if (refused := memory.resize.infeasible) is not None:
         yield refused.at, settings.infeasible_retry_after
+    if (denied := memory.resize.denied) is not None:
+        yield denied.at, settings.infeasible_retry_after
     owner = disruption.owner_of(facts.pod)
     if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
         yield restarted, resizing.RESTART_GAP

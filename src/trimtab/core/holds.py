@@ -70,6 +70,8 @@ class HoldReason(StrEnum):
     """The kubelet cannot do what was asked for, as with a memory limit below usage; it goes on."""
     RESIZE_INFEASIBLE = "ResizeInfeasible"
     """The node has too little left for what is wanted, or refused it; less may be asked for."""
+    RESIZE_DENIED = "ResizeDenied"
+    """A policy, quota or webhook of the API server refused this size; a successor's, too."""
     RESIZE_UNSUPPORTED = "ResizeUnsupported"
     """The mode only resizes, and the cluster cannot."""
     QOS_WOULD_CHANGE = "QosWouldChange"
@@ -116,6 +118,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.QUOTA_EXCEEDED,
         HoldReason.REPLICAS_UNKNOWN,
         HoldReason.RESIZE_DEFERRED,
+        HoldReason.RESIZE_DENIED,
         HoldReason.RESIZE_FAILING,
         HoldReason.RESIZE_INFEASIBLE,
         HoldReason.RESIZE_IN_PROGRESS,

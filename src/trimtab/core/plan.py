@@ -368,9 +368,13 @@ def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Res
 
 def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize | Hold:
     """Take back a shrink, unless the API server has lately refused that."""
-    refused = candidate.memory.resize.infeasible
+    memory = candidate.memory.resize
     asked = {name: each.requests or {} for name, each in candidate.wanted.items()}
-    if refused is not None and refused.targets == asked:
+    if (denied := memory.denied) is not None and denied.targets == asked:
+        hold = _hold_denied(candidate, context)
+        if hold.until is not None and context.now < hold.until:
+            return hold
+    if (refused := memory.infeasible) is not None and refused.targets == asked:
         until = refused.at + context.settings.infeasible_retry_after
         if context.now < until:
             return _hold(candidate, HoldReason.RESIZE_INFEASIBLE, until)
@@ -421,6 +425,8 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
             return hold or resize or _hold_for_quota(candidate, spent)
         case HoldReason.QUOTA_EXCEEDED:
             return _hold_for_quota(candidate, spent)
+        case HoldReason.RESIZE_DENIED:
+            return _hold_denied(candidate, context)
         case _:
             return _hold(candidate, chosen)
 
@@ -601,6 +607,8 @@ def _decide(
     chosen = _decide_by_mode(situation, mode, can_resize=context.resizes(candidate.pod))
     if chosen is Action.RESIZE:
         chosen = _confirm_resize(candidate, situation, context)
+    if isinstance(chosen, Action) and resizing.is_denied(situation, chosen):
+        return HoldReason.RESIZE_DENIED
     if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
         if _takes_last_ready(candidate, context, chosen):
             return HoldReason.BUDGET_SPENT
@@ -708,6 +716,14 @@ def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = Non
 def _hold_for_quota(candidate: Candidate, spent: Spent) -> Hold:
     words = spent.refusals.get(candidate.pod.uid, "")
     return replace(_hold(candidate, HoldReason.QUOTA_EXCEEDED), detail=words)
+
+
+def _hold_denied(candidate: Candidate, context: Context) -> Hold:
+    denied = candidate.memory.resize.denied
+    if denied is None:
+        return _hold(candidate, HoldReason.RESIZE_DENIED)
+    until = denied.at + context.settings.infeasible_retry_after
+    return replace(_hold(candidate, HoldReason.RESIZE_DENIED, until), detail=denied.words)
 
 
 def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:

@@ -16,7 +16,13 @@ from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Unboost, Wanted
 from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
 from trimtab.core.records import dataclass
-from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory, Targets, restarts_containers
+from trimtab.core.resizing import (
+    DeniedAttempt,
+    InfeasibleAttempt,
+    ResizeMemory,
+    Targets,
+    restarts_containers,
+)
 from trimtab.core.resources import Resources
 from trimtab.core.snapshot import NO_MEMORY, MemoryKey, PodMemory, Retry
 from trimtab.core.wanted import overlaid
@@ -110,6 +116,12 @@ def after_no_effect(before: Recollection, asked_at: datetime) -> Recollection:
 def after_refusal(before: Recollection, wanted: Wanted, now: datetime) -> Recollection:
     """After a resize was refused because it cannot be."""
     resize = replace(before.memory.resize, infeasible=InfeasibleAttempt(_requests(wanted), now))
+    return replace(before, memory=replace(before.memory, resize=resize))
+
+
+def after_denial(before: Recollection, wanted: Wanted, now: datetime, words: str) -> Recollection:
+    """After the API server refused the size that a resize asked for."""
+    resize = replace(before.memory.resize, denied=DeniedAttempt(_requests(wanted), now, words))
     return replace(before, memory=replace(before.memory, resize=resize))
 
 

@@ -51,6 +51,16 @@ class InfeasibleAttempt:
 
 
 @dataclass(frozen=True, slots=True)
+class DeniedAttempt:
+    """A resize that the API server refused for its size: by a policy, a quota or a webhook."""
+
+    targets: Targets
+    at: datetime
+    words: str = ""
+    """The reason in the words of the API server."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResizeMemory:
     """What is remembered of earlier resizes of one pod under one autoscaler."""
 
@@ -62,6 +72,8 @@ class ResizeMemory:
     """Requests that the last resize asked for."""
     left: Mapping[str, Allocation] = field(default_factory=dict)
     """By container what its spec asked for after the last resize by this process."""
+    denied: DeniedAttempt | None = None
+    """Forgotten once a patch succeeds."""
 
 
 class Situation(NamedTuple):
@@ -138,6 +150,20 @@ def decide_resize_only(situation: Situation) -> Action | HoldReason:
             return HoldReason.RESIZE_IN_PROGRESS
         case _:
             assert_never(pod.resize)
+
+
+def is_denied(situation: Situation, action: Action) -> bool:
+    """Return True if the API server has lately refused the size that the action is for.
+
+    A resize may be asked for as soon as another size is wanted. A pod is evicted only for a size
+    that is lower somewhere: the API server would refuse its successor, and the pod be gone.
+    """
+    denied = situation.memory.denied
+    if denied is None or situation.now - denied.at >= situation.infeasible_retry_after:
+        return False
+    if action is Action.RESIZE:
+        return situation.targets == denied.targets
+    return not _is_lower_somewhere(situation.targets, denied.targets)
 
 
 def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None) -> bool:

@@ -20,7 +20,7 @@ from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import restarts_containers
 from trimtab.updater.agenda import Agenda, Lane, Task
-from trimtab.updater.carrying import ActResult, carry_out, server_words
+from trimtab.updater.carrying import ActResult, carry_out, is_denial, server_words
 from trimtab.updater.memory import Memory
 from trimtab.updater.news import Acted, Held, Tell, tell_nobody
 from trimtab.updater.owning import owner_key
@@ -29,6 +29,8 @@ from trimtab.updater.telling import tell_of_act
 
 _logger: Final = logging.getLogger(__name__)
 _SENT: Final = frozenset({ActResult.DONE, ActResult.UNKNOWN})
+_MOST_WORDS: Final = 512
+"""Characters kept of what the API server says."""
 _BUSY_FOR: Final = timedelta(seconds=1)
 """How long a server that does not say how long is left in peace."""
 
@@ -227,7 +229,7 @@ def remember(
         case Evict():
             _note_eviction(memory, act, result, now)
         case Resize():
-            _note_resize(memory, act, result, now)
+            _note_resize(memory, act, result, now, error=error)
         case Unboost():
             _note_unboost(memory, act, result, now, error=error)
     if not isinstance(act, Unboost) and result in _SENT:
@@ -242,12 +244,17 @@ def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime)
         memory.disturbed[owner] = now
 
 
-def _note_resize(memory: Memory, act: Resize, result: ActResult, now: datetime) -> None:
+def _note_resize(
+    memory: Memory, act: Resize, result: ActResult, now: datetime, *, error: ClusterError | None
+) -> None:
     match result:
         case ActResult.DONE:
             change = partial(remembering.after_resize, pod=act.pod, now=now, wanted=act.wanted)
         case ActResult.UNKNOWN:
             change = partial(remembering.after_silence, pod=act.pod, now=now, wanted=act.wanted)
+        case ActResult.REFUSED if is_denial(error):
+            words = f"the API server answers: {server_words(error)[:_MOST_WORDS]}"
+            change = partial(remembering.after_denial, wanted=act.wanted, now=now, words=words)
         case ActResult.REFUSED:
             change = partial(remembering.after_refusal, wanted=act.wanted, now=now)
         case _:

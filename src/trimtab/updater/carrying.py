@@ -4,6 +4,7 @@ What goes wrong is an answer here, not an error: a plan consists of many acts, a
 mean no more than "not now". Whether an act is still due is asked first, by whoever has the stores.
 """
 
+import re
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Final, assert_never
@@ -46,6 +47,11 @@ class ActResult(StrEnum):
     FAILED = "Failed"
     """Anything else that an API server may say."""
 
+
+_NODE_CAPACITY: Final = "NodeCapacity"
+"""The cause that the API server names where a node is too small for a resize."""
+_DENIED: Final = re.compile(r"admission webhook \S+ denied the request|denied request: ")
+"""The words in which the API server quotes webhooks and policies."""
 
 _RESULTS: Final = (
     (BudgetError, ActResult.PROTECTED),
@@ -114,8 +120,29 @@ def server_words(error: ClusterError | None) -> str:
     return error.status.message or error.status.reason if isinstance(error, ApiError) else ""
 
 
+def is_denial(error: ClusterError | None) -> bool:
+    """Return True if the API server refused a size, whichever way a pod would get it.
+
+    Its own validation names fields of the pod, and is about resizes; so is the room of a node.
+    """
+    if not isinstance(error, ApiError) or any(
+        cause.field or cause.reason == _NODE_CAPACITY for cause in error.causes
+    ):
+        return False
+    is_forbidden = isinstance(error, ForbiddenError) and error.right is None
+    is_by_policy = isinstance(error, InvalidError) and bool(error.causes)
+    return is_forbidden or is_by_policy or _is_by_webhook(error)
+
+
+def _is_by_webhook(error: ApiError) -> bool:
+    # A webhook that names no code is quoted with 400, others with the code that they name.
+    return _DENIED.search(error.status.message) is not None
+
+
 def _read(error: ClusterError) -> ActResult:
     match error:
+        case ApiError(status=Status(code=HTTPStatus.BAD_REQUEST)) if _is_by_webhook(error):
+            return ActResult.REFUSED
         case ForbiddenError():
             # Without a right that is missing it is about this very change: a quota, or a node.
             return ActResult.REFUSED if error.right is None else ActResult.FORBIDDEN

@@ -130,6 +130,7 @@ _IDLE_MODES: Final = (UpdateMode.OFF, UpdateMode.INITIAL)
 _NO_ATTEMPT: Final = frozenset({ActResult.DONE, ActResult.WITHDRAWN, ActResult.OUTDATED})
 _EVICTION_ERROR: Final = "EvictionError"
 _RESIZE_ERROR: Final = "InPlaceUpdateError"
+_REFUSED: Final = frozenset({HoldReason.RESIZE_INFEASIBLE, HoldReason.RESIZE_DENIED})
 _RESIZE_INFEASIBLE: Final = "InPlaceUpdateInfeasible"
 _UNBOOST_ERROR: Final = "UnboostError"
 
@@ -227,7 +228,7 @@ class Meter:
         self._refused = [
             each.autoscaler
             for each in governed
-            if isinstance(each, Hold) and each.reason is HoldReason.RESIZE_INFEASIBLE
+            if isinstance(each, Hold) and each.reason in _REFUSED
         ]
         self._series.keep(plan.autoscalers)
         self._begin_series()

@@ -35,11 +35,13 @@ async def tell_of_act(
 
 
 async def tell_of_skips(cluster: Cluster, outcomes: Iterable[Outcome], now: datetime) -> None:
-    """Write an event on each pod whose kubelet refuses a resize or the end of a boost."""
+    """Write an event on each pod whose resize, or the end of whose boost, is refused."""
     for each in outcomes:
         match each:
             case Hold(reason=HoldReason.RESIZE_INFEASIBLE):
                 await cluster.emit(events.resize_skipped(each.pod, now))
+            case Hold(reason=HoldReason.RESIZE_DENIED, detail=detail):
+                await cluster.emit(events.resize_denied(each.pod, now, detail))
             case Hold(reason=HoldReason.UNBOOST_DELAYED, detail=detail) if detail:
                 await cluster.emit(events.unboost_failed(each.pod, now, detail))
             case _:

@@ -138,6 +138,16 @@ def test_a_pod_outside_its_bounds_is_a_candidate() -> None:
             HoldReason.RECOMMENDATION_SUSPICIOUS,
             id="a target of nothing",
         ),
+        pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(500, 250))),
+            HoldReason.RECOMMENDATION_SUSPICIOUS,
+            id="a target whose unit was forgotten",
+        ),
+        pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(1, MIB))),
+            HoldReason.TOO_YOUNG,
+            id="a target that is tiny, and may be meant",
+        ),
     ],
 )
 def test_what_the_autoscaler_says_comes_first(

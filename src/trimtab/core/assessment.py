@@ -61,6 +61,8 @@ DISTRUSTED_CONDITIONS: Final = {
 """Conditions with which a recommender says that its recommendation should not be acted on."""
 
 _TRUE: Final = "True"
+_LEAST_SANE: Final = {Resource.CPU: 1, Resource.MEMORY: 1024**2}
+"""A target below is a mistake: no container starts with less than some mebibytes."""
 _OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
 # In these a pod is replaced as a whole, so what a resize would ask for does not matter.
 EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
@@ -482,13 +484,14 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
     if (doubt := published_doubt(autoscaler)) is not None:
         return doubt
     scaled = _scaled_containers(pod, autoscaler)
-    # A recommender that lost its history has been seen to publish targets of nothing. What capping
+    # A recommender that lost its history has been seen to publish targets of nothing. One that
+    # forgot a unit publishes bytes, with which no container starts. What capping
     # makes of a target, or takes from containers without one, says nothing about the recommender.
     sane = all(
-        amount > 0
+        amount >= _LEAST_SANE[kind]
         for entry in autoscaler.recommendation or ()
         if entry.container_name in scaled
-        for amount in entry.target.values()
+        for kind, amount in entry.target.items()
     )
     return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
 

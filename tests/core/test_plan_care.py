@@ -21,6 +21,7 @@ from plan_makers import REPLICA_SET, UP, WEB, boosted, by_pod, planned, several,
 from trimtab.core.annotations import PAUSED
 from trimtab.core.assessment import Context, PlanSettings
 from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.namespaces import Namespace
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.nodes import Node
 from trimtab.core.outcomes import Evict, Hold, Resize
@@ -312,3 +313,20 @@ def test_pods_of_a_job_are_resized_in_place() -> None:
     )
 
     assert set(told(planned(snapshot))) == {"Resize"}
+
+
+@pytest.mark.parametrize(
+    ("value", "is_held"),
+    [
+        *((yes, True) for yes in ("true", "True", "TRUE", " true", "yes", "1", "on", "y", "t")),
+        *((no, False) for no in ("false", "False", "no", "0", "off", "")),
+    ],
+)
+def test_any_spelling_of_yes_pauses_an_autoscaler_and_a_namespace(
+    value: str, *, is_held: bool
+) -> None:
+    annotations = {PAUSED: value}
+    snapshot = snapshot_of(several(4), an_autoscaler(UP, annotations=annotations))
+
+    assert ("Paused" in told(planned(snapshot))) is is_held
+    assert Namespace("default", annotations).is_paused is is_held

@@ -26,7 +26,8 @@ LIMITS_PREFIX: Final = "limits.trimtab.dev/"
 """Followed by the name of a container: the size whose proportions its limits keep in place."""
 
 PAUSED: Final = "trimtab.dev/paused"
-"""On an autoscaler: `true` while nothing may be done for it."""
+"""On an autoscaler or a namespace: `true` while nothing may be done for it."""
+_YES: Final = frozenset({"true", "t", "yes", "y", "on", "1"})
 
 ROLE_LEASE: Final = "trimtab.dev/role-lease"
 """On a workload: the name of the lease whose holder has the role among its pods."""
@@ -38,6 +39,11 @@ KEEPS_FROM_EVICTION: Final = {
 """With these its owner asks others, who would move it to another node, to let a pod run on."""
 
 NAME_SEPARATOR: Final = ", "
+
+
+def says_paused(annotations: Mapping[str, str]) -> bool:
+    """Return True if an annotation calls for a pause, in any spelling of yes."""
+    return annotations.get(PAUSED, "").strip().lower() in _YES
 
 
 def keeps_from_eviction(annotations: Mapping[str, str]) -> bool:

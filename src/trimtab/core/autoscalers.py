@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from trimtab.core.annotations import PAUSED
+from trimtab.core.annotations import says_paused
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import Selector
@@ -197,7 +197,7 @@ class Autoscaler:
 
 def is_paused(autoscaler: Autoscaler) -> bool:
     """Whether the autoscaler says that nothing may be done for it at the moment."""
-    return autoscaler.annotations.get(PAUSED) == "true"
+    return says_paused(autoscaler.annotations)
 
 
 def policy_for(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import field
 
-from trimtab.core.annotations import PAUSED
+from trimtab.core.annotations import says_paused
 from trimtab.core.records import dataclass
 
 
@@ -17,4 +17,4 @@ class Namespace:
     @property
     def is_paused(self) -> bool:
         """Whether nothing may be done in it at the moment."""
-        return self.annotations.get(PAUSED) == "true"
+        return says_paused(self.annotations)

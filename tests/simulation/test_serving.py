@@ -295,8 +295,10 @@ async def test_a_newer_server_refuses_what_the_node_could_never_give() -> None:
     played.serving.resize("updater", played.pod, patch)
     played.serving.resize_rules = ResizeRules(node_must_be_large_enough=True)
 
+    seen = played.current
+    assert seen is not None
     with pytest.raises(ForbiddenError) as refusal:
-        played.serving.resize("updater", played.pod, patch)
+        played.serving.resize("updater", seen, patch)
     assert [cause.reason for cause in refusal.value.causes] == ["NodeCapacity"]
 
 

@@ -1,0 +1,63 @@
+"""Sizes that an admission policy refuses: no pod is evicted for one of them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from e2e.updater_stage import LARGE, SMALL, a_template
+from smoke.scene import Scene, uids_of
+
+pytestmark = pytest.mark.smoke
+
+GROUP = "admissionregistration.k8s.io/v1"
+POLICIES = f"/apis/{GROUP}/validatingadmissionpolicies"
+BINDINGS = f"/apis/{GROUP}/validatingadmissionpolicybindings"
+WITHIN = "quantity(c.resources.requests['cpu']).compareTo(quantity('300m')) <= 0"
+
+
+@contextmanager
+def a_policy(scene: Scene) -> Iterator[None]:
+    """Let no container of the namespace have more than 300m of CPU, new or resized."""
+    name = scene.namespace
+    rules = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [kind]}
+        for operation, kind in (("CREATE", "pods"), ("UPDATE", "pods/resize"))
+    ]
+    labels = {"kubernetes.io/metadata.name": scene.namespace}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": labels},
+            "resourceRules": rules,
+        },
+        "validations": [
+            {
+                "expression": f"object.spec.containers.all(c, {WITHIN})",
+                "message": "no more than 300m",
+            }
+        ],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for path, kind, content in (
+        (POLICIES, "ValidatingAdmissionPolicy", spec),
+        (BINDINGS, "ValidatingAdmissionPolicyBinding", binding),
+    ):
+        head = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}}
+        scene.plane.create(path, {**head, "spec": content})
+    try:
+        yield
+    finally:
+        for path in (BINDINGS, POLICIES):
+            scene.plane.request("DELETE", f"{path}/{name}")
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "UpscaleOnly"])
+def test_no_pod_is_evicted_for_a_size_that_a_policy_refuses(hasty_scene: Scene, mode: str) -> None:
+    scene = hasty_scene
+    with a_policy(scene):
+        scene.create(a_template(SMALL), replicas=4)
+        pods = scene.wait_until_running(4)
+        scene.let_watches_catch_up()
+        scene.autoscale(LARGE, mode=mode)
+        scene.wait_for_words(scene.condition_messages, "no more than 300m")
+        scene.watch(15, lambda found: uids_of(found) == uids_of(pods))

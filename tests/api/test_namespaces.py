@@ -10,7 +10,8 @@ def test_a_namespace_is_decoded_with_what_it_says_to_us_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_paused"), [("true", True), ("false", False), ("", False), ("yes", False)]
+    ("value", "is_paused"),
+    [("true", True), ("false", False), ("", False), ("yes", True), ("no", False)],
 )
-def test_a_namespace_is_paused_by_the_word_true_alone(value: str, *, is_paused: bool) -> None:
+def test_a_namespace_is_paused_by_any_spelling_of_yes(value: str, *, is_paused: bool) -> None:
     assert Namespace("shop", {"trimtab.dev/paused": value}).is_paused is is_paused

@@ -168,34 +168,44 @@ def bounded(**bounds: Resources) -> tuple[ContainerPolicy, ...]:
 
 def scenes(kind: Resource) -> dict[str, tuple[Pod, LimitRangeItem, Autoscaler]]:
     """Pods that were valid without a patch and refused with it."""
-    both = advised(kind, 100), advised(kind, 100, "side")
-    pair = advised(kind, 200), advised(kind, 1000, "side")
-    low, high = bounded(max_allowed={kind: 100}), bounded(min_allowed={kind: 1000})
+    # Less than a mebibyte of memory would be suspicious.
+    unit = MIB if kind is MEMORY else 1
+
+    def asks(request: int, limit: int | None, name: str = "app") -> Container:
+        return asked_for(kind, request * unit, None if limit is None else limit * unit, name)
+
+    def of(amount: int) -> Resources:
+        return {kind: amount * unit}
+
+    def advice(amount: int, name: str = "app") -> ContainerRecommendation:
+        return advised(kind, amount * unit, name)
+
+    low, high = bounded(max_allowed=of(100)), bounded(min_allowed=of(1000))
     return {
         "ratio of a container": (
-            a_pod(asked_for(kind, 500, 1000)),
+            a_pod(asks(500, 1000)),
             a_ratio(CONTAINER, kind, 2000),
-            an_autoscaler(advised(kind, 100), policies=REQUESTS_ONLY),
+            an_autoscaler(advice(100), policies=REQUESTS_ONLY),
         ),
         "ratio of the pod": (
-            a_pod(asked_for(kind, 500, None), asked_for(kind, 10, 500, "side")),
+            a_pod(asks(500, None), asks(10, 500, "side")),
             a_ratio(POD, kind, 2000),
-            an_autoscaler(*both),
+            an_autoscaler(advice(100), advice(100, "side")),
         ),
         "maximum of the pod": (
-            a_pod(asked_for(kind, 150, 150), asked_for(kind, 50, None, "side")),
-            LimitRangeItem(POD, max={kind: 300}),
-            an_autoscaler(*pair),
+            a_pod(asks(150, 150), asks(50, None, "side")),
+            LimitRangeItem(POD, max=of(300)),
+            an_autoscaler(advice(200), advice(1000, "side")),
         ),
         "maxAllowed below the minimum": (
-            a_pod(asked_for(kind, 200, None)),
-            LimitRangeItem(CONTAINER, min={kind: 200}),
-            an_autoscaler(advised(kind, 100), policies=low),
+            a_pod(asks(200, None)),
+            LimitRangeItem(CONTAINER, min=of(200)),
+            an_autoscaler(advice(100), policies=low),
         ),
         "minAllowed above the maximum": (
-            a_pod(asked_for(kind, 200, 200)),
-            LimitRangeItem(CONTAINER, max={kind: 500}, default={kind: 500}),
-            an_autoscaler(advised(kind, 100), policies=high),
+            a_pod(asks(200, 200)),
+            LimitRangeItem(CONTAINER, max=of(500), default=of(500)),
+            an_autoscaler(advice(100), policies=high),
         ),
     }
 

@@ -111,6 +111,9 @@ class Converged(Checker):
         own = governor.min_replicas
         required = self.rules.disruption.min_replicas if own is None else own
         ready = sum(each.ready_since is not None and not each.is_deleting for each in siblings)
+        # The last ready pod is never restarted to shrink (D17).
+        if ready <= 1 and any(each.restarts_on_resize for each in pod.containers):
+            return False
         return ready == workload.replicas and ready >= required
 
 

@@ -414,6 +414,23 @@ def left_outside(*, cores: int, neighbour: PodPhase | None = None) -> Scene:
     return scene
 
 
+def left_alone(target: int, *, pods: int = 1, restarts: bool = True) -> Scene:
+    """Pods with 100 millicores stay as they are, though so many are recommended."""
+    cpu = amounts(target, 100 * MIB)
+    kinds = frozenset(BOTH if restarts else ())
+
+    async def scene(stage: Stage) -> None:
+        stage.world.nodes.put(Node("node-1", amounts(8000, 8192 * MIB)))
+        container = Container("app", spec=Allocation(USUAL), restarts_on_resize=kinds)
+        stage.put_pods(pods, containers=(container,))
+        stage.put_autoscaler(a_recommendation(target=cpu, lower=cpu, upper=cpu), min_replicas=1)
+        stage.inspector.expect_quiet()
+        stage.inspector.inspect()
+        await stage.wait(31 * MINUTE)
+
+    return scene
+
+
 def left_dying(
     *,
     minutes: int = 8,
@@ -749,6 +766,16 @@ SINS = [
         left_outside(cores=1, neighbour=PodPhase.RUNNING),
         id="pods small for their node beside one that has ended",
     ),
+    pytest.param(
+        Converged, left_alone(200), left_alone(50), id="a last ready pod that restarts to grow"
+    ),
+    pytest.param(
+        Converged,
+        left_alone(50, restarts=False),
+        left_alone(50),
+        id="a last ready pod that goes on",
+    ),
+    pytest.param(Converged, left_alone(50, pods=2), left_alone(50), id="one of two ready pods"),
     pytest.param(PromptRescues, left_dying(), left_dying(minutes=5), id="all pods go on dying"),
     pytest.param(
         PromptRescues, left_dying(), left_dying(healthy=1), id="there is no pod that is well"

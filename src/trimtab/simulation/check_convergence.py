@@ -29,7 +29,8 @@ class Converged(Checker):
 
     In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
     ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, a node without
-    room, and what the autoscaler itself says of changes that have no effect.
+    room, the last ready pod that would restart to shrink, and what the autoscaler itself says of
+    changes that have no effect.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -112,9 +113,8 @@ class Converged(Checker):
         required = self.rules.disruption.min_replicas if own is None else own
         ready = sum(each.ready_since is not None and not each.is_deleting for each in siblings)
         # The last ready pod is never restarted to shrink (D17).
-        if ready <= 1 and any(each.restarts_on_resize for each in pod.containers):
-            return False
-        return ready == workload.replicas and ready >= required
+        is_enough = ready > 1 or not _restarts_to_shrink(pod, governor)
+        return is_enough and ready == workload.replicas and ready >= required
 
 
 def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
@@ -127,6 +127,22 @@ def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
         for container, entry in pairs
         for resource in entry.target
         if Held(resource) not in held and Held(resource, container.name) not in held
+    )
+
+
+def _restarts_to_shrink(pod: Pod, governor: Autoscaler) -> bool:
+    """Return True if the pod grows in nothing, and a container restarts to get smaller."""
+    entries = {entry.container_name: entry for entry in governor.recommendation or ()}
+    pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
+    sizes = [
+        (container, kind, amount_of(container.current.requests, kind), entry)
+        for container, entry in pairs
+        for kind in entry.target
+    ]
+    grows = any(has < amount_of(entry.lower_bound, kind) for _, kind, has, entry in sizes)
+    return not grows and any(
+        kind in container.restarts_on_resize and has > amount_of(entry.upper_bound, kind)
+        for container, kind, has, entry in sizes
     )
 
 

@@ -51,7 +51,7 @@ class Arrival(Protocol):
         """False if it has no mark of a boost for certain."""
 
     def excess(self) -> str:
-        """What it has more of than admission looks at; empty if it has not."""
+        """Return the excess over the bounds that admission looks at; empty if there is none."""
 
     def likeness(self) -> object:
         """What is equal for two pods only if they get the same from the same autoscaler."""

@@ -61,7 +61,7 @@ class ServerLimits:
     connections: int = 512
     """Of more, the one that was silent or slow for longest is ended."""
     heavy_connections: int = 128
-    """Of more that TLS keeps large buffers for, the one that was awaited longest is ended."""
+    """Maximum number of connections with large TLS buffers; the one awaited longest goes."""
     handshakes: int = 128
     """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 32 * 1024 * 1024
@@ -364,7 +364,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """True if the other side has left, or was ended: nobody reads an answer."""
+        """True if the other side has left, or was ended, so that no answer would be read."""
         return self._transport is None or self._transport.is_closing()
 
     @property

@@ -23,7 +23,7 @@ _CPU: Final = Resource.CPU.value
 _MEMORY: Final = Resource.MEMORY.value
 
 _SHORT_BYTES: Final = 64
-"""Longer texts are not kept: whoever may create pods could fill the memory with them."""
+"""Longer texts are not kept: a tenant could fill the memory with them."""
 
 _Pair: TypeAlias = tuple[bytes, bytes]
 """CPU and memory as the wire has them; what is not given is empty."""

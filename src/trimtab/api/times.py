@@ -37,7 +37,7 @@ _KEPT: Final = 4096
 
 
 _SHORT: Final = 64
-"""Longer texts are not remembered, whoever writes them."""
+"""Longer texts are not remembered."""
 
 
 class TimeError(ValueError):

@@ -27,7 +27,7 @@ _HTTPS_EXPECTED: Final = "HTTP request to an HTTPS server"
 
 
 def explain_problem(error: Exception, server: str) -> str:
-    """What is wrong with the cluster at the server's address, and what helps."""
+    """Describe the problem with the cluster at the server's address, and the remedy."""
     match error:
         case CredentialsError():
             text = f"no way to a cluster: {error}; name a kubeconfig by --kubeconfig"

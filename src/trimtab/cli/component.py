@@ -189,7 +189,7 @@ async def serve(
 async def _shown(
     common: CommonFlags, address: str, team: "Team", context: str
 ) -> AsyncIterator[None]:
-    """Show metrics, probes and pages, to whom the flags say, for as long as the block lasts."""
+    """Show metrics, probes and pages to the callers that the flags name, within the block."""
     clock, pages = RealClock(), common.pages
     protection = None
     async with AsyncExitStack() as stack:

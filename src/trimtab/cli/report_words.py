@@ -127,7 +127,7 @@ def summarize(report: Report) -> Iterator[str]:
 
 
 def is_ignorant(report: Report) -> bool:
-    """Whether there are workloads, and too little usage is known of all of their containers."""
+    """Return True if there are workloads, and too little usage is known of every container."""
     containers = [one for workload in report.workloads for one in workload.containers]
     return any(one.doubt in _IGNORANCE for one in containers) and not any(
         one.recommended for one in containers

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LEASES: Final = "coordination.k8s.io/v1"
 _RESIZE_ATTEMPTS: Final = 3
-"""How often a resize is sent while only other parts of the pod change."""
+"""Maximum number of attempts at a resize while only other parts of the pod change."""
 _CHANGES_TOO_OFTEN: Final = Status(
     code=HTTPStatus.CONFLICT, reason="Conflict", message="the pod changes too often"
 )

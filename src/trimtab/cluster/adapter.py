@@ -102,7 +102,7 @@ class RequiredRead:
     current_at: datetime | None
     """When the view was last known to be current; None before the first list."""
     problem: Exception | None
-    """What keeps the view from getting newer."""
+    """Reason why the view does not get newer."""
 
 
 class _View(Protocol):

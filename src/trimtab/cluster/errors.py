@@ -155,7 +155,7 @@ class TooManyRequestsError(ApiError):
 
     @property
     def retry_after(self) -> timedelta | None:
-        """How long the server asks us to wait, if it says so; `LONGEST_WAIT` at most."""
+        """Wait that the server asks for, at most `LONGEST_WAIT`; None if it asks for none."""
         wanted = self.status.retry_after
         return None if wanted is None else min(wanted, LONGEST_WAIT)
 
@@ -189,7 +189,7 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
 
 
 def tell(error: Exception) -> str:
-    """What an error of the network means, in words of our own where there are any."""
+    """Describe an error of the network, in words for people where there are any."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"the certificate is not trusted: {error.verify_message.rstrip('.')}"

@@ -243,7 +243,7 @@ class Context:
         return self._ready_ordinals[0].get(owner, {})
 
     def free_nodes(self) -> FreeNodes:
-        """What the pods of all nodes leave of them; nothing where nodes are not known."""
+        """Return the room that pods leave on all nodes; nothing where nodes are not known."""
         if not self._free_nodes:
             self._free_nodes.append(self.snapshot.node_use.free_nodes())
         return self._free_nodes[0]

@@ -160,7 +160,7 @@ def boosted_containers(pod: Pod) -> tuple[str, ...]:
 
 
 def marked_containers(pod: Pod) -> tuple[str, ...]:
-    """Return the names of all containers with a mark, whoever wrote it, of the pod or not."""
+    """Return the names of all containers with a mark, whatever wrote it, of the pod or not."""
     # Asked of every pod of every plan, and most have none: a plain loop costs least.
     for name in pod.annotations:
         if name.startswith(BOOST_PREFIX):

@@ -23,7 +23,7 @@ from trimtab.core.resources import BOTH, Resource, Resources
 _MOST_PLACEMENTS: Final = 10_000
 """For so many different demands the answer is remembered."""
 _MOST_CHARACTERS: Final = 1024
-"""Of demands that are longer no answer is remembered."""
+"""Answers for longer demands are not remembered."""
 
 
 DAEMON_SET: Final = "DaemonSet"

@@ -80,7 +80,7 @@ class Unboost:
     """The CPU to ask for; nothing once the kubelet reports it, and then the marks are removed."""
     cause: EndOfBoost = field(default=EndOfBoost.OVER, compare=False)
     note: str = field(default="", compare=False)
-    """What the end is bound by, for people; empty where it goes back to the usual size."""
+    """Bound that the end meets, for people; empty where it goes back to the usual size."""
 
     @property
     def is_reported(self) -> bool:

@@ -102,7 +102,7 @@ def find_token(headers: Mapping[str, str]) -> Token | None:
 
 
 def decide(caller: Caller | None, *, is_allowed: bool | None) -> Decision:
-    """Return the decision about a caller whom the API server knows, or not (None)."""
+    """Return the decision about a caller; None stands for one that the API server does not know."""
     if caller is None:
         return Decision(Access.UNKNOWN)
     access = Access.GRANTED if is_allowed else Access.FORBIDDEN
@@ -111,10 +111,10 @@ def decide(caller: Caller | None, *, is_allowed: bool | None) -> Decision:
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """How many decisions are kept, and for how long."""
+    """Number and lifetime of the decisions that are kept."""
 
     entries: int = 256
-    """Of granted ones, and of the others."""
+    """Maximum number of granted decisions, and of refused ones."""
     granted: timedelta = timedelta(minutes=1)
     refused: timedelta = timedelta(seconds=10)
 

@@ -85,10 +85,10 @@ class ContainerSizing:
     held: frozenset[Resource] = frozenset()
     """Resources that are left to horizontal autoscalers, and stay as they are."""
     is_published: bool = False
-    """Whether an autoscaler of the cluster recommends it, which has seen more than we have."""
+    """True if an autoscaler of the cluster recommends it, which has seen more history."""
 
     def is_thin(self, least: timedelta) -> bool:
-        """Whether something is recommended from less history than that."""
+        """Return True if something is recommended from less history than that."""
         return self.recommended is not None and not self.is_published and self.learned.span < least
 
     def severity_of(self, resource: Resource) -> Severity:

@@ -39,7 +39,7 @@ class Workload:
     sizes: Mapping[str, Allocation] | None = None
     """By container the resources in the template of a kind that creates pods; None of others."""
     min_ready: timedelta = timedelta()
-    """How long each pod of such a StatefulSet must be ready before the next one is made."""
+    """Time for which each pod of such a StatefulSet must be ready before the next is made."""
 
 
 @dataclass(frozen=True, slots=True)

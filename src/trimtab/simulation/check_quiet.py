@@ -18,7 +18,7 @@ from trimtab.simulation.world import World
 
 _KINDS_OF_JOBS: Final = ("CronJob", "Job")
 _TOLD_WITHIN: Final = timedelta(minutes=3)
-"""How old a reading may be when a target follows from it."""
+"""Maximum age of a reading when a target follows from it."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ class Ownership:
     sizes: Mapping[str, Allocation] | None = None
     """By container the resources in its pod template; None if they are not known."""
     min_ready: timedelta = timedelta()
-    """How long each of those must be ready before the next one is made."""
+    """Time for which each of those must be ready before the next one is made."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:

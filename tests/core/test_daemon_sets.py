@@ -103,7 +103,9 @@ def test_workloads_without_a_template_are_no_daemons() -> None:
         pytest.param(10, 10, 9, 0.5, id="a rollout goes on"),
         pytest.param(10, 10, 0, 0.5, id="a template that no pod has"),
         pytest.param(10, 9, 10, 0.5, id="a new node has no pod yet"),
-        pytest.param(10, 8, 10, 0.1, id="pods are pending on some nodes"),
+        pytest.param(6, 5, 5, 0.5, id="a rollout in a small cluster"),
+        pytest.param(10, 5, 10, 0.5, id="pods are pending on half of the nodes"),
+        pytest.param(10, 4, 10, 0.1, id="pods are pending on most nodes"),
         pytest.param(10, 0, 10, 0.1, id="pods are pending everywhere"),
         pytest.param(0, 0, 0, 0.1, id="it goes to no node"),
         pytest.param(None, None, None, 0.1, id="it was just created"),
@@ -118,7 +120,7 @@ def test_a_daemon_set_is_believed_as_far_as_its_pods_run(
     assert daemon == Daemon(AGENT, amounts(100, 100 * MIB), share=share)
 
 
-@pytest.mark.parametrize(("ready", "shares"), [(10, (0.5, 1)), (9, (0.5, 0.5)), (0, (0.1, 0.1))])
+@pytest.mark.parametrize(("ready", "shares"), [(10, (0.5, 1)), (5, (0.5, 0.5)), (0, (0.1, 0.1))])
 def test_of_a_daemon_set_under_an_autoscaler_two_sizes_are_possible(
     ready: int, shares: tuple[float, float]
 ) -> None:

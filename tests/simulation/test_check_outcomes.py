@@ -8,7 +8,7 @@ from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
 from trimtab.api.leases import Lease
-from trimtab.core.autoscalers import BoostType, CpuBoost, UpdateMode
+from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
 from trimtab.core.boost import annotation_name
 from trimtab.core.pods import (
     Allocation,
@@ -37,7 +37,15 @@ from trimtab.simulation.facts import (
     PodResized,
     ProcessStarted,
 )
-from trimtab.simulation.objects import DisruptionBudget, HorizontalScaler, Node, Quota
+from trimtab.simulation.objects import (
+    ContainerTemplate,
+    DisruptionBudget,
+    HorizontalScaler,
+    Node,
+    PodTemplate,
+    Quota,
+    WorkloadObject,
+)
 from trimtab.simulation.rules import Checker
 
 MARK = annotation_name("app")
@@ -297,11 +305,27 @@ def a_crowded_node(stage: Stage, *, daemon: int) -> None:
 
 
 def sized_for_a_node(
-    millicores: int, *, daemon: int = 300, wanted: int = 100, minutes: int = 15
+    millicores: int,
+    *,
+    daemon: int = 300,
+    wanted: int = 100,
+    minutes: int = 15,
+    mode: UpdateMode = UpdateMode.OFF,
+    target: int = 200,
 ) -> Scene:
     """A pod comes with so many millicores, beside a daemon on the only node."""
 
     async def scene(stage: Stage) -> None:
+        agent = ContainerTemplate("app", Allocation(amounts(100, 100 * MIB)))
+        template = PodTemplate({"app": "web"}, (agent,))
+        stage.world.workloads_of("DaemonSet").put(
+            WorkloadObject("default", "DaemonSet", "agent", template, SELECTOR, uid="agent")
+        )
+        stage.put_autoscaler(
+            a_recommendation(target=amounts(target)),
+            target=TargetReference("DaemonSet", "agent", "apps/v1"),
+            mode=mode,
+        )
         a_crowded_node(stage, daemon=daemon)
         await stage.wait(minutes * MINUTE)
         asked = stage.put_pod(
@@ -677,6 +701,18 @@ SINS = [
         sized_for_a_node(800),
         sized_for_a_node(800, minutes=5),
         id="a new pod fits on no node beside daemons of old",
+    ),
+    pytest.param(
+        NodeRoom,
+        sized_for_a_node(800, mode=UpdateMode.RECREATE),
+        sized_for_a_node(800, mode=UpdateMode.UPSCALE_ONLY),
+        id="a new pod fits on no node beside daemons that may shrink",
+    ),
+    pytest.param(
+        NodeRoom,
+        sized_for_a_node(800, mode=UpdateMode.UPSCALE_ONLY, target=250),
+        sized_for_a_node(750, mode=UpdateMode.UPSCALE_ONLY, target=250),
+        id="a new pod fits on no node beside what daemons are recommended",
     ),
     pytest.param(
         NodeRoom,

@@ -24,10 +24,10 @@ from trimtab.core.resources import BOTH, Resources
 from trimtab.core.workloads import Workload
 
 _CERTAIN: Final = 1.0
-_MOST_READY: Final = 0.9
-"""If so many of its pods are ready, a DaemonSet runs on most nodes: some are always new or lost."""
+_MOST_READY: Final = 0.5
+"""If so many of its pods are ready, a DaemonSet runs: nodes come and go, and templates change."""
 _LARGE_SHARE: Final = 0.5
-"""Part of a node that DaemonSets may take which run on most nodes."""
+"""Part of a node that DaemonSets may take which run on half of the nodes or more."""
 _SMALL_SHARE: Final = 0.1
 """Part of a node that DaemonSets may take of which it is not known if they run at all."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limits import amount_of
 from trimtab.core.matching import acts_on_new_pods
@@ -116,7 +116,8 @@ class NodeRoom(Checker):
     """No component asks for what no node can give: allocatable less the pods of DaemonSets (D25).
 
     A new pod must fit on some node that could take it without its patch. A resize must fit on its
-    own node beside all pods that have been there for a while.
+    own node beside all pods that have been there for a while. Admission does not watch pods: under
+    UpscaleOnly pods of a DaemonSet keep what once was recommended, and it cannot know of that.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -157,10 +158,29 @@ class NodeRoom(Checker):
             and now - pod.started_at > self.rules.staleness
             and (not daemons_only or (pod.owner is not None and pod.owner.kind == "DaemonSet"))
         ]
+        taken = self._visible if daemons_only else _least
         return {
-            kind: node.capacity.get(kind, 0) - sum(_least(pod, kind) for pod in known)
+            kind: node.capacity.get(kind, 0) - sum(taken(pod, kind) for pod in known)
             for kind in BOTH
         }
+
+    def _visible(self, daemon: Pod, kind: Resource) -> int:
+        """Amount that a pod of a DaemonSet takes, as far as it shows without a look at pods."""
+        takes = _least(daemon, kind)
+        owner = self.world.find_owner(daemon.namespace, daemon.owner)
+        governors = self.past.governors(daemon, acts_on_new_pods)
+        if owner is None or not any(map(_only_grows, governors)):
+            return takes
+        asked = {each.name: each.allocation.requests for each in owner.template.containers}
+        given = [
+            {entry.container_name: entry.target for entry in governor.recommendation or ()}
+            for governor in governors
+        ]
+        sizes = [
+            sum(amount_of(requests, kind) for requests in (asked | targets).values())
+            for targets in ({}, *given)
+        ]
+        return min(takes, max(sizes))
 
     def _is_steady(self, node: Node) -> bool:
         changed_at, now = self._changed_at.get(node.name), self.world.now()
@@ -175,6 +195,10 @@ class NodeRoom(Checker):
 def _least(pod: Pod, kind: Resource) -> int:
     """Amount that a pod takes of its node at least, by its spec and by its status."""
     return min(reserved_total(pod, kind), resource_total(pod, kind))
+
+
+def _only_grows(autoscaler: Autoscaler) -> bool:
+    return autoscaler.mode is UpdateMode.UPSCALE_ONLY
 
 
 def _grows(before: Pod, after: Pod, kind: Resource) -> bool:

@@ -54,8 +54,8 @@ def resizing(state: ResizeState) -> Pod:
     return a_pod(a_container(requests=SPEC), resize=state)
 
 
-def pending() -> Pod:
-    return a_pod(a_container(requests=SPEC), phase=PodPhase.PENDING)
+def pending(node_name: str = "") -> Pod:
+    return a_pod(a_container(requests=SPEC), phase=PodPhase.PENDING, node_name=node_name)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,15 @@ def pending() -> Pod:
         pytest.param(situation(), EVICT, id="budget left"),
         pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
         pytest.param(
-            situation(pending(), disruptable=False), EVICT, id="pending pods ignore the budget"
+            situation(pending(), disruptable=False), EVICT, id="pods without a node need no budget"
+        ),
+        pytest.param(
+            situation(pending("node-1")), HoldReason.POD_PENDING, id="init containers are at work"
+        ),
+        pytest.param(
+            situation(pending("node-1"), quick_oom=True, disruptable=False),
+            EVICT,
+            id="a sidecar is OOM-killed before the containers start",
         ),
         pytest.param(
             situation(pending(), standing=Standing.RESIZE_ONLY),

@@ -37,7 +37,7 @@ _REASONS: Final = {
     HoldReason.BELOW_MIN_REPLICAS: "its owner has fewer pods than minReplicas",
     HoldReason.BUDGET_SPENT: "as many pods of its owner as may be are down",
     HoldReason.SURGE: "far more pods than usual want to change, which is rarely meant",
-    HoldReason.POD_PENDING: "it does not run yet, so there is nothing to resize",
+    HoldReason.POD_PENDING: "it does not run yet; an eviction would begin its start again",
     HoldReason.RESIZE_DEFERRED: "the node has no room yet for the resize that was asked for",
     HoldReason.RESIZE_IN_PROGRESS: "a resize is under way",
     HoldReason.RESIZE_FAILING: "the kubelet cannot do the resize and goes on trying",

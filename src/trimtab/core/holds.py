@@ -44,7 +44,7 @@ class HoldReason(StrEnum):
     BUDGET_SPENT = "BudgetSpent"
     """As many pods of its owner as may be disrupted are disrupted, down or pending."""
     POD_PENDING = "PodPending"
-    """It does not run yet, so there is nothing to resize."""
+    """It does not run yet: there is nothing to resize, and an eviction would undo its start."""
     EVICTION_UNWANTED = "EvictionUnwanted"
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
     RUNS_TO_COMPLETION = "RunsToCompletion"

@@ -603,6 +603,7 @@ def _decide(
         evict_after_deferred=settings.evict_after_deferred,
         lacks_room=bool(lacking),
         can_move=not lacking or _can_move(candidate, context),
+        quick_oom=candidate.quick_oom,
     )
     chosen = _decide_by_mode(situation, mode, can_resize=context.resizes(candidate.pod))
     if chosen is Action.RESIZE:

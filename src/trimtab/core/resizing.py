@@ -94,15 +94,20 @@ class Situation(NamedTuple):
     """True if the pod's node has too little left for what would grow."""
     can_move: bool = True
     """True if another node is large enough for the pod's successor."""
+    quick_oom: bool = False
+    """True if a container dies early for lack of memory, and would get more of it."""
 
 
 def decide_eviction(situation: Situation) -> Action | HoldReason:
-    """Decide on an eviction; a pending pod needs no budget, so that it can fit elsewhere.
+    """Decide on an eviction; a pod without a node needs no budget, so that it can fit elsewhere.
 
-    In a group that is too small to lose a pod no pod is evicted.
+    In a group that is too small to lose a pod no pod is evicted. Nor is one whose init containers
+    are at work: that work would begin again, and with the next change once more.
     """
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
+    if _is_starting(situation):
+        return HoldReason.POD_PENDING
     if situation.pod.phase is PodPhase.PENDING:
         return Action.EVICT
     if (waits := _reason_to_wait(situation)) is not None:
@@ -202,6 +207,12 @@ def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
     if pod.resize is not ResizeState.IN_PROGRESS:
         return False
     return now - (memory.resize_since or now) <= IN_PROGRESS_FOR
+
+
+def _is_starting(situation: Situation) -> bool:
+    """Return True if the pod has a node and prepares to run; one that is OOM-killed does not."""
+    pod = situation.pod
+    return pod.phase is PodPhase.PENDING and bool(pod.node_name) and not situation.quick_oom
 
 
 def _decide_resize(situation: Situation) -> Action | HoldReason:

@@ -1,0 +1,65 @@
+"""Plans for pods on a node that do not run yet: their init containers are at work."""
+
+import pytest
+from makers import NOW, a_container, a_pod, an_autoscaler, minutes
+from plan_makers import DOWN, SMALL, UP, by_pod, planned, snapshot_of, told
+
+from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.pods import Container, ContainerKind, Pod, PodPhase, Termination
+
+
+def starting(*containers: Container, name: str = "web-0", node_name: str = "node-1") -> Pod:
+    """Return a pod whose init containers have been at work for a while."""
+    return a_pod(
+        *containers, name=name, phase=PodPhase.PENDING, node_name=node_name, age=minutes(40)
+    )
+
+
+def three_starting(*containers: Container, node_name: str = "node-1") -> list[Pod]:
+    """Return three such pods."""
+    return [starting(*containers, name=f"web-{index}", node_name=node_name) for index in range(3)]
+
+
+@pytest.mark.parametrize("recommendation", [UP, DOWN])
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+def test_no_pod_is_evicted_from_its_init_containers(
+    mode: UpdateMode, recommendation: ContainerRecommendation
+) -> None:
+    autoscaler = an_autoscaler(recommendation, mode=mode)
+    nowhere = three_starting(node_name="")
+
+    assert told(planned(snapshot_of(three_starting(), autoscaler))) == ["PodPending"] * 3
+    assert told(planned(snapshot_of(nowhere, autoscaler))) == ["Evict"] * 3
+
+
+def test_growth_under_upscale_only_waits_for_init_containers() -> None:
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.UPSCALE_ONLY)
+
+    assert told(planned(snapshot_of(three_starting(), autoscaler))) == ["PodPending"] * 3
+
+
+def test_pods_at_work_in_their_init_containers_are_down_for_their_siblings() -> None:
+    running = [a_pod(name=f"run-{index}", ready_since=NOW) for index in range(2)]
+    pods = [*three_starting()[:2], *running]
+
+    assert by_pod(planned(snapshot_of(pods, an_autoscaler(UP)))) == {
+        "web-0": "PodPending",
+        "web-1": "PodPending",
+        "run-0": "BudgetSpent",
+        "run-1": "BudgetSpent",
+    }
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.UPSCALE_ONLY])
+def test_a_sidecar_that_is_oom_killed_before_the_pod_runs_gets_more_memory(
+    mode: UpdateMode,
+) -> None:
+    sidecar = a_container(
+        requests=SMALL,
+        kind=ContainerKind.SIDECAR,
+        last_termination=Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1)),
+    )
+    pods = three_starting(sidecar)
+
+    assert told(planned(snapshot_of(pods, an_autoscaler(UP, mode=mode)))) == ["Evict"] * 3
+    assert "Evict" not in told(planned(snapshot_of(pods, an_autoscaler(DOWN, mode=mode))))

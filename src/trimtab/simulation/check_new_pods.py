@@ -1,6 +1,6 @@
 """Checks what admission does to new pods: it keeps none of them out, and sizes those it should."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -115,9 +115,10 @@ def _admission_works(checker: Checker) -> bool:
 class NodeRoom(Checker):
     """No component asks for what no node can give: allocatable less the pods of DaemonSets (D25).
 
-    A new pod must fit on some node that could take it without its patch. A resize must fit on its
-    own node beside all pods that have been there for a while. Admission does not watch pods: under
-    UpscaleOnly pods of a DaemonSet keep what once was recommended, and it cannot know of that.
+    A new pod must fit on some node, lost or not, if a node that is there could take it without its
+    patch. A resize must fit on its own node beside all pods that have been there for a while.
+    Admission does not watch pods: under UpscaleOnly pods of a DaemonSet keep what once was
+    recommended, and it cannot know of that.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -129,9 +130,12 @@ class NodeRoom(Checker):
         """A size that is too large for every node, or for the pod's own."""
         match fact:
             case PodCreated(wanted=wanted, pod=pod, patch=patch) if patch:
-                nodes = [node for node in self.world.nodes if self._is_steady(node)]
-                rooms = [self._room(node, daemons_only=True) for node in nodes]
-                if _fits_any(wanted, rooms) and not _fits_any(pod, rooms):
+                rooms = {
+                    node.name: self._room(node, daemons_only=True) for node in self.world.nodes
+                }
+                known = [rooms[node.name] for node in self.world.nodes if self._is_steady(node)]
+                # A node that is lost is expected back, and a pod may wait for it.
+                if _fits_any(wanted, known) and not _fits_any(pod, rooms.values()):
                     yield f"{pod.namespace}/{pod.name} came too large for any node"
             case PodResized(actor=actor, before=before, after=after):
                 node = self.world.nodes.find("", before.node_name)
@@ -205,6 +209,6 @@ def _grows(before: Pod, after: Pod, kind: Resource) -> bool:
     return resource_total(after, kind) > reserved_total(before, kind)
 
 
-def _fits_any(pod: Pod, rooms: list[Resources]) -> bool:
+def _fits_any(pod: Pod, rooms: Iterable[Resources]) -> bool:
     wanted = {kind: resource_total(pod, kind) for kind in BOTH}
     return any(all(wanted[kind] <= room[kind] for kind in BOTH) for room in rooms)

@@ -20,6 +20,7 @@ from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import (
     Autoscaler,
     ChangeDirection,
+    ContainerRecommendation,
     EvictionRequirement,
     UpdateMode,
 )
@@ -70,16 +71,20 @@ def test_where_the_cluster_cannot_resize_pods_are_evicted_if_they_may(
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"),
+    ("mode", "recommendation", "expected"),
     [
-        pytest.param(UpdateMode.RECREATE, "Evict", id="recreate"),
-        pytest.param(UPSCALE_ONLY, "Evict", id="upscale only"),
-        pytest.param(EITHER, "PodPending", id="in place or recreate"),
-        pytest.param(IN_PLACE, "PodPending", id="in place"),
+        pytest.param(UpdateMode.RECREATE, DOWN, "Evict", id="recreate"),
+        pytest.param(UpdateMode.RECREATE, UP, "PodPending", id="recreate, to grow"),
+        pytest.param(UPSCALE_ONLY, DOWN, "OnlyShrinks", id="upscale only"),
+        pytest.param(UPSCALE_ONLY, UP, "PodPending", id="upscale only, to grow"),
+        pytest.param(EITHER, DOWN, "PodPending", id="in place or recreate"),
+        pytest.param(IN_PLACE, DOWN, "PodPending", id="in place"),
     ],
 )
-def test_a_pending_pod_can_only_be_evicted(mode: UpdateMode, expected: str) -> None:
-    autoscaler = an_autoscaler(UP, mode=mode, min_replicas=1)
+def test_a_pod_without_a_node_can_only_be_evicted_to_shrink(
+    mode: UpdateMode, recommendation: ContainerRecommendation, expected: str
+) -> None:
+    autoscaler = an_autoscaler(recommendation, mode=mode, min_replicas=1)
 
     assert told(planned(snapshot_of(several(3, phase=PodPhase.PENDING), autoscaler))) == (
         [expected] * 3

@@ -263,8 +263,10 @@ def test_the_most_urgent_pod_is_served_first() -> None:
 
 
 def test_a_pod_that_is_evicted_while_pending_costs_nothing() -> None:
-    pods = [*several(4), a_pod(name="late", phase=PodPhase.PENDING)]
-    snapshot = snapshot_of(pods, an_autoscaler(UP), configured_replicas={REPLICA_SET: 4})
+    large = a_container(requests=amounts(2000, 4000 * MIB))
+    pods = [*several(4), a_pod(large, name="late", phase=PodPhase.PENDING)]
+    both_ways = replace(UP, upper_bound=amounts(1000, 1000 * MIB))
+    snapshot = snapshot_of(pods, an_autoscaler(both_ways), configured_replicas={REPLICA_SET: 4})
 
     assert sorted(told(planned(snapshot))) == ["BudgetSpent"] * 2 + ["Evict"] * 3
 

@@ -16,11 +16,22 @@ from makers import (
     hours,
     minutes,
 )
-from plan_makers import REPLICA_SET, UP, WEB, boosted, by_pod, planned, several, snapshot_of, told
+from plan_makers import (
+    DOWN,
+    REPLICA_SET,
+    UP,
+    WEB,
+    boosted,
+    by_pod,
+    planned,
+    several,
+    snapshot_of,
+    told,
+)
 
 from trimtab.core.annotations import PAUSED
 from trimtab.core.assessment import Context, PlanSettings
-from trimtab.core.autoscalers import UpdateMode
+from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.namespaces import Namespace
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.nodes import Node
@@ -288,14 +299,21 @@ def test_no_room_for_any_eviction_is_refused_as_a_setting() -> None:
 JOB = OwnerReference("Job", "import", "batch/v1")
 
 
-@pytest.mark.parametrize("phase", [PodPhase.RUNNING, PodPhase.PENDING])
 @pytest.mark.parametrize(
-    "mode", [UpdateMode.RECREATE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY]
+    ("mode", "recommendation", "phase"),
+    [
+        (UpdateMode.RECREATE, UP, PodPhase.RUNNING),
+        (UpdateMode.RECREATE, DOWN, PodPhase.PENDING),
+        (UpdateMode.IN_PLACE_OR_RECREATE, UP, PodPhase.RUNNING),
+        (UpdateMode.UPSCALE_ONLY, UP, PodPhase.RUNNING),
+    ],
 )
-def test_no_pod_of_a_job_is_evicted(mode: UpdateMode, phase: PodPhase) -> None:
+def test_no_pod_of_a_job_is_evicted(
+    mode: UpdateMode, recommendation: ContainerRecommendation, phase: PodPhase
+) -> None:
     snapshot = snapshot_of(
         several(4, owner=JOB, phase=phase),
-        an_autoscaler(UP, mode=mode),
+        an_autoscaler(recommendation, mode=mode),
         configured_replicas={WorkloadName("default", "Job", "import"): 4},
         resizes_in_place=False,
     )

@@ -155,10 +155,10 @@ def test_the_successor_of_an_eviction_gets_the_whole_recommendation() -> None:
     [
         pytest.param(DOWN, "OnlyShrinks", id="it would shrink"),
         pytest.param(A_MEBIBYTE_MORE, "ChangeTooSmall", id="it would grow by a mebibyte"),
-        pytest.param(NEEDED, "Evict", id="it would grow by much"),
+        pytest.param(NEEDED, "PodPending", id="it would grow by much"),
     ],
 )
-def test_a_pending_pod_under_upscale_only_is_evicted_for_growth_alone(
+def test_a_pod_without_a_node_is_never_evicted_under_upscale_only(
     recommendation: ContainerRecommendation, expected: str
 ) -> None:
     waiting = pods(2, a_container(requests=LARGE), phase=PodPhase.PENDING)

@@ -26,10 +26,8 @@ def test_no_pod_is_evicted_from_its_init_containers(
     mode: UpdateMode, recommendation: ContainerRecommendation
 ) -> None:
     autoscaler = an_autoscaler(recommendation, mode=mode)
-    nowhere = three_starting(node_name="")
 
     assert told(planned(snapshot_of(three_starting(), autoscaler))) == ["PodPending"] * 3
-    assert told(planned(snapshot_of(nowhere, autoscaler))) == ["Evict"] * 3
 
 
 def test_growth_under_upscale_only_waits_for_init_containers() -> None:

@@ -102,14 +102,16 @@ def decide_eviction(situation: Situation) -> Action | HoldReason:
     """Decide on an eviction; a pod without a node needs no budget, so that it can fit elsewhere.
 
     In a group that is too small to lose a pod no pod is evicted. Nor is one whose init containers
-    are at work: that work would begin again, and with the next change once more.
+    are at work: that work would begin again, and with the next change once more. A pod without a
+    node is not evicted to grow: a larger one would find a node no sooner.
     """
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS
     if _is_starting(situation):
         return HoldReason.POD_PENDING
     if situation.pod.phase is PodPhase.PENDING:
-        return Action.EVICT
+        shrinks = _is_lower_somewhere(situation.targets, _spec_requests(situation.pod))
+        return Action.EVICT if shrinks or situation.quick_oom else HoldReason.POD_PENDING
     if (waits := _reason_to_wait(situation)) is not None:
         return waits
     return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT

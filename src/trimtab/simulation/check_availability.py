@@ -40,8 +40,8 @@ class Availability(Checker):
     """Where fewer pods are ready than before its changes the updater soon stops changing (D22).
 
     Pods that others take away, and replicas that the owner no longer wants, are not counted. A pod
-    that is OOM-killed may be helped at any time, and an updater that has just started knows of
-    nothing that was before.
+    that is OOM-killed may be helped at any time, and so may one that no node has taken. An updater
+    that has just started knows of nothing that was before.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -66,7 +66,7 @@ class Availability(Checker):
 
     def _judge(self, pod: Pod, what: str) -> Iterator[str]:
         workload, now = self.past.topmost(pod), self.world.now()
-        if workload is None or workload.kind in _RUNS_ONCE:
+        if workload is None or workload.kind in _RUNS_ONCE or not pod.node_name:
             return
         self._review(workload)
         ready = len(self._ready.get(workload, ()))

@@ -64,7 +64,12 @@ def pending(node_name: str = "") -> Pod:
         pytest.param(situation(), EVICT, id="budget left"),
         pytest.param(situation(disruptable=False), HoldReason.BUDGET_SPENT, id="budget spent"),
         pytest.param(
-            situation(pending(), disruptable=False), EVICT, id="pods without a node need no budget"
+            situation(pending(), target=LOWER, disruptable=False),
+            EVICT,
+            id="pods without a node need no budget",
+        ),
+        pytest.param(
+            situation(pending()), HoldReason.POD_PENDING, id="a larger pod finds no node sooner"
         ),
         pytest.param(
             situation(pending("node-1")), HoldReason.POD_PENDING, id="init containers are at work"

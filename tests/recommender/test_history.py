@@ -423,7 +423,8 @@ async def test_a_deleted_autoscaler_is_not_read_for() -> None:
         past.is_down = False
         await passes(minutes(3))
 
-    assert recommender.knowledge.subjects == {}
+    assert recommender.knowledge.served == {}
+    assert [each.history_of for each in recommender.knowledge.subjects.values()] == [None]
     assert len(recommender.knowledge.usage.containers) == 1
 
 

@@ -14,7 +14,7 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.decoding import DecodeError
 from trimtab.api.lists import Unreadable
 from trimtab.api.supplements import SUPPLEMENT
-from trimtab.core.autoscalers import Condition
+from trimtab.core.autoscalers import AutoscalerName, Condition
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.resources import Resource
 from trimtab.recommender.loop import Recommender
@@ -388,6 +388,50 @@ async def test_an_autoscaler_that_cannot_be_read_is_not_deleted() -> None:
     await work(world, recommender)
     assert targets(world)[0] == before[0]
     assert targets(world)[1] > before[1]
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        pytest.param(minutes(1), id="for a tick"),
+        pytest.param(minutes(5), id="for some ticks"),
+    ],
+)
+async def test_an_autoscaler_created_again_after_a_restart_counts_no_sample_twice(
+    away: timedelta,
+) -> None:
+    world = a_world()
+    await work(world, first := world.recommender(), 30)
+    await first.save_all()
+    await work(world, recommender := world.recommender(), 30)
+    before = world.checkpoint().aggregate
+    world.remove_autoscaler()
+    await work(world, recommender, away // minutes(1))
+    world.autoscale()
+    await work(world, recommender)
+    await recommender.save_all()
+    stored = world.checkpoint().aggregate
+
+    assert before.total_samples_count > 30
+    # One sample of each of the two pods at each reading.
+    assert stored.total_samples_count == 2 * len(world.readings)
+    assert weight(stored.cpu_histogram) < 1.5 * weight(before.cpu_histogram)
+
+
+async def test_an_autoscaler_is_forgotten_when_its_checkpoints_are_deleted() -> None:
+    world = a_world()
+    await work(world, recommender := world.recommender(), 5)
+    world.remove_autoscaler()
+    await work(world, recommender, 2)
+    known_while_stored = set(recommender.knowledge.subjects)
+    served_while_stored = set(recommender.knowledge.served)
+    await work(world, recommender, 15)
+
+    assert known_while_stored == {AutoscalerName("default", "web")}
+    assert served_while_stored == set()
+    assert list(world.checkpoints) == []
+    assert not recommender.knowledge.subjects
+    assert not recommender.knowledge.usage.links.learners
 
 
 async def test_the_original_may_write_between_without_a_window_counting_twice() -> None:

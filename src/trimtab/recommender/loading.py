@@ -2,7 +2,9 @@
 
 Both are level-based: the whole of a store is looked through, and only what changed is work. An
 autoscaler that cannot be read is still there, one that names another recommender now may come
-back, and a target that is gone for a moment loses nothing.
+back, and a target that is gone for a moment loses nothing. A deleted autoscaler is forgotten when
+its checkpoints are: they hold samples that are also in memory, and would be counted twice if the
+autoscaler came back and restored them.
 """
 
 from collections import Counter
@@ -11,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
+from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.lists import Unreadable
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
@@ -25,6 +28,7 @@ from trimtab.core.resources import Resource
 from trimtab.core.rotation import Turn, find_orphans
 from trimtab.core.selectors import Selector
 from trimtab.core.supplements import settle_expected
+from trimtab.recommender.drafting import owner_of
 from trimtab.recommender.knowledge import Knowledge, Subject
 from trimtab.recommender.oom_watch import PodKey
 from trimtab.recommender.reports import Problem, ResourceSource, Step, TickReport
@@ -48,11 +52,17 @@ class AutoscalerLoader:
     """Keeps the subjects in step with the store of autoscalers."""
 
     def __init__(
-        self, autoscalers: Autoscalers, owners: Owners, settings: RecommenderSettings
+        self,
+        autoscalers: Autoscalers,
+        owners: Owners,
+        settings: RecommenderSettings,
+        *,
+        checkpoints: Iterable[Checkpoint] = (),
     ) -> None:
         self._autoscalers = autoscalers
         self._owners = owners
         self._settings = settings
+        self._checkpoints = checkpoints
 
     async def load(self, knowledge: Knowledge, now: datetime) -> TickReport:
         """Learn for every autoscaler that is ours, or was."""
@@ -71,7 +81,7 @@ class AutoscalerLoader:
             else:
                 _renew(knowledge, subject, autoscaler, verdict)
             subject.is_ours = is_ours
-        _forget_deleted(knowledge, existing, self._autoscalers.unreadable)
+        _forget_deleted(knowledge, existing, self._autoscalers.unreadable, self._checkpoints)
         return TickReport(autoscalers=len(knowledge.served), problems=tuple(problems))
 
     async def _judge(self, autoscaler: Autoscaler) -> tuple[Selector | Unsupported, Problem | None]:
@@ -229,13 +239,18 @@ def _renew(
 
 
 def _forget_deleted(
-    knowledge: Knowledge, existing: set[AutoscalerName], unreadable: Sequence[Unreadable]
+    knowledge: Knowledge,
+    existing: set[AutoscalerName],
+    unreadable: Sequence[Unreadable],
+    checkpoints: Iterable[Checkpoint],
 ) -> None:
     hidden = {AutoscalerName(one.namespace, one.name) for one in unreadable}
     for name in knowledge.subjects.keys() - existing:
         # Nobody writes to what cannot be read, but what was learned of it stays.
         knowledge.subjects[name].is_ours = False
-    for name in find_orphans(knowledge.subjects, existing, hidden):
+    deleted = find_orphans(knowledge.subjects, existing, hidden)
+    kept = {owner_of(each) for each in checkpoints} if deleted else set()
+    for name in deleted - kept:
         del knowledge.subjects[name]
         knowledge.usage.unlearn(name)
 

@@ -75,7 +75,9 @@ class Recommender:
         self._settings = settings
         self._clock = clock
         self._knowledge = Knowledge(settings)
-        self._loader = AutoscalerLoader(cluster.autoscalers, cluster.owners, settings)
+        self._loader = AutoscalerLoader(
+            cluster.autoscalers, cluster.owners, settings, checkpoints=cluster.checkpoints
+        )
         self._checkpoints = CheckpointKeeper(cluster, settings)
         self._restorer = CheckpointRestorer(cluster, settings)
         self._history = None if history is None else HistoryKeeper(history, clock, settings.history)

@@ -132,7 +132,7 @@ class Meter:
                 latency = max(timedelta(), written.at - created)
                 RECOMMENDATION_LATENCY.observe(latency.total_seconds())
                 self._told.add(name)
-        self._told &= knowledge.subjects.keys()
+        self._told &= knowledge.served.keys()
 
 
 def note_query(status: int, method: str, span: timedelta) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from api_server_rules import refusals
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
@@ -344,6 +344,19 @@ def test_the_ratio_of_a_whole_pod_holds_while_one_container_is_boosted() -> None
     assert refusals(pod, [item]) == []
 
 
+def test_d19_a_boost_whose_end_a_limit_range_would_refuse_is_not_given() -> None:
+    item = LimitRangeItem(LimitRangeType.POD, max_cpu_ratio=1000)
+    idle, proxy = a_container(requests={}, limits={}), replace(SIDECAR, index=0)
+    autoscaler = an_autoscaler(
+        a_recommendation("proxy", target=amounts(50, MIB)), boost=more(200), policies=REQUESTS_ONLY
+    )
+    pod = sized(a_pod(idle, proxy), autoscaler, BoostRoom([item]))
+
+    # Without the boost of "app" the limits of the pod would be twice its requests.
+    assert cpu_of(pod) == [(None, None), (100, 100)]
+    assert annotation_name("app") not in pod.annotations
+
+
 def test_a_pod_that_was_boosted_before_its_quota_was_full_is_created_without_its_boost() -> None:
     mark = format_original(GUARANTEED.spec)
     boosted = a_container(requests=amounts(1500, MIB), limits=amounts(1500, MIB))
@@ -448,6 +461,24 @@ def autoscalers(draw: st.DrawFn) -> Autoscaler:
     )
 
 
+# The boost of one container makes room for the smaller request of another, until it ends.
+@example(
+    a_pod(
+        a_container(requests={}, limits={}),
+        a_container(
+            "proxy", kind=ContainerKind.SIDECAR, requests=amounts(2), limits=amounts(2), index=0
+        ),
+    ),
+    an_autoscaler(
+        a_recommendation("proxy", target=amounts(1, MIB)),
+        mode=UpdateMode.AUTO,
+        boost=more(2),
+        policies=REQUESTS_ONLY,
+    ),
+    [LimitRangeItem(LimitRangeType.POD, max_cpu_ratio=1000)],
+    [],
+    None,
+)
 @given(pods(), autoscalers(), items, quota_lists, st.none() | st.integers(1, 5000))
 def test_d19_whatever_is_boosted_no_pod_is_refused_for_it(
     pod: Pod,

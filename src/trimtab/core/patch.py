@@ -286,7 +286,8 @@ class _Door:
     def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
         """Return what the namespace accepts: first boosts go, then all that is recommended (D19).
 
-        A pod that would be refused as it came is none of admission's making.
+        The end of a boost is a resize, which the same rules may refuse: what the pod has then must
+        be acceptable too. A pod that would be refused as it came is none of admission's making.
         """
         items = checked_items(self.room.limit_ranges)
         if not items and not self.room.quotas:
@@ -296,12 +297,18 @@ class _Door:
             pod, items, self.room.quotas, _kept_for_siblings(pod, own, wishes, self.room)
         )
         note = rules.refuser([_result(wish) for wish in wishes])
-        # What is kept for siblings is no reason to refuse a pod as it came.
-        if note is None or replace(rules, kept={}).refuser(own) is not None:
+        is_boosted = any(wish.is_boosted for wish in wishes)
+        if note is None and not is_boosted:
             return wishes
-        usual = _with_shares(wishes, give_up([wish.share for wish in wishes], _BOOST_NOTES[note]))
-        note = rules.refuser([_result(wish) for wish in usual])
-        return usual if note is None else [_refused(wish, note) for wish in usual]
+        reason = _BOOST_NOTES[note or NoteKind.LIMIT_RANGE_REFUSES]
+        usual = _with_shares(wishes, give_up([wish.share for wish in wishes], reason))
+        usual_note = rules.refuser([_result(wish) for wish in usual])
+        if note is None and usual_note is None:
+            return wishes
+        # What is kept for siblings is no reason to refuse a pod as it came.
+        if replace(rules, kept={}).refuser(own) is not None:
+            return wishes
+        return usual if usual_note is None else [_refused(wish, usual_note) for wish in usual]
 
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trimtab.core import checkpoint
@@ -223,13 +223,23 @@ CHECKPOINTS = st.builds(
 )
 
 
+def list_occupied(stored: HistogramCheckpoint) -> dict[int, int]:
+    """Return the buckets from the lowest to the highest one that weighs epsilon when loaded."""
+    content = checkpoint.decode_histogram(stored, CPU_BUCKETS.count)
+    occupied = np.flatnonzero(content.weights >= CPU_BUCKETS.epsilon)
+    span = range(occupied[0], occupied[-1] + 1) if len(occupied) else ()
+    return {bucket: weight for bucket, weight in stored.bucket_weights.items() if bucket in span}
+
+
 @given(CHECKPOINTS)
+@example(HistogramCheckpoint(MIDNIGHT, {0: 1, 1: 6667}, 1.0))
 def test_what_was_loaded_is_saved_and_loaded_unchanged(stored: HistogramCheckpoint) -> None:
     bank, row = loaded(stored)
     saved = bank.encode(row)
     again, same_row = loaded(saved)
 
-    assert again.encode(same_row).bucket_weights == saved.bucket_weights
+    # Stored weights are rounded, so that an outermost bucket may fall under epsilon.
+    assert again.encode(same_row).bucket_weights == list_occupied(saved)
     assert again.encode(same_row).reference_time == saved.reference_time == stored.reference_time
 
 

@@ -90,6 +90,14 @@ def test_sizes_are_told_as_they_are_should_be_and_would_be() -> None:
     assert "the next pod would have nothing (unchanged)" in told
 
 
+def test_a_pod_that_stands_in_for_its_template_is_named_as_such() -> None:
+    words = "the template of its owner is not known: this pod stands in"
+    known = msgspec.structs.replace(POD, next_from_template=True)
+
+    assert words in text(WHOLE)
+    assert words not in text(with_pods(known))
+
+
 def test_pods_of_which_the_same_is_to_be_said_are_told_together() -> None:
     others = [msgspec.structs.replace(POD, pod=f"web-{number}") for number in (1, 2)]
     evicted = msgspec.structs.replace(POD, pod="web-3", action="Evict", reason=None)

@@ -1,16 +1,23 @@
 """What the next pod would be given, as admission would give it."""
 
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
 from plan_makers import UP, WEB, boosting
 
-from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, ContainerPolicy, CpuBoost, Held, UpdateMode
+from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler, index_by_workload
 from trimtab.core.newcomers import Newcomer, size_newcomer
 from trimtab.core.notes import NoteKind
-from trimtab.core.pods import Allocation
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quotas import Claim, Quota, Side
+from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod
 
@@ -22,8 +29,17 @@ POD = a_pod(
 
 
 def sized(autoscaler: Autoscaler, *limit_ranges: LimitRangeItem) -> Newcomer:
+    return sized_from(POD, autoscaler, None, BoostRoom(limit_ranges))
+
+
+def sized_from(
+    pod: Pod,
+    autoscaler: Autoscaler,
+    template: Mapping[str, Allocation] | None,
+    room: BoostRoom = BoostRoom(),
+) -> Newcomer:
     index = index_by_workload([ObservedAutoscaler(autoscaler, Selector())])
-    return size_newcomer(ObservedPod(POD, WEB), index, BoostRoom(limit_ranges), FeatureGates())
+    return size_newcomer(ObservedPod(pod, WEB), index, room, FeatureGates(), template)
 
 
 def test_a_new_pod_gets_targets_and_limits_in_proportion() -> None:
@@ -60,3 +76,74 @@ def test_a_new_pod_gets_its_boost() -> None:
     assert found.containers["app"].requests == amounts(2000, 500 * MIB)
     assert unclear.is_boost_invalid
     assert unclear.containers["app"].requests == SIZE
+
+
+SMALL = {"app": Allocation(amounts(50, 50 * MIB), amounts(200))}
+
+
+@pytest.mark.parametrize(
+    ("autoscaler", "room", "expected"),
+    [
+        pytest.param(
+            an_autoscaler(UP, mode=UpdateMode.OFF),
+            BoostRoom(),
+            Allocation(amounts(50, 50 * MIB), amounts(200)),
+            id="mode Off leaves all of it alone",
+        ),
+        pytest.param(
+            an_autoscaler(UP, held=frozenset({Held(Resource.CPU)})),
+            BoostRoom(),
+            Allocation(amounts(50, 500 * MIB), amounts(200)),
+            id="an HPA on CPU leaves the CPU alone",
+        ),
+        pytest.param(
+            an_autoscaler(UP),
+            BoostRoom(quotas=[Quota("default", "team", {Claim(Side.REQUESTS, Resource.CPU): 99})]),
+            Allocation(amounts(50, 50 * MIB), amounts(200)),
+            id="a quota that the pod itself would exceed, too",
+        ),
+        pytest.param(
+            an_autoscaler(UP),
+            BoostRoom(),
+            Allocation(amounts(500, 500 * MIB), amounts(2000)),
+            id="limits in the proportion of the template",
+        ),
+    ],
+)
+def test_what_admission_leaves_alone_is_as_the_template_says(
+    autoscaler: Autoscaler, room: BoostRoom, expected: Allocation
+) -> None:
+    found = sized_from(POD, autoscaler, SMALL, room)
+
+    assert found.containers == {"app": expected}
+    assert found.is_from_template
+    assert not sized_from(POD, autoscaler, None, room).is_from_template
+
+
+def test_a_template_without_amounts_gets_those_of_limits_and_limit_ranges() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, default=amounts(memory=70 * MIB))
+    template = {"app": Allocation(None, amounts(200))}
+    off = an_autoscaler(UP, mode=UpdateMode.OFF)
+    found = sized_from(POD, off, template, BoostRoom([item]))
+
+    assert found.containers["app"] == Allocation(amounts(200, 70 * MIB), amounts(200, 70 * MIB))
+
+
+def test_a_boosted_pod_says_nothing_about_the_boost_of_the_next_one() -> None:
+    mark = format_original(Allocation(SIZE, amounts(200)))
+    boosted = a_pod(
+        a_container(requests=amounts(400, 100 * MIB), limits=amounts(800)),
+        annotations={**BOOST_TOLD, annotation_name("app"): mark},
+    )
+    factor = an_autoscaler(mode=UpdateMode.OFF, boost=CpuBoost(factor=4))
+    found = sized_from(boosted, factor, SMALL)
+
+    assert found.containers["app"] == Allocation(amounts(200, 50 * MIB), amounts(800))
+
+
+def test_a_container_that_is_not_in_the_template_is_as_it_runs() -> None:
+    injected = a_container("proxy", index=1, requests=amounts(10), limits=amounts(20))
+    pod = replace(POD, containers=(*POD.containers, injected))
+    found = sized_from(pod, an_autoscaler(UP, mode=UpdateMode.OFF), SMALL)
+
+    assert found.containers["proxy"] == Allocation(amounts(10), amounts(20))

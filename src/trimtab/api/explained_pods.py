@@ -100,6 +100,8 @@ class ShownPod(Written, frozen=True, kw_only=True):
     containers: Sequence[ShownPodContainer] = ()
     next_sized_by: str | None = None
     """The autoscaler that would size the next pod; none if it keeps what its template says."""
+    next_from_template: bool = False
+    """True if the template of its owner is known; else the pod stands in for the next one."""
 
 
 class PodsPage(Written, frozen=True, kw_only=True):
@@ -187,6 +189,7 @@ def _pod(explanation: PodExplanation, newcomer: Newcomer, origin: PlanOrigin) ->
         checks=[_check(each, explanation, origin.settings) for each in explanation.checks],
         containers=_containers(explanation, newcomer),
         next_sized_by=None if sized_by is None else sized_by.name,
+        next_from_template=newcomer.is_from_template,
     )
 
 

@@ -38,6 +38,7 @@ _NUMBER: Final = 9
 _CHECK: Final = 22
 _SAME: Final = "="
 _ENDLESS: Final = "endless"
+_NO_TEMPLATE: Final = "the template of its owner is not known: this pod stands in for the next one"
 """The largest estimate stands for one without any confidence."""
 _MARKS: Final = {
     Verdict.CLEAR.value: "ok",
@@ -231,6 +232,8 @@ def _lay_out_pods(
     yield from _wrap(action, width, "  ")
     for container in pod.containers:
         yield from _lay_out_sizes(container, width)
+    if not pod.next_from_template and any(each.next is not None for each in pod.containers):
+        yield from _wrap(_NO_TEMPLATE, width, "    ")
     for check in pod.checks:
         if check.verdict not in _TOLD_TOGETHER:
             yield from _lay_out_check(check, now, width)

@@ -1,16 +1,18 @@
 """Newcomers: what the next pod like one that runs would be given when it is created.
 
-Asked of the function that admission asks; the pod that runs stands in for one from the same
-template, with what its spec says.
+Asked of the function that admission asks. What admission leaves alone is as the template of the
+pod's owner says; where the template is not known, the pod that runs stands in for it.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.boost import BoostError
+from trimtab.core.boost import BoostError, annotation_name
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
+from trimtab.core.limit_range_check import checked_items
+from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import (
     AutoscalerIndex,
     acts_on_new_pods,
@@ -20,11 +22,12 @@ from trimtab.core.matching import (
 from trimtab.core.notes import Note
 from trimtab.core.operations import Add, Operation, pointer
 from trimtab.core.patch import size_pod
-from trimtab.core.pods import Allocation, Container
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.quantities import parse_amount
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.snapshot import ObservedPod
+from trimtab.core.successors import template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Newcomer:
     """Containers that get nothing, for want of room in the resources of the pod itself."""
     is_boost_invalid: bool = False
     """Whether nothing is given because nobody says by how much it is to be boosted."""
+    is_from_template: bool = False
+    """True if the template is known; else the pod that runs stands in for it."""
 
 
 def size_newcomer(
@@ -46,14 +51,17 @@ def size_newcomer(
     index: AutoscalerIndex,
     room: BoostRoom,
     gates: FeatureGates,
+    sizes: Mapping[str, Allocation] | None = None,
 ) -> Newcomer:
-    """What a new pod of the same workload would be given now."""
-    pod = replace(
-        observed.pod, containers=tuple(replace(one, status=None) for one in observed.pod.containers)
-    )
+    """Return what a new pod of the same owner would be given now.
+
+    `sizes` are the resources in the template of the owner by container; None if not known.
+    """
+    pod = _before_admission(observed.pod, room, sizes)
     matching = match_autoscalers(index, observed.workload, pod.labels)
     found = governing(matching, acts_on_new_pods)
-    unchanged = Newcomer(None, {each.name: each.spec for each in pod.containers}, {})
+    own = {each.name: each.spec for each in pod.containers}
+    unchanged = Newcomer(None, own, {}, is_from_template=sizes is not None)
     if found is None or not acts_on_new_pods(found.autoscaler):
         return unchanged
     autoscaler = found.autoscaler
@@ -66,7 +74,29 @@ def size_newcomer(
         {each.name: _sized(each, sizing.patch) for each in pod.containers},
         sizing.notes,
         sizing.misfits,
+        is_from_template=sizes is not None,
     )
+
+
+def _before_admission(pod: Pod, room: BoostRoom, sizes: Mapping[str, Allocation] | None) -> Pod:
+    """Return the new pod as the API server would show it to admission."""
+    template = template_of(pod, sizes, checked_items(room.limit_ranges))
+    specs = [each.spec for each in pod.containers] if template is None else template
+    containers = tuple(
+        replace(each, status=None, spec=_with_requests(spec))
+        for each, spec in zip(pod.containers, specs, strict=True)
+    )
+    # The mark of a boost says what a container of the running pod asked for.
+    stale = {annotation_name(name) for name in sizes or ()}
+    kept = {key: value for key, value in pod.annotations.items() if key not in stale}
+    return replace(pod, containers=containers, annotations=kept)
+
+
+def _with_requests(spec: Allocation) -> Allocation:
+    """Return the resources with the requests that follow from limits."""
+    if not spec.limits:
+        return spec
+    return replace(spec, requests={**spec.limits, **(spec.requests or NO_AMOUNTS)})
 
 
 def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:

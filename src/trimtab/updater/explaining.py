@@ -6,6 +6,7 @@ from typing import Final
 
 from trimtab.api.encoding import encode
 from trimtab.api.explained_pods import PlanOrigin, PlansFrom, PodsPage, show_pods
+from trimtab.core import disruption
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.hearing import PlanView, explain_pod, view_plan
@@ -73,4 +74,6 @@ def _next(observed: ObservedPod, view: PlanView) -> Newcomer:
     pod = observed.pod
     found = context.snapshot.quotas.get(pod.namespace, ())
     room = BoostRoom(context.limit_ranges_of(pod), quotas=found)
-    return size_newcomer(observed, view.index, room, context.settings.gates)
+    owner = disruption.owner_of(pod)
+    sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
+    return size_newcomer(observed, view.index, room, context.settings.gates, sizes)

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+import pytest
 from makers import MIB, amounts
 from simulation.incidents import a_container, a_scenario, a_workload, an_autoscaler
 
@@ -117,3 +119,50 @@ def test_f18_two_recommenders_without_leases_lead_to_no_double_eviction() -> Non
     assert set(evicted.values()) == {1}
     # Each of the four pods of a workload comes to its size once.
     assert max(workloads.values()) <= 4
+
+
+async def play_deletion(scenario: Scenario, away: timedelta) -> list[str]:
+    """Return the rules that were broken around a restart and an autoscaler that is replaced."""
+    kubelet = KubeletSettings(period=scenario.kubelet_period)
+    async with Simulation(random=Random(scenario.seed), kubelet=kubelet) as simulation:
+        world, clock = simulation.world, simulation.clock
+        inspector = Inspector(world, Rules(usage=USAGE))
+        simulation.furnish(scenario)
+        for name, component in REAL.build(simulation).items():
+            simulation.add(name, component)
+
+        async def watch(until: timedelta) -> None:
+            while clock.elapsed() < until:
+                await clock.sleep(MINUTE / 2)
+                simulation.check()
+                inspector.inspect()
+
+        await watch(30 * MINUTE)
+        simulation.processes["recommender"].crash()
+        await watch(31 * MINUTE)
+        simulation.processes["recommender"].start()
+        await watch(65 * MINUTE)
+        (deleted,) = world.autoscalers
+        world.autoscalers.delete(deleted.namespace, deleted.name)
+        await watch(65 * MINUTE + away)
+        world.add_autoscaler(replace(deleted, recommendation=None, conditions=()))
+        await watch(scenario.disturbed)
+        return [str(each) for each in inspector.violations()]
+
+
+@pytest.mark.parametrize(
+    "away",
+    [
+        pytest.param(2 * MINUTE, id="for two minutes"),
+        pytest.param(4 * MINUTE, id="for four minutes"),
+        pytest.param(25 * MINUTE, id="until its checkpoint is gone"),
+    ],
+)
+def test_an_autoscaler_created_again_after_a_restart_counts_no_sample_twice(
+    away: timedelta,
+) -> None:
+    load = constant(cpu_millicores=300, memory_bytes=100 * MIB)
+    workload = a_workload(a_container(amounts(500, 200 * MIB), load))
+    scenario = a_scenario([workload], [an_autoscaler(workload)], seed=1, hours=2)
+
+    assert run_virtually(play_deletion(scenario, away)) == []

@@ -177,6 +177,59 @@ def test_a_stateful_set_tells_how_long_pods_are_ready_before_the_next(
     assert workload.min_ready == timedelta(seconds=seconds)
 
 
+ON_DELETE: Json = {"updateStrategy": {"type": "OnDelete"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        pytest.param(ON_DELETE, {"updateRevision": "web-2"}, "web-2", id="its name"),
+        pytest.param(ON_DELETE, {"updateRevision": "web-2", "observedGeneration": 2}, "", id="old"),
+        pytest.param(ON_DELETE, {}, "", id="not said"),
+        pytest.param({}, {"updateRevision": "web-2"}, None, id="the default strategy"),
+        pytest.param(
+            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
+            {"updateRevision": "web-2"},
+            None,
+            id="a partition",
+        ),
+    ],
+)
+@pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])
+def test_a_stateful_set_names_the_revision_that_only_new_pods_get(
+    policy: str, spec: Json, status: Json, expected: str | None
+) -> None:
+    wire = {
+        "metadata": {"name": "web", "generation": 3},
+        "spec": {"podManagementPolicy": policy, **spec},
+        "status": {"observedGeneration": 3, **status},
+    }
+
+    assert decode_workload("StatefulSet", encoded(wire)).staged_revision == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "updated", "observed", "expected"),
+    [
+        pytest.param(ON_DELETE, 4, 3, "", id="one pod is left behind"),
+        pytest.param(ON_DELETE, 5, 3, None, id="no pod is left behind"),
+        pytest.param(ON_DELETE, 5, 2, "", id="of the template before"),
+        pytest.param({}, 4, 3, None, id="the default strategy"),
+    ],
+)
+def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
+    spec: Json, updated: int, observed: int, expected: str | None
+) -> None:
+    counts = {"currentNumberScheduled": 5, "updatedNumberScheduled": updated}
+    wire = {
+        "metadata": {"name": "agent", "generation": 3},
+        "spec": spec,
+        "status": {"observedGeneration": observed, **counts},
+    }
+
+    assert decode_workload("DaemonSet", encoded(wire)).staged_revision == expected
+
+
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:
     workload = decode_workload("CronJob", encoded(CRON_JOB))
 

@@ -168,6 +168,12 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
         ),
         pytest.param(
             an_autoscaler(UP),
+            {"staged_revisions": {REPLICA_SET: "web-2"}},
+            HoldReason.REVISION_STAGED,
+            id="a template that is staged",
+        ),
+        pytest.param(
+            an_autoscaler(UP),
             {"paused_namespaces": frozenset({"default"})},
             HoldReason.PAUSED,
             id="a paused namespace",

@@ -1,11 +1,14 @@
-"""StatefulSets that make their pods in order: none is evicted that could not come back."""
+"""StatefulSets and DaemonSets: no eviction without a way back, or into another template."""
 
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import LARGE, SMALL, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
+from smoke.test_nodes import add_node
 
 pytestmark = pytest.mark.smoke
+
+VERSION = "example.com/version"
 
 
 def create_set(scene: Scene, policy: str) -> list[Json]:
@@ -66,3 +69,58 @@ def test_no_pod_is_evicted_before_a_lower_ordinal_is_available(hasty_scene: Scen
     scene.wait_for_pods(
         lambda pods: requests(pods)[:2] == [[LARGE]] * 2 and all(map(is_ready, pods))
     )
+
+
+def create_staged(scene: Scene, kind: str, strategy: Json) -> None:
+    """Create a workload of three pods, and change its template."""
+    template = a_template(SMALL)
+    labels = template["metadata"]["labels"] = {"app": "web"}
+    spec = {"selector": {"matchLabels": labels}, "template": template, "updateStrategy": strategy}
+    if kind == "StatefulSet":
+        spec["replicas"] = 3
+    else:
+        for suffix in ("-a", "-b", "-c"):
+            template["spec"] |= add_node(scene, suffix)
+    resource = f"{kind.lower()}s"
+    manifest = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "web"}}
+    scene.create_object(resource, {**manifest, "spec": spec})
+    scene.wait_until_running(3)
+    staged = {"template": {"metadata": {"annotations": {VERSION: "2"}}}}
+    scene.patch(f"{scene.path(resource)}/web", {"spec": staged})
+    scene.let_watches_catch_up()
+
+
+def versions(pods: list[Json]) -> set[str | None]:
+    """Return the versions of the template that pods are of."""
+    return {pod["metadata"].get("annotations", {}).get(VERSION) for pod in pods}
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_no_eviction_rolls_out_a_template_that_waits_for_deletions(
+    hasty_scene: Scene, kind: str
+) -> None:
+    scene = hasty_scene
+    create_staged(scene, kind, {"type": "OnDelete"})
+    scene.autoscale(LARGE, targetRef={"apiVersion": "apps/v1", "kind": kind, "name": "web"})
+    scene.wait_for_words(scene.condition_messages, "RevisionStaged")
+
+    for pod in scene.watch_uids(15):
+        # A person rolls it out.
+        scene.kill(pod)
+        scene.wait_until_running(3)
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[LARGE]] * 3)
+    assert versions(pods) == {"2"}
+    scene.recommend(SMALL)
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[SMALL]] * 3)
+    assert versions(pods) == {"2"}
+
+
+def test_evicted_pods_below_a_partition_come_back_as_they_were(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    create_staged(
+        scene, "StatefulSet", {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}
+    )
+    scene.autoscale(LARGE, kind="StatefulSet")
+
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[LARGE]] * 3)
+    assert versions(pods) == {None}

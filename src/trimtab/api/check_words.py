@@ -48,6 +48,8 @@ _REASONS: Final = {
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
     HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction as a failure, and begin the "
     "work again",
+    HoldReason.REVISION_STAGED: "its owner has staged another template (OnDelete), which an "
+    "eviction would roll out",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
     "ordinal that is not ready",
     HoldReason.SUCCESSOR_SMALLER: "its successor would lose more than it gains, as its template "

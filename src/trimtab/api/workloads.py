@@ -48,6 +48,10 @@ class _ReplicaSetSpec(Wire, frozen=True, kw_only=True):
     template: _SizedTemplate | None = None
 
 
+class _UpdateStrategy(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+
+
 class _Ordinals(Wire, frozen=True, kw_only=True):
     start: Int32 | None = None
 
@@ -59,6 +63,7 @@ class _StatefulSetSpec(Wire, frozen=True, kw_only=True):
     ordinals: _Ordinals | None = None
     template: _SizedTemplate | None = None
     min_ready_seconds: Int32 | None = None
+    update_strategy: _UpdateStrategy | None = None
 
 
 class _SelectingLabels(Wire, frozen=True, kw_only=True):
@@ -86,6 +91,7 @@ class _CronJobSpec(Wire, frozen=True, kw_only=True):
 class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     template: PodTemplate | None = None
+    update_strategy: _UpdateStrategy | None = None
 
 
 class _Status(Wire, frozen=True, kw_only=True):
@@ -94,6 +100,7 @@ class _Status(Wire, frozen=True, kw_only=True):
     updated_number_scheduled: Int32 | None = None
     number_ready: Int32 | None = None
     observed_generation: Int64 | None = None
+    update_revision: str | None = None
     replicas: Int32 | None = None
 
 
@@ -165,6 +172,7 @@ _STATEFUL_SET: Final = msgspec.json.Decoder(_StatefulSet)
 _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
 _PARALLEL: Final = "Parallel"
+_ON_DELETE: Final = "OnDelete"
 
 
 def decode_workload(kind: str, data: bytes) -> Workload:
@@ -218,11 +226,12 @@ def _decode_daemon_set(kind: str, data: bytes) -> Workload:
     selector = convert_selector(spec.selector, "spec.selector")
     replicas, existing = status.desired_number_scheduled, status.current_number_scheduled
     workload = _name_workload(kind, source.metadata, selector, replicas, existing)
-    generation = (source.metadata or NO_METADATA).generation or 0
-    # A status that is older than the template says nothing about it.
-    is_known = (status.observed_generation or 0) >= generation
+    is_known = _is_current(status, source.metadata)
     updated = status.updated_number_scheduled if is_known else None
     workload = replace(workload, ready=status.number_ready, updated=updated)
+    if _is_on_delete(spec.update_strategy) and (updated or 0) < (existing or 0):
+        # Its status does not name the revision.
+        workload = replace(workload, staged_revision="")
     if spec.template is None:
         return workload
     template = convert_template(spec.template, workload.name.namespace)
@@ -234,10 +243,15 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
     source = decode(_STATEFUL_SET, data)
     spec = source.spec or _StatefulSetSpec()
     selector = convert_selector(spec.selector, "spec.selector")
-    existing = (source.status or _Status()).replicas
+    status = source.status or _Status()
     workload = _with_sizes(
-        _name_workload(kind, source.metadata, selector, spec.replicas, existing), spec.template
+        _name_workload(kind, source.metadata, selector, spec.replicas, status.replicas),
+        spec.template,
     )
+    if _is_on_delete(spec.update_strategy):
+        is_known = _is_current(status, source.metadata)
+        revision = status.update_revision if is_known else None
+        workload = replace(workload, staged_revision=revision or "")
     if spec.pod_management_policy == _PARALLEL:
         return workload
     # OrderedReady is the default.
@@ -246,6 +260,16 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
         first_ordinal=(spec.ordinals or _Ordinals()).start or 0,
         min_ready=timedelta(seconds=max(spec.min_ready_seconds or 0, 0)),
     )
+
+
+def _is_on_delete(strategy: _UpdateStrategy | None) -> bool:
+    return strategy is not None and strategy.type == _ON_DELETE
+
+
+def _is_current(status: _Status, metadata: Metadata | None) -> bool:
+    """Return False if the status is older than the spec: it says nothing about its template."""
+    generation = (metadata or NO_METADATA).generation or 0
+    return (status.observed_generation or 0) >= generation
 
 
 def _decode_replication_controller(kind: str, data: bytes) -> Workload:

@@ -72,6 +72,7 @@ KIND_OF: Final = {
     HoldReason.BUDGET_SPENT: CheckKind.BUDGET,
     HoldReason.EVICTION_UNWANTED: CheckKind.EVICTION,
     HoldReason.RUNS_TO_COMPLETION: CheckKind.EVICTION,
+    HoldReason.REVISION_STAGED: CheckKind.EVICTION,
     HoldReason.LOWER_ORDINAL_NOT_READY: CheckKind.EVICTION,
     HoldReason.SUCCESSOR_SMALLER: CheckKind.EVICTION,
     HoldReason.NO_NODE_FOR_SUCCESSOR: CheckKind.EVICTION,

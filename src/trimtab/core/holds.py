@@ -49,6 +49,8 @@ class HoldReason(StrEnum):
     """An annotation asks everybody to let it run where it is, and only an eviction would help."""
     RUNS_TO_COMPLETION = "RunsToCompletion"
     """It belongs to a Job, which counts an eviction as a failure and begins the work again."""
+    REVISION_STAGED = "RevisionStaged"
+    """Its owner replaces no pod by itself (`OnDelete`), and would bring it back changed."""
     LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
     """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
     NO_NODE_FOR_SUCCESSOR = "NoNodeForSuccessor"
@@ -123,6 +125,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.RESIZE_INFEASIBLE,
         HoldReason.RESIZE_IN_PROGRESS,
         HoldReason.RESIZE_UNSUPPORTED,
+        HoldReason.REVISION_STAGED,
         HoldReason.ROLE_DWELL,
         HoldReason.RUNS_TO_COMPLETION,
         HoldReason.SUCCESSOR_SMALLER,

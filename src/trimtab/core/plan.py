@@ -801,6 +801,15 @@ def _waits_for_lower_ordinal(
     return HoldReason.LOWER_ORDINAL_NOT_READY if lacking else None
 
 
+def _rolls_out(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if the eviction rolls out a revision that its owner has only staged (`OnDelete`)."""
+    owner, revisions = candidate.owner, context.snapshot.staged_revisions
+    if owner is None or (revision := revisions.get(owner)) is None:
+        return None
+    is_same = successors.has_revision(candidate.pod, revision)
+    return None if is_same else HoldReason.REVISION_STAGED
+
+
 def _finds_no_node(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Object if the successor would find no node, and a new one would not help it."""
     # The other modes hold such a pod before an eviction is chosen.
@@ -931,6 +940,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _repeats_itself,
     _is_unwanted,
     _runs_to_completion,
+    _rolls_out,
     _waits_for_lower_ordinal,
     _finds_no_node,
     _was_refused,

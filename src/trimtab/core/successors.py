@@ -1,4 +1,4 @@
-"""Sizes of successors: the resources that an autoscaler does not set come from the template.
+"""Successors: what they have of the template, and not of the autoscaler.
 
 A HorizontalPodAutoscaler, a policy or the mode of a container may keep an autoscaler from setting
 what it once set. A pod that runs keeps that, and its successor does not get it.
@@ -16,6 +16,12 @@ from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _ENDLESS: Final = float("inf")
+_REVISION_LABEL: Final = "controller-revision-hash"
+
+
+def has_revision(pod: Pod, revision: str) -> bool:
+    """Return True if the pod is known to be of the revision; an empty one is of no pod."""
+    return bool(revision) and pod.labels.get(_REVISION_LABEL) == revision
 
 
 def template_of(

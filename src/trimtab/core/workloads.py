@@ -40,6 +40,8 @@ class Workload:
     """By container the resources in the template of a kind that creates pods; None of others."""
     min_ready: timedelta = timedelta()
     """Time for which each pod of such a StatefulSet must be ready before the next is made."""
+    staged_revision: str | None = None
+    """Revision that only new pods get (`OnDelete`), "" if its name is not known; mostly None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,7 @@ class Observer:
             first_ordinals=self._first_ordinals(sight.by_owner),
             template_sizes=self._template_sizes(sight.by_owner),
             min_ready=self._min_ready(sight.by_owner),
+            staged_revisions=self._staged_revisions(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -479,6 +480,14 @@ class Observer:
             workload_name(key): found.min_ready
             for key, found in known
             if found is not None and found.min_ready
+        }
+
+    def _staged_revisions(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, str]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return {
+            workload_name(key): found.staged_revision
+            for key, found in known
+            if found is not None and found.staged_revision is not None
         }
 
 

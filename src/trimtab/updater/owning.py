@@ -45,6 +45,8 @@ class Ownership:
     """By container the resources in its pod template; None if they are not known."""
     min_ready: timedelta = timedelta()
     """Time for which each of those must be ready before the next one is made."""
+    staged_revision: str | None = None
+    """Revision that only new pods get, "" if its name is not known; None for most owners."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
@@ -74,7 +76,12 @@ async def resolve_owners(
             found[key] = Ownership(topmost, None)
         else:
             found[key] = Ownership(
-                topmost, direct.replicas, direct.first_ordinal, direct.sizes, direct.min_ready
+                topmost,
+                direct.replicas,
+                first_ordinal=direct.first_ordinal,
+                sizes=direct.sizes,
+                min_ready=direct.min_ready,
+                staged_revision=direct.staged_revision,
             )
 
     await _for_each(pods.items(), resolve, concurrency)

@@ -1,0 +1,73 @@
+"""Plans for owners that replace no pod by themselves (`OnDelete`): evictions roll out nothing."""
+
+import pytest
+from makers import NOW, a_container, a_pod, an_autoscaler, minutes
+from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import Autoscaler, UpdateMode
+from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.pods import Container, Pod, Termination
+from trimtab.core.snapshot import Snapshot
+
+OLD, NEW = "web-65c9d8", "web-7f4b6c"
+ALL_AT_ONCE = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
+KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+
+
+def of_revision(revision: str | None, name: str, container: Container | None = None) -> Pod:
+    """Return a pod that its owner made of a revision of its template."""
+    labels = {"app": "web"} | ({} if revision is None else {"controller-revision-hash": revision})
+    return a_pod(*([] if container is None else [container]), name=name, labels=labels)
+
+
+def staged(pods: list[Pod], autoscaler: Autoscaler, revision: str | None = NEW) -> Snapshot:
+    """Return a snapshot in which only new pods get the revision."""
+    staged_revisions = {} if revision is None else {REPLICA_SET: revision}
+    return snapshot_of(pods, autoscaler, staged_revisions=staged_revisions)
+
+
+@pytest.mark.parametrize(
+    "autoscaler",
+    [
+        pytest.param(an_autoscaler(UP), id="growth"),
+        pytest.param(an_autoscaler(DOWN), id="a shrink"),
+        pytest.param(an_autoscaler(UP, mode=UpdateMode.AUTO), id="mode Auto"),
+    ],
+)
+def test_no_eviction_rolls_out_a_staged_revision(autoscaler: Autoscaler) -> None:
+    pods = [of_revision(OLD, "old"), of_revision(None, "unknown"), of_revision(NEW, "new")]
+
+    assert by_pod(planned(staged(pods, autoscaler), ALL_AT_ONCE)) == {
+        "old": "RevisionStaged",
+        "unknown": "RevisionStaged",
+        "new": "Evict",
+    }
+
+
+def test_a_staged_revision_without_a_name_may_be_of_no_pod() -> None:
+    pods = [of_revision(OLD, "old"), of_revision(NEW, "new")]
+
+    assert set(by_pod(planned(staged(pods, an_autoscaler(UP), ""))).values()) == {"RevisionStaged"}
+
+
+def test_an_owner_that_replaces_pods_itself_holds_nothing() -> None:
+    # The pods below the partition of a StatefulSet come back in the revision that they have.
+    pods = [of_revision(OLD, "web-0"), of_revision(OLD, "web-1"), of_revision(NEW, "web-2")]
+    outcomes = by_pod(planned(staged(pods, an_autoscaler(UP), None)))
+
+    assert outcomes["web-0"] == "Evict"
+
+
+def test_pods_with_a_staged_revision_are_resized_in_place() -> None:
+    pods = [of_revision(OLD, "web-0"), of_revision(OLD, "web-1")]
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.IN_PLACE_OR_RECREATE)
+
+    assert set(by_pod(planned(staged(pods, autoscaler))).values()) == {"Resize"}
+
+
+def test_not_even_oom_kills_roll_out_a_staged_revision() -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    pods = [of_revision(OLD, f"web-{index}", killed) for index in range(2)]
+
+    assert set(by_pod(planned(staged(pods, an_autoscaler(UP)))).values()) == {"RevisionStaged"}

@@ -21,6 +21,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.boost import annotation_name
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.eviction_brake import NO_BRAKE, PROBE_AFTER, Lack, find_brake
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.matching import ObservedAutoscaler
@@ -192,6 +193,14 @@ def an_odd_autoscaler(dice: Random, name: str) -> Autoscaler:
     )
 
 
+BRAKES = [
+    *[NO_BRAKE] * 8,
+    find_brake({WEB: Lack(NOW)}, {}, {}),
+    find_brake({WEB._replace(name="other"): Lack(NOW)}, {}, {}),
+    find_brake({WEB._replace(name="other"): Lack(NOW - PROBE_AFTER)}, {}, {}),
+]
+
+
 def a_snapshot(dice: Random) -> Snapshot:
     found = [a_pod(dice, f"web-{number}") for number in range(dice.randint(0, 12))]
     governors = [an_odd_autoscaler(dice, name) for name in ("one", "two")]
@@ -211,6 +220,7 @@ def a_snapshot(dice: Random) -> Snapshot:
         convergence=dice.choice([{}, {}, {}, {WEB: Retry(1, NOW)}, {WEB: Retry(3)}]),
         usual_shares=dice.choice([{}, {"default": 0.0}, {"default": 0.9}]),
         node_use=dice.choice([NodeUse(), a_use(dice, found)]),
+        brake=dice.choice(BRAKES),
     )
 
 

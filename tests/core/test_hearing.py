@@ -22,6 +22,7 @@ from trimtab.core.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.checks import KIND_OF, REMEMBERED, Check, CheckKind, Verdict
+from trimtab.core.eviction_brake import Lack, find_brake
 from trimtab.core.hearing import PodExplanation, act_of, explain_pod, view_plan
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -136,6 +137,12 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
         ),
         pytest.param(
             an_autoscaler(UP),
+            {"brake": find_brake({WEB: Lack(NOW)}, {}, {})},
+            HoldReason.SUCCESSORS_MISSING,
+            id="an evicted sibling has no successor",
+        ),
+        pytest.param(
+            an_autoscaler(UP),
             {
                 "quotas": {
                     "default": [
@@ -233,6 +240,13 @@ FORMER = amounts(100, 100 * MIB)
             HoldReason.NOT_CONVERGING,
             minutes(7),
             id="a change that did not show",
+        ),
+        pytest.param(
+            an_autoscaler(UP),
+            {"brake": find_brake({WEB._replace(name="other"): Lack(NOW)}, {}, {})},
+            HoldReason.SUCCESSORS_MISSING,
+            minutes(10),
+            id="another workload of the namespace lacks a successor",
         ),
         pytest.param(
             an_autoscaler(UP),

@@ -110,6 +110,8 @@ class SmallCluster:
     owners: Owners
     live_autoscalers: dict[AutoscalerName, Autoscaler] | None = None
     """What the API server holds where the store lags behind it."""
+    closed: frozenset[str] = frozenset()
+    """Namespaces in which no pod can be created."""
 
     def __init__(self) -> None:
         self.clock = LoopClock()
@@ -197,6 +199,11 @@ class SmallCluster:
         self._templates[name] = containers or (a_container(requests=amounts(100, 100 * MIB)),)
         for _ in range(replicas):
             self.put(self._new_pod(name, labels or {}))
+
+    def bring_back(self, name: str, count: int = 1) -> None:
+        """Let the Deployment create pods that it has missed."""
+        for _ in range(count):
+            self.put(self._new_pod(name, {}))
 
     def count_pods(self, existing: int, replicas: int, name: str = "web") -> None:
         """Let the ReplicaSet say how many pods it has, and how many it wants."""
@@ -367,7 +374,7 @@ class SmallCluster:
             raise BudgetError("POST eviction", Status(code=429))
         self.drop(stored)
         self.acts.append(("evict", pod.name))
-        if self.has_quota:
+        if self.has_quota and pod.namespace not in self.closed:
             self.put(self._new_pod(pod.labels["app"], pod.labels))
         self._answer("evict")
 

@@ -59,6 +59,7 @@ _REASONS: Final = {
     HoldReason.NODES_TOO_SMALL: "no node that takes its successor is as large as what it has",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
     HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
+    HoldReason.SUCCESSORS_MISSING: "pods that were evicted before have no successors",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
     HoldReason.QUOTA_EXCEEDED: "a ResourceQuota refuses what it or its successor would need",
     HoldReason.PAUSED: "a flag, an annotation or the namespace says that nothing may be done",
@@ -255,5 +256,6 @@ _TOLD_WITH_FIGURES: Final[
     CheckKind.COOL_DOWN: _tell_quick_role,
     CheckKind.ROLE: _tell_quick_role,
     CheckKind.EVICTION: _tell_annotation,
+    CheckKind.EARLIER_EVICTIONS: _tell_detail,
 }
 """Where a sentence is better with figures; empty where these do not matter."""

@@ -79,6 +79,7 @@ KIND_OF: Final = {
     HoldReason.NODES_TOO_SMALL: CheckKind.EVICTION,
     HoldReason.POD_DISRUPTION_BUDGET: CheckKind.POD_DISRUPTION_BUDGET,
     HoldReason.EFFECT_AWAITED: CheckKind.EARLIER_EVICTIONS,
+    HoldReason.SUCCESSORS_MISSING: CheckKind.EARLIER_EVICTIONS,
     HoldReason.QUOTA_EXCEEDED: CheckKind.QUOTA,
     HoldReason.LIMIT_RANGE_REFUSES: CheckKind.QUOTA,
     HoldReason.PAUSED: CheckKind.PAUSE,

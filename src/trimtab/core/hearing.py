@@ -115,7 +115,7 @@ class PlanView:
     unknown: frozenset[CheckKind] = frozenset()
     """What nobody who was asked can know: these never pass."""
     promised: plan.Spent = field(default_factory=plan.Spent)
-    """Room on nodes that all acts together take."""
+    """Room on nodes that all acts together take, and the namespaces in which pods are evicted."""
 
 
 def view_plan(
@@ -145,13 +145,15 @@ def view_plan(
 
 
 def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
-    """Set aside the room on nodes that resizes and successors take."""
+    """Set aside the room on nodes that resizes and successors take, and note evictions."""
     spent = plan.Spent()
     for act in acts:
         if isinstance(act, Resize):
             spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
-        elif isinstance(act, Evict) and act.place is not None:
-            plan.set_place_aside(act.pod, act.place, spent)
+        elif isinstance(act, Evict):
+            spent.evicting.add(act.pod.namespace)
+            if act.place is not None:
+                plan.set_place_aside(act.pod, act.place, spent)
     return spent
 
 
@@ -337,9 +339,10 @@ def _claimed_by_others(explanation: PodExplanation, view: PlanView) -> Resources
 def _spent_on_others(case: _Case, view: PlanView) -> plan.Spent:
     """Return what the plan does to siblings of a pod about which nothing is done.
 
-    The room on nodes is that of the view, which is only read.
+    The room on nodes and the namespaces are those of the view, which is only read.
     """
-    spent = plan.Spent(grown=view.promised.grown, arrivals=view.promised.arrivals)
+    promised = view.promised
+    spent = plan.Spent(grown=promised.grown, arrivals=promised.arrivals, evicting=promised.evicting)
     owner, workload = disruption.owner_of(case.observed.pod), case.observed.workload
     if owner is None:
         return spent
@@ -426,6 +429,8 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
 
 def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:
     yield facts.memory.eviction.not_before
+    stop = context.snapshot.brake.find_stop(facts.workload, facts.pod.namespace)
+    yield None if stop is None else stop.probe_at
     if facts.workload is not None:
         record = context.snapshot.convergence.get(facts.workload)
         yield None if record is None else record.not_before

@@ -93,6 +93,8 @@ class HoldReason(StrEnum):
     """Fewer pods of the workload are ready than before it was changed, for minutes (D22)."""
     EFFECT_AWAITED = "EffectAwaited"
     """Earlier evictions of this workload have yet to show that successors get their size."""
+    SUCCESSORS_MISSING = "SuccessorsMissing"
+    """Pods that were evicted in its namespace, or in several others, have no successors."""
     PAUSED = "Paused"
     """An operator, the autoscaler or its namespace says that nothing may be done for now."""
     SURGE = "Surge"
@@ -128,6 +130,7 @@ WANTS_CHANGE: Final = frozenset(
         HoldReason.REVISION_STAGED,
         HoldReason.ROLE_DWELL,
         HoldReason.RUNS_TO_COMPLETION,
+        HoldReason.SUCCESSORS_MISSING,
         HoldReason.SUCCESSOR_SMALLER,
         HoldReason.SURGE,
         HoldReason.WORKLOAD_DEGRADED,

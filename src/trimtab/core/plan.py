@@ -88,6 +88,8 @@ class Spent:
     """By direct owner how many of them were not ready before."""
     evicted: Counter[WorkloadName] = field(default_factory=Counter)
     """By topmost workload the pods that shall have a successor."""
+    evicting: set[str] = field(default_factory=set)
+    """The namespaces of these pods."""
     ordinals: defaultdict[WorkloadName, set[int]] = field(default_factory=lambda: defaultdict(set))
     """By direct owner the ordinals of the pods that are evicted."""
     restarting: set[WorkloadName | None] = field(default_factory=set)
@@ -423,16 +425,28 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
                 hold = hold_restart(candidate, context, spent)
             resize = None if hold else _resize(candidate, candidate.wanted, context, spent)
             return hold or resize or _hold_for_quota(candidate, spent)
+        case _:
+            return _hold_in_words(candidate, chosen, context, spent)
+
+
+def _hold_in_words(
+    candidate: Candidate, reason: HoldReason, context: Context, spent: Spent
+) -> Hold:
+    """Return a hold for the reason, with the detail that is known of it."""
+    match reason:
         case HoldReason.QUOTA_EXCEEDED:
             return _hold_for_quota(candidate, spent)
         case HoldReason.RESIZE_DENIED:
             return _hold_denied(candidate, context)
+        case HoldReason.SUCCESSORS_MISSING:
+            return _hold_stopped(candidate, context)
         case _:
-            return _hold(candidate, chosen)
+            return _hold(candidate, reason)
 
 
 def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     count_down(candidate.pod, spent)
+    spent.evicting.add(candidate.pod.namespace)
     if candidate.owner is not None and (ordinal := ordinal_of(candidate.pod)) is not None:
         spent.ordinals[candidate.owner].add(ordinal)
     if candidate.workload is not None:
@@ -727,6 +741,12 @@ def _hold_denied(candidate: Candidate, context: Context) -> Hold:
     return replace(_hold(candidate, HoldReason.RESIZE_DENIED, until), detail=denied.words)
 
 
+def _hold_stopped(candidate: Candidate, context: Context) -> Hold:
+    stop = context.snapshot.brake.find_stop(candidate.workload, candidate.pod.namespace)
+    words = "" if stop is None else stop.detail
+    return replace(_hold(candidate, HoldReason.SUCCESSORS_MISSING), detail=words)
+
+
 def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:
     """The resize of a pod that is OOM-killed early and that a budget keeps from eviction (F22).
 
@@ -832,6 +852,18 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
     return HoldReason.EFFECT_AWAITED if missed + unproven >= most else None
+
+
+def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Object while earlier evictions lack successors; a plan of all pods may try one more."""
+    brake, namespace = context.snapshot.brake, candidate.pod.namespace
+    stop = brake.find_stop(candidate.workload, namespace)
+    if stop is None:
+        return None
+    is_probe = context.snapshot.is_all and brake.may_evict(
+        candidate.workload, namespace, context.now, spent.evicting
+    )
+    return None if is_probe else HoldReason.SUCCESSORS_MISSING
 
 
 def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
@@ -944,6 +976,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _waits_for_lower_ordinal,
     _finds_no_node,
     _was_refused,
+    _lacks_successors,
     _awaits_effect,
     _gains_nothing,
     _loses_more,

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.degradation import Degradation
+from trimtab.core.eviction_brake import NO_BRAKE, Brake
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
@@ -126,6 +127,8 @@ class Snapshot:
     """By topmost workload: changes in a row that did not show on its pods."""
     unproven: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By topmost workload: evictions of which it is not known yet whether they had any effect."""
+    brake: Brake = NO_BRAKE
+    """Where evictions stop because earlier ones brought no successors."""
     degraded: Mapping[WorkloadName, Degradation] = field(default_factory=dict)
     """By topmost workload: fewer ready pods than before it was changed, for too long."""
     settling: frozenset[str] = frozenset()

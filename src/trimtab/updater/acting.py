@@ -14,6 +14,7 @@ from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core import convergence, degradation, remembering
 from trimtab.core.autoscalers import is_paused
 from trimtab.core.disruption import owner_of
+from trimtab.core.eviction_brake import LACKS_AFTER
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod
@@ -49,6 +50,8 @@ class Superior:
     may_act: Callable[[], bool]
     look_again: Callable[[Pod], None]
     """The pod is not what the plan was made for."""
+    look_later: Callable[[Pod, datetime], None]
+    """The successor of the pod should be there at that time."""
     tell: Tell = tell_nobody
     tracer: Tracer = NO_TRACES
 
@@ -122,6 +125,11 @@ class Actor:
         planned = task.act.pod
         if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
             return ActResult.WITHDRAWN
+        if isinstance(task.act, Evict) and not self._memory.brake().may_evict(
+            task.workload, planned.namespace, self._clock.now()
+        ):
+            # Earlier evictions turned out to lack successors since it was planned.
+            return ActResult.WITHDRAWN
         pod = self._cluster.pods.find(planned.namespace, planned.name)
         if pod is None or pod.uid != planned.uid or pod.is_deleting:
             return ActResult.OUTDATED
@@ -155,6 +163,8 @@ class Actor:
             self._count(task, result, error)
             remember(self._memory, task, result, now, error=error)
             self._react(lane, task, result, error)
+            if isinstance(task.act, Evict) and result in _SENT:
+                self._superior.look_later(task.act.pod, now + LACKS_AFTER)
             await tell_of_act(self._cluster, task, result, now, error=error)
         except Exception:
             # One odd object must not stop all the others for ever.
@@ -240,7 +250,9 @@ def remember(
 def _note_eviction(memory: Memory, act: Evict, result: ActResult, now: datetime) -> None:
     if result not in _SENT:
         memory.evicted.pop(act.pod.uid, None)
-    elif (owner := owner_of(act.pod)) is not None:
+        return
+    memory.last_evicted[act.pod.namespace] = now
+    if (owner := owner_of(act.pod)) is not None:
         memory.disturbed[owner] = now
 
 

@@ -36,9 +36,10 @@ class Alarms:
         """Ring when the holds among the outcomes deserve another look."""
         for each in outcomes:
             if isinstance(each, Hold) and each.until is not None:
-                self._set_one(each.pod, each.until)
+                self.set_one(each.pod, each.until)
 
-    def _set_one(self, pod: Pod, moment: datetime) -> None:
+    def set_one(self, pod: Pod, moment: datetime) -> None:
+        """Ring for the pod at the moment, unless its owner has an earlier alarm."""
         owner = owner_key(pod)
         known = None if owner is None else self._set.get(owner)
         # One that rings too early costs a look, after which it is set anew.

@@ -32,7 +32,8 @@ class ActResult(StrEnum):
 
     DONE = "Done"
     WITHDRAWN = "Withdrawn"
-    """Not tried: the autoscaler was edited, paused or deleted, or somebody else leads now."""
+    """Not tried: the autoscaler was edited, paused or deleted, another updater leads now, or
+    evictions are stopped for lack of successors."""
     OUTDATED = "Outdated"
     """The pod is not, or no longer, what the plan was made for."""
     PROTECTED = "PodDisruptionBudget"

@@ -17,6 +17,7 @@ from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
 from trimtab.core import plan as planning
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Evict, Hold, Outcome
+from trimtab.core.pods import Pod
 from trimtab.updater import telling
 from trimtab.updater.acting import Actor, Superior
 from trimtab.updater.agenda import Agenda, Task
@@ -62,6 +63,7 @@ class Updater:
         self._admission = AdmissionLiveness(cluster, settings, clock)
         self._watch = PodWatch(self._observer)
         self._agenda = Agenda(settings.pace, clock.now())
+        self._successor_alarms = Alarms(clock, self._look_for_successor)
         self._may_act = may_act
         self._tell_news = tell
         self._tracer = tracer
@@ -71,7 +73,9 @@ class Updater:
             self._memory,
             settings=settings,
             clock=clock,
-            superior=Superior(may_act, self._watch.mark, tell, tracer),
+            superior=Superior(
+                may_act, self._watch.mark, self._successor_alarms.set_one, tell, tracer
+            ),
         )
         self._alarms = Alarms(clock, self._watch.mark)
         self._planner = planning.Planner(settings.plan)
@@ -114,6 +118,7 @@ class Updater:
             group.create_task(self._tick_forever())
             group.create_task(self._plan_changes())
             group.create_task(self._alarms.run())
+            group.create_task(self._successor_alarms.run())
             for lane in self._agenda.lanes:
                 group.create_task(self._actor.work_off(lane, group))
 
@@ -130,6 +135,10 @@ class Updater:
                 group.create_task(self._actor.work_off(lane, group, until))
         await self._tell()
         return self.report
+
+    def _look_for_successor(self, evicted: Pod) -> None:
+        if self._observer.is_watched(evicted):
+            self._watch.mark(evicted)
 
     async def _tick_forever(self) -> None:
         interval = self._settings.interval

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from trimtab.core import convergence, degradation, remembering, surges
+from trimtab.core import convergence, degradation, eviction_brake, remembering, surges
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.convergence import (
     SHOWS_WITHIN,
@@ -21,6 +21,7 @@ from trimtab.core.convergence import (
 )
 from trimtab.core.degradation import ChangedWorkload, Degradation, is_ready
 from trimtab.core.disruption import owner_of
+from trimtab.core.eviction_brake import Brake, Lack
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -29,6 +30,8 @@ from trimtab.core.remembering import Recollection
 from trimtab.core.snapshot import MemoryKey, PodMemory
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
+_SUCCESSES_KEPT: Final = timedelta(hours=1)
+"""So long successors are remembered that nothing is compared with yet."""
 _SHARES_KEPT: Final = timedelta(days=1)
 """After so long without pods nothing is usual in a namespace any more."""
 
@@ -62,6 +65,12 @@ class Memory:
         self.restarted: dict[WorkloadName, datetime] = {}
         """When a resize of a pod of each direct owner was last asked for that restarts it."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
+        self.lacking: dict[WorkloadName, Lack] = {}
+        """Workloads that have no successor of an evicted pod."""
+        self.succeeded: dict[str, datetime] = {}
+        """By namespace when the newest successor of an evicted pod was created."""
+        self.last_evicted: dict[str, datetime] = {}
+        """By namespace when a pod was last evicted."""
         self.misses: dict[WorkloadName, Miss] = {}
         self.changed: dict[WorkloadName, ChangedWorkload] = {}
         """Workloads that were changed of late, with how many pods were ready before."""
@@ -103,6 +112,11 @@ class Memory:
         for uid in gone:
             del self.recollections[uid]
             self._of_all = None
+
+    def forget_lacks(self, standing: Container[str]) -> None:
+        """Forget what is missing in all namespaces but these: their pods are not looked at."""
+        for workload in [each for each in self.lacking if each.namespace not in standing]:
+            del self.lacking[workload]
 
     def amend(
         self,
@@ -161,15 +175,16 @@ class Memory:
 
     def watched_workloads(self) -> set[WorkloadName]:
         """The workloads of which something is expected, or was."""
-        return {*self.expectations, *self.misses, *self.changed}
+        return {*self.expectations, *self.misses, *self.changed, *self.lacking}
 
-    def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName:
-        """The autoscaler for which something was last done about a watched workload."""
+    def concerned_autoscaler(self, workload: WorkloadName) -> AutoscalerName | None:
+        """The autoscaler for which something was last done about a watched workload, if known."""
         if expectations := self.expectations.get(workload):
             return expectations[-1].autoscaler
         if miss := self.misses.get(workload):
             return miss.expectation.autoscaler
-        return self.changed[workload].autoscaler
+        changed = self.changed.get(workload)
+        return None if changed is None else changed.autoscaler
 
     def misses_by_autoscaler(self) -> Mapping[AutoscalerName, Miss]:
         """The misses by the autoscaler for which the last change was made."""
@@ -181,6 +196,10 @@ class Memory:
             workload: sum(each.is_eviction for each in expectations)
             for workload, expectations in self.expectations.items()
         }
+
+    def brake(self) -> Brake:
+        """Return where evictions stop for lack of successors."""
+        return eviction_brake.find_brake(self.lacking, self.succeeded, self.last_evicted)
 
     def expect(self, expectation: Expectation) -> None:
         """Remember what a change should bring about; it replaces what was expected of the pod."""
@@ -197,8 +216,10 @@ class Memory:
             self.expectations.pop(workload, None)
             self.misses.pop(workload, None)
             self.changed.pop(workload, None)
+            self.lacking.pop(workload, None)
             return
         self._review_health(workload, now, at)
+        self._review_successors(workload, now, now.wanted_pods, at)
         verdicts = convergence.review(
             self.expectations.get(workload, ()),
             now.pods,
@@ -258,6 +279,24 @@ class Memory:
             del self.changed[workload]
         else:
             self.changed[workload] = reviewed
+
+    def _review_successors(
+        self, workload: WorkloadName, now: Review, wanted: int, at: datetime
+    ) -> None:
+        evictions = [each for each in self.expectations.get(workload, ()) if each.is_eviction]
+        newest = eviction_brake.newest_successor(evictions, now.pods, at)
+        if newest is not None:
+            last = self.succeeded.get(workload.namespace, newest)
+            self.succeeded[workload.namespace] = max(last, newest)
+        before = self.lacking.pop(workload, None)
+        lack = eviction_brake.find_lack(before, evictions, now.pods, wanted=wanted, now=at)
+        if lack is not None:
+            self.lacking[workload] = lack
+        if not self.lacking:
+            kept = at - _SUCCESSES_KEPT
+            for times in (self.succeeded, self.last_evicted):
+                for namespace in [name for name, time in times.items() if time < kept]:
+                    del times[namespace]
 
     def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
         self._fulfil(workload, verdict.expectation)

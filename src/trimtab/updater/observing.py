@@ -128,6 +128,7 @@ class Observer:
         autoscalers = self.autoscalers()
         everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
+        self._memory.forget_lacks(namespaces)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
         # Nothing is compared but addresses where the records are the same.
         if pods != self._sight.seen:
@@ -328,6 +329,7 @@ class Observer:
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
             unproven=memory.unproven(),
+            brake=memory.brake(),
             degraded=memory.degraded(self._settings.plan.degraded_after, now),
             settling=memory.settling(pods, now),
             restarted=dict(memory.restarted),
@@ -384,7 +386,8 @@ class Observer:
             if each.workload is not None and each.workload in watched:
                 members[each.workload].append(each.pod)
         for name, workload in watched.items():
-            autoscaler = autoscalers.get(self._memory.concerned_autoscaler(name))
+            concerned = self._memory.concerned_autoscaler(name)
+            autoscaler = None if concerned is None else autoscalers.get(concerned)
             yield (
                 name,
                 Review(

@@ -1,0 +1,224 @@
+"""The brake across workloads: evictions stop where evicted pods get no successors."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import NOW, a_pod
+
+from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.convergence import Expectation
+from trimtab.core.eviction_brake import (
+    LACKS_AFTER,
+    NO_BRAKE,
+    PROBE_AFTER,
+    Brake,
+    Lack,
+    find_brake,
+    find_lack,
+    newest_successor,
+)
+from trimtab.core.pods import Pod, PodPhase, WorkloadName
+
+SECOND = timedelta(seconds=1)
+AGO = NOW - LACKS_AFTER
+
+
+def of(name: str, namespace: str = "shop", kind: str = "Deployment") -> WorkloadName:
+    return WorkloadName(namespace, kind, name)
+
+
+def pods(*names: str, **fields: object) -> list[Pod]:
+    return [replace(a_pod(name=each), uid=each, **fields) for each in names]  # type: ignore[arg-type]
+
+
+def evicted(
+    uid: str = "c", *, since: datetime = AGO, kind: str = "Deployment", is_answered: bool = True
+) -> Expectation:
+    return Expectation(
+        of("web", kind=kind),
+        AutoscalerName("shop", "web"),
+        uid,
+        before={},
+        wanted={},
+        since=since,
+        known=frozenset("abc"),
+        is_answered=is_answered,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "eviction", "wanted", "expected"),
+    [
+        pytest.param(pods("a", "b"), evicted(), 3, True, id="no successor came"),
+        pytest.param(pods("a", "b"), evicted(since=AGO + SECOND), 3, False, id="it is early"),
+        pytest.param(pods("a", "b", "d"), evicted(), 3, False, id="a successor came"),
+        pytest.param(pods("a", "b", "d"), evicted(), 5, False, id="the owner grows, too"),
+        pytest.param(pods("a", "b"), evicted(), 2, False, id="the owner was scaled down"),
+        pytest.param(pods("a", "b"), evicted(), 0, False, id="the owner does not count pods"),
+        pytest.param(
+            [*pods("a", "b"), *pods("x", phase=PodPhase.FAILED)],
+            replace(evicted(), known=frozenset("abcx")),
+            3,
+            True,
+            id="a pod that has ended is no successor",
+        ),
+        pytest.param(
+            [*pods("a", "b"), *pods("c", is_deleting=True)],
+            evicted(),
+            3,
+            True,
+            id="a Deployment does not wait for the end of the pod",
+        ),
+        pytest.param(
+            [*pods("a", "b"), *pods("c", is_deleting=True)],
+            evicted(kind="StatefulSet"),
+            3,
+            False,
+            id="a StatefulSet waits for the end of the pod",
+        ),
+        pytest.param(
+            [*pods("a", "b"), *pods("c", is_deleting=True)],
+            evicted(is_answered=False),
+            3,
+            False,
+            id="an eviction without an answer may not have been made",
+        ),
+        pytest.param(
+            pods("a", "b"), evicted(kind="StatefulSet"), 3, True, id="a StatefulSet lacks one"
+        ),
+    ],
+)
+def test_a_workload_lacks_a_successor(
+    found: list[Pod], eviction: Expectation, wanted: int, *, expected: bool
+) -> None:
+    lack = find_lack(None, [eviction], found, wanted=wanted, now=NOW)
+
+    assert (lack is not None) is expected
+
+
+def test_a_lack_outlasts_its_eviction_until_a_new_pod_comes() -> None:
+    lack = Lack(AGO, frozenset("ab"))
+
+    assert find_lack(lack, [], pods("a"), wanted=3, now=NOW) == lack
+    assert find_lack(lack, [], pods("a", "d"), wanted=3, now=NOW) is None
+    assert find_lack(lack, [], pods("a"), wanted=1, now=NOW) is None
+
+
+def test_each_successor_speaks_for_one_eviction() -> None:
+    found = pods("a", "d", created_at=AGO - SECOND)
+    evictions = [evicted("c"), evicted("b")]
+
+    assert find_lack(None, evictions, found, wanted=3, now=NOW) is not None
+    # An owner that has just created a pod can.
+    fresh = pods("a", "d", created_at=NOW - SECOND)
+    assert find_lack(None, evictions, fresh, wanted=3, now=NOW) is None
+
+
+def test_the_newest_successor_is_a_pod_that_was_not_there() -> None:
+    old, new = pods("a", created_at=NOW), pods("d", created_at=AGO)
+
+    assert newest_successor([evicted()], [*old, *new], NOW) == AGO
+    assert newest_successor([evicted()], old, NOW) is None
+    assert newest_successor([], new, NOW) is None
+
+
+def stopped(brake: Brake, name: str, namespace: str, now: datetime = NOW) -> bool:
+    return not brake.may_evict(of(name, namespace), namespace, now)
+
+
+def test_a_lack_stops_its_namespace_and_no_other() -> None:
+    brake = find_brake({of("web"): Lack(AGO)}, {}, {"shop": AGO})
+
+    assert stopped(brake, "web", "shop")
+    assert stopped(brake, "other", "shop")
+    assert not stopped(brake, "other", "bank")
+    assert brake.everywhere is None
+
+
+def test_a_successor_since_leaves_only_the_workload_itself_stopped() -> None:
+    brake = find_brake({of("web"): Lack(AGO)}, {"shop": AGO + SECOND}, {"shop": AGO})
+
+    assert stopped(brake, "web", "shop")
+    assert not stopped(brake, "other", "shop")
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "succeeded", "expected"),
+    [
+        pytest.param(2, {}, False, id="two namespaces"),
+        pytest.param(3, {}, True, id="three namespaces"),
+        pytest.param(3, {"bank": AGO - SECOND}, True, id="others got successors before"),
+        pytest.param(9, {"bank": AGO + SECOND}, False, id="another got one since"),
+        pytest.param(3, {"n0": AGO + SECOND}, False, id="one of them got one since"),
+    ],
+)
+def test_the_cluster_stops_if_several_namespaces_lack_successors_and_none_got_one(
+    namespaces: int, succeeded: dict[str, datetime], *, expected: bool
+) -> None:
+    lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(namespaces)}
+    brake = find_brake(lacking, succeeded, {})
+
+    assert (brake.everywhere is not None) is expected
+    assert stopped(brake, "other", "bank") is expected
+
+
+def test_many_workloads_of_one_namespace_stop_no_other() -> None:
+    brake = find_brake({of(f"w{place}"): Lack(AGO) for place in range(50)}, {}, {})
+
+    assert not stopped(brake, "other", "bank")
+
+
+def test_a_namespace_tries_one_eviction_after_a_while() -> None:
+    brake = find_brake({of("web"): Lack(AGO)}, {}, {"shop": NOW})
+    later = NOW + PROBE_AFTER
+    workload = of("other")
+
+    assert not brake.may_evict(workload, "shop", later - SECOND)
+    assert brake.may_evict(workload, "shop", later)
+    assert not brake.may_evict(workload, "shop", later, evicting={"shop"})
+    assert not brake.may_evict(of("web"), "shop", later), "it would only lose another pod"
+
+
+def test_the_cluster_tries_one_eviction_where_no_successor_is_missing() -> None:
+    lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+    brake = find_brake(lacking, {}, {"n0": NOW})
+    later = NOW + PROBE_AFTER
+
+    assert not brake.may_evict(of("other", "bank"), "bank", later - SECOND)
+    assert brake.may_evict(of("other", "bank"), "bank", later)
+    assert not brake.may_evict(of("other", "bank"), "bank", later, evicting={"farm"})
+    assert not brake.may_evict(of("other", "n1"), "n1", later)
+
+
+def test_the_words_name_no_namespace_of_others() -> None:
+    lacking = {of("secret", f"n{place}"): Lack(AGO) for place in range(3)}
+    stop = find_brake(lacking, {}, {}).find_stop(of("web", "bank"), "bank")
+
+    assert stop is not None
+    assert "secret" not in stop.detail
+    assert "n0" not in stop.detail
+
+
+@given(
+    lacks=st.dictionaries(
+        st.tuples(st.sampled_from("ab"), st.sampled_from("vwxyz")), st.integers(0, 90), max_size=12
+    ),
+    succeeded=st.dictionaries(st.sampled_from("abc"), st.integers(0, 90)),
+)
+def test_two_namespaces_never_stop_a_third(
+    lacks: dict[tuple[str, str], int], succeeded: dict[str, int]
+) -> None:
+    lacking = {
+        of(name, namespace): Lack(NOW - since * SECOND)
+        for (namespace, name), since in lacks.items()
+    }
+    times = {name: NOW - at * SECOND for name, at in succeeded.items()}
+
+    assert not stopped(find_brake(lacking, times, {}), "web", "third")
+
+
+def test_without_lacks_nothing_stops() -> None:
+    assert find_brake({}, {"shop": NOW}, {"shop": NOW}) is NO_BRAKE

@@ -62,9 +62,11 @@ def pods(count: int, container: Container, **fields: object) -> list[Pod]:
 
 def with_obstacle(obstacle: str, recommendation: ContainerRecommendation) -> Snapshot:
     """Two pods that cannot be resized in place, for one reason or another."""
-    policies = REQUESTS_ONLY if obstacle == "qos" else ()
-    autoscaler = an_autoscaler(recommendation, mode=UPSCALE_ONLY, policies=policies)
     asked = {**LARGE, Resource.MEMORY: recommendation.target[Resource.MEMORY]}
+    # No less will do than the limit, so that no resize stays in the class.
+    (policy,) = REQUESTS_ONLY
+    policies = (replace(policy, min_allowed=asked),) if obstacle == "qos" else ()
+    autoscaler = an_autoscaler(recommendation, mode=UPSCALE_ONLY, policies=policies)
     stuck = a_container(requests=asked, status=Allocation(LARGE))
     attempt = InfeasibleAttempt({"app": amounts(memory=101 * MIB)}, NOW - minutes(1))
     memories = {

@@ -52,6 +52,20 @@ def test_a_single_pod_under_upscale_only_grows_in_place_by_default(scene: Scene)
     assert scene.uids() == set(uids)
 
 
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_pod_grows_to_a_millicore_below_its_limits(hasty_scene: Scene, mode: str) -> None:
+    scene = hasty_scene
+    scene.deploy("web", SMALL, limits=LARGER)
+    policy = {"containerPolicies": [{"containerName": "*", "controlledValues": "RequestsOnly"}]}
+    scene.autoscale({"cpu": "1", "memory": "1Gi"}, mode=mode, resourcePolicy=policy)
+
+    # All of it would make them Guaranteed, which no resize can.
+    grown = [[{**LARGER, "cpu": "399m"}]] * 2
+    scene.wait_for_pods(lambda pods: requests(pods) == grown)
+    scene.watch_uids(10)
+    assert not any("UpdatesHeld" in each for each in scene.condition_messages())
+
+
 def test_limits_keep_their_proportion_through_several_resizes(scene: Scene) -> None:
     few = {"cpu": "7m", "memory": "100Mi"}
     scene.create(a_template(few, limits={"cpu": "10m"}), replicas=1)

@@ -17,6 +17,7 @@ from trimtab.core.autoscalers import (
     holds,
 )
 from trimtab.core.boost import MAX_BOOST_DURATION, UNSCHEDULABLE_FOR, boosted_containers
+from trimtab.core.class_keeping import keep_class
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
@@ -580,6 +581,10 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
     # with the feature gate off no pod is changed for it (D20).
     held = autoscaler.held.union(Held(Resource.CPU, name) for name in boosts)
     capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, held)
+    if autoscaler.mode not in EVICTING_MODES:
+        capped = keep_class(
+            pod, autoscaler, capped, lambda each: _resized(pod, autoscaler, each, context)
+        )
     scaled = _scaled_containers(pod, autoscaler)
     if pod.envelope is not None:
         scaled -= _misfits(pod, autoscaler, capped, limit_ranges)
@@ -627,7 +632,12 @@ def _wanted(pod: Pod, autoscaler: Autoscaler, judgement: Judgement, context: Con
             entry.container_name: Allocation(entry.target, NO_AMOUNTS)
             for entry in judgement.recommendation
         }
-    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), judgement.capped)
+    return _resized(pod, autoscaler, judgement.capped, context)
+
+
+def _resized(pod: Pod, autoscaler: Autoscaler, capped: Capped | None, context: Context) -> Wanted:
+    """Return the sizes that a resize asks for by the capped recommendation."""
+    wanted = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod), capped)
     if only_grows(autoscaler, context.settings):
         wanted = only_growing(pod, wanted)
     return without_misfits(pod, wanted)

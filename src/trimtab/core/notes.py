@@ -24,6 +24,7 @@ class NoteKind(StrEnum):
     LIMIT_RANGE_MIN = "LimitRangeMin"
     LIMIT_RANGE_MAX = "LimitRangeMax"
     NODE_SIZE = "NodeSize"
+    QOS_CLASS = "QosClass"
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
     """Nothing is applied: a LimitRange would refuse the pod with it, and takes it without."""
     QUOTA_REFUSES = "QuotaRefuses"
@@ -71,6 +72,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.LIMIT_RANGE_MIN: " capped to fit Min in container LimitRange",
     NoteKind.LIMIT_RANGE_MAX: " capped to fit Max in container LimitRange",
     NoteKind.NODE_SIZE: " capped to fit the largest node",
+    NoteKind.QOS_CLASS: " kept one step below the limit for the QoS class",
     NoteKind.LIMIT_RANGE_REFUSES: " NOT updated since the LimitRange would refuse the pod",
     NoteKind.QUOTA_REFUSES: " NOT updated since a ResourceQuota would refuse the pod",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",

@@ -173,6 +173,24 @@ def test_an_eviction_without_a_successor_is_judged_after_a_while(
 
 
 @pytest.mark.parametrize(
+    ("pods", "after", "is_void"),
+    [
+        pytest.param([OLD], minutes(6), True, id="the pod stands"),
+        pytest.param([OLD], minutes(4), False, id="the view may be behind"),
+        pytest.param([replace(OLD, is_deleting=True)], minutes(6), False, id="it terminates"),
+        pytest.param([], minutes(6), False, id="it is gone"),
+    ],
+)
+def test_an_eviction_without_an_answer_may_never_have_been_made(
+    pods: list[Pod], after: timedelta, *, is_void: bool
+) -> None:
+    unanswered = replace(expected(), is_answered=False)
+
+    found = verdicts(unanswered, *pods, after=after, lacks_pods=True)
+    assert found == ([Void(unanswered)] if is_void else [])
+
+
+@pytest.mark.parametrize(
     ("pods", "after", "found"),
     [
         pytest.param([sized(500, 500, "old")], minutes(0.5), [], id="somebody may yet undo it"),

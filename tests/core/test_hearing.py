@@ -363,7 +363,11 @@ def test_a_pod_that_waits_for_its_siblings_is_told_so() -> None:
     held = [found for found in outcomes.values() if isinstance(found.outcome, Hold)]
 
     assert len(acted) == 1
-    assert [blocked(found) for found in held] == [{CheckKind.BUDGET: HoldReason.BUDGET_SPENT}] * 2
+    both = {
+        CheckKind.BUDGET: HoldReason.BUDGET_SPENT,
+        CheckKind.EARLIER_EVICTIONS: HoldReason.EFFECT_AWAITED,
+    }
+    assert [blocked(found) for found in held] == [both] * 2
     assert held[0].group is not None
     assert held[0].group.running == 3
 

@@ -69,14 +69,39 @@ def test_misses_and_open_evictions_of_a_workload_are_never_more_than_may_be(
     assert missed + unproven + evictions <= max(3, missed + unproven)
 
 
-def test_evictions_wait_for_the_effect_of_those_before() -> None:
+def test_the_first_eviction_for_a_size_is_alone() -> None:
     snapshot = snapshot_of(several(10), an_autoscaler(UP))
 
-    assert (
-        told(planned(snapshot, CAREFUL))
-        == ["Evict"] * 3 + ["EffectAwaited"] * 2 + ["BudgetSpent"] * 5
-        or told(planned(snapshot, CAREFUL)) == ["Evict"] * 3 + ["EffectAwaited"] * 7
+    assert told(planned(snapshot, CAREFUL)) == ["Evict"] + ["EffectAwaited"] * 9
+
+
+@pytest.mark.parametrize(
+    ("target", "current", "other", "evictions"),
+    [
+        pytest.param(500, 100, 500, 3, id="the wanted size"),
+        pytest.param(500, 100, 470, 3, id="nearly the wanted size"),
+        pytest.param(500, 100, 800, 3, id="more than that"),
+        pytest.param(500, 100, 400, 1, id="a part of the way"),
+        pytest.param(500, 900, 500, 3, id="the wanted size after a shrink"),
+        pytest.param(500, 900, 300, 3, id="less than that"),
+        pytest.param(500, 900, 700, 1, id="a part of the way down"),
+    ],
+)
+def test_a_sibling_of_the_wanted_size_shows_that_it_can_be_had(
+    target: int, current: int, other: int, evictions: int
+) -> None:
+    pods = several(10, containers=(a_container(requests=amounts(current, 100 * MIB)),))
+    sibling = replace(
+        pods[-1], containers=(a_container(requests=amounts(other, 100 * MIB)),), uid="x", name="x"
     )
+    wanted = a_recommendation(
+        target=amounts(target, 100 * MIB),
+        lower=amounts(min(target, 450), 50 * MIB),
+        upper=amounts(max(target, 550), 200 * MIB),
+    )
+    snapshot = snapshot_of([*pods[:-1], sibling], an_autoscaler(wanted))
+
+    assert told(planned(snapshot, CAREFUL)).count("Evict") == evictions
 
 
 def test_resizes_do_not_wait_for_the_effect_of_others() -> None:

@@ -61,3 +61,14 @@ def test_no_pod_is_evicted_for_a_size_that_a_policy_refuses(hasty_scene: Scene, 
         scene.autoscale(LARGE, mode=mode)
         scene.wait_for_words(scene.condition_messages, "no more than 300m")
         scene.watch(15, lambda found: uids_of(found) == uids_of(pods))
+
+
+def test_one_pod_at_most_is_evicted_for_a_size_that_a_policy_refuses(scene: Scene) -> None:
+    with a_policy(scene):
+        scene.create(a_template(SMALL), replicas=6)
+        scene.wait_until_running(6)
+        scene.let_watches_catch_up()
+        scene.autoscale(LARGE)
+        scene.wait_for_pods(lambda found: len(found) < 6)
+        scene.watch(40, lambda found: len(found) >= 5)
+        scene.wait_for_words(scene.condition_messages, "SuccessorsMissing")

@@ -287,7 +287,7 @@ def test_a_disruption_budget_is_a_hold_that_is_tried_again_once_a_minute_for_one
         assert "PodDisruptionBudget" in held
         assert asked == 5
         assert condition is not None
-        assert "PodDisruptionBudget (2)" in condition.message
+        assert "PodDisruptionBudget (1)" in condition.message
         assert cpu(cluster) == [500] * 4
         assert cluster.condition("UpdatesHeld") is None
 

@@ -58,7 +58,7 @@ _REASONS: Final = {
     "cordoned or tainted",
     HoldReason.NODES_TOO_SMALL: "no node that takes its successor is as large as what it has",
     HoldReason.POD_DISRUPTION_BUDGET: "a PodDisruptionBudget refused its eviction a moment ago",
-    HoldReason.EFFECT_AWAITED: "earlier evictions have yet to show that successors get their size",
+    HoldReason.EFFECT_AWAITED: "successors of other pods have yet to show that they get this size",
     HoldReason.SUCCESSORS_MISSING: "pods that were evicted before have no successors",
     HoldReason.LIMIT_RANGE_REFUSES: "a LimitRange would refuse its successor in that size",
     HoldReason.QUOTA_EXCEEDED: "a ResourceQuota refuses what it or its successor would need",

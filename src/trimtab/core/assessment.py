@@ -5,7 +5,7 @@ from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from trimtab.core import disruption, requirements, urgency
+from trimtab.core import disruption, requirements, successors, urgency
 from trimtab.core.allocations import is_off
 from trimtab.core.annotations import OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import (
@@ -62,6 +62,7 @@ DISTRUSTED_CONDITIONS: Final = {
 """Conditions with which a recommender says that its recommendation should not be acted on."""
 
 _TRUE: Final = "True"
+_ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _LEAST_SANE: Final = {Resource.CPU: 1, Resource.MEMORY: 1024**2}
 """A target below is a mistake: no container starts with less than some mebibytes."""
 _OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
@@ -96,7 +97,9 @@ class PlanSettings:
     max_misses: int = 3
     """After so many changes that did not show on a workload's pods, it is left alone."""
     max_unproven: int | None = None
-    """How many evictions of one workload may have missed or await their effect; None for any."""
+    """How many evictions of one workload may have missed or await their effect; None for any.
+
+    Before a pod has the wanted size it is one."""
     paused: bool = False
     """`--pause`: nothing is done, but it is planned what would be."""
     evicts_unwillingly: bool = False
@@ -194,6 +197,11 @@ class Context:
     _new_pods: list[Mapping[str, Sequence[Pod]]] = field(default_factory=list)
     """The answer of `new_pods`, once it was asked for."""
 
+    _members: list[Mapping[WorkloadName | None, Sequence[Pod]]] = field(default_factory=list)
+    """By workload its live pods, once they were asked for."""
+    _precedents: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    """The answers of `has_precedent`."""
+
     def new_pods(self, namespace: str, age: timedelta) -> Sequence[Pod]:
         """Return the pods of a namespace with quotas that are no older than the age."""
         if not self._new_pods:
@@ -205,6 +213,26 @@ class Context:
                     found.setdefault(pod.namespace, []).append(pod)
             self._new_pods.append(found)
         return self._new_pods[0].get(namespace, ())
+
+    def has_precedent(
+        self, pod: Pod, autoscaler: Autoscaler, workload: WorkloadName, wanted: Wanted
+    ) -> bool:
+        """Return True if a live pod of the workload has the size that is wanted of the pod."""
+        key = workload, *_alike(pod, autoscaler)
+        if key not in self._precedents:
+            self._precedents[key] = any(
+                successors.is_precedent(each, pod, wanted) for each in self._members_of(workload)
+            )
+        return self._precedents[key]
+
+    def _members_of(self, workload: WorkloadName) -> Sequence[Pod]:
+        if not self._members:
+            found: dict[WorkloadName | None, list[Pod]] = {}
+            for each in self.snapshot.pods:
+                if not each.pod.is_deleting and each.pod.phase not in _ENDED:
+                    found.setdefault(each.workload, []).append(each.pod)
+            self._members.append(found)
+        return self._members[0].get(workload, ())
 
     def resizes(self, pod: Pod) -> bool:
         """Return True if the cluster can resize the pod in place."""

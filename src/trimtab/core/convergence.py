@@ -158,6 +158,8 @@ def review(
         else:
             found = next((pod for uid, pod in unspoken.items() if uid not in each.known), None)
             verdict = _judge_eviction(each, found, limit_ranges, lacks_pods=lacks_pods, now=now)
+            if verdict is None and _still_stands(each, by_uid.get(each.pod_uid), now):
+                verdict = Void(each)
             if found is not None:
                 del unspoken[found.uid]
         if verdict is not None:
@@ -227,6 +229,12 @@ def _judge_eviction(
             return Fulfilled(expectation, successor)
         case False:
             return Missed(expectation, _suspect(expectation, successor, limit_ranges), successor)
+
+
+def _still_stands(expectation: Expectation, pod: Pod | None, now: datetime) -> bool:
+    """Return True if an eviction that got no answer was never made."""
+    is_late = not expectation.is_answered and now - expectation.since >= SHOWS_WITHIN
+    return is_late and pod is not None and not pod.is_deleting
 
 
 def _suspect(

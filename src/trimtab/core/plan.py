@@ -844,14 +844,28 @@ def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason
 
 
 def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
-    """Whether as many evictions as may fail have failed, or may yet turn out to have failed."""
+    """Object if as many evictions as may fail have failed, or may yet turn out to have failed.
+
+    The first eviction for a size is alone: a policy may refuse every pod of that size. Pods of
+    which all are OOM-killed early have nothing to lose.
+    """
     workload, most, snapshot = candidate.workload, context.settings.max_unproven, context.snapshot
     if most is None or workload is None:
         return None
     record = snapshot.convergence.get(workload)
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
-    return HoldReason.EFFECT_AWAITED if missed + unproven >= most else None
+    waits = missed + unproven >= most or (
+        unproven > 0
+        and not _is_rescued(candidate, context)
+        and not _has_precedent(candidate, workload, context)
+    )
+    return HoldReason.EFFECT_AWAITED if waits else None
+
+
+def _has_precedent(candidate: Candidate, workload: WorkloadName, context: Context) -> bool:
+    wanted = _wanted_by_successor(candidate, context)
+    return context.has_precedent(candidate.pod, candidate.autoscaler, workload, wanted)
 
 
 def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
@@ -995,13 +1009,19 @@ def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
     """
     owner = candidate.owner
     group = None if owner is None else context.groups.get(owner)
-    is_cured = candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
-    if group is not None and group.ready == 0 and is_cured:
+    if _is_rescued(candidate, context):
         return True
     if owner is None or group is None or candidate.pod.ready_since is None:
         return is_disruptable(owner, context, spent)
     taken = spent.disrupted[owner] - spent.unready[owner]
     return group.can_spare_ready(context.settings.disruption.tolerance, taken)
+
+
+def _is_rescued(candidate: Candidate, context: Context) -> bool:
+    """Return True if memory ends the OOM kills of a pod whose owner has no ready pod."""
+    group = None if candidate.owner is None else context.groups.get(candidate.owner)
+    is_cured = candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
+    return group is not None and group.ready == 0 and is_cured
 
 
 def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:

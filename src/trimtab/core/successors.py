@@ -1,4 +1,6 @@
-"""Successors: what they have of the template, and not of the autoscaler.
+"""Sizes of successors, and what other pods tell of them.
+
+The resources that an autoscaler does not set come from the template.
 
 A HorizontalPodAutoscaler, a policy or the mode of a container may keep an autoscaler from setting
 what it once set. A pod that runs keeps that, and its successor does not get it.
@@ -17,6 +19,8 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 _ENDLESS: Final = float("inf")
 _REVISION_LABEL: Final = "controller-revision-hash"
+_NEARLY: Final = 0.1
+"""A pod that lacks no more than this share of a change has made it: recommendations move on."""
 
 
 def has_revision(pod: Pod, revision: str) -> bool:
@@ -58,6 +62,29 @@ def takes_more_than_it_gives(
             else:
                 loss = max(loss, _factor(after, before))
     return loss > gain
+
+
+def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
+    """Return True if the other pod shows that a pod of the wanted size can be created.
+
+    It has what is wanted of the pod, or has gone further the same way. The CPU of a boosted
+    container says nothing.
+    """
+    sizes = {each.name: each.current.requests or NO_AMOUNTS for each in other.containers}
+    boosted = boosted_containers(other)
+    for container in pod.containers:
+        has = container.current.requests or NO_AMOUNTS
+        asked = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS
+        for kind, amount in asked.items():
+            if kind is Resource.CPU and container.name in boosted:
+                continue
+            way, rest = (
+                amount - has.get(kind, 0),
+                amount - sizes.get(container.name, {}).get(kind, 0),
+            )
+            if way and rest / way > _NEARLY:
+                return False
+    return True
 
 
 def _requests(own: Allocation) -> Resources:

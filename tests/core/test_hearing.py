@@ -142,7 +142,7 @@ def test_all_reasons_are_told_and_the_one_that_the_plan_gives_is_marked() -> Non
             id="an evicted sibling has no successor",
         ),
         pytest.param(
-            an_autoscaler(UP),
+            an_autoscaler(a_recommendation(target=amounts(500), lower=amounts(400))),
             {
                 "quotas": {
                     "default": [

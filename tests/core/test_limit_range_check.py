@@ -24,6 +24,7 @@ from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.outcomes import Evict
 from trimtab.core.patch import size_pod
 from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
 from trimtab.core.resources import Resource, Resources
@@ -260,6 +261,31 @@ def test_a_pod_loses_only_its_boost_where_that_is_enough() -> None:
         "cpu startup boost capped to fit the LimitRange, cpu NOT boosted"
         in (new.annotations[UPDATES])
     )
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        pytest.param(100, "Evict", id="its memory grows"),
+        pytest.param(500, "LimitRangeRefuses", id="it has its memory"),
+    ],
+)
+def test_a_limit_range_that_refuses_cpu_takes_no_memory(memory: int, expected: str) -> None:
+    container = a_container(requests=amounts(500, memory * MIB), limits=amounts(1000))
+    advice = a_recommendation(target=amounts(100, 500 * MIB), lower=amounts(100, 400 * MIB))
+    autoscaler = an_autoscaler(advice, policies=REQUESTS_ONLY, mode=UpdateMode.RECREATE)
+    items = [a_ratio(CONTAINER, CPU, 2000)]
+    pods = [a_pod(container, name=f"web-{n}", age=hours(24)) for n in range(2)]
+
+    new = apply_patch(pods[0], size_pod(pods[0], autoscaler, gates=ON, room=BoostRoom(items)).patch)
+    outcomes = planned(snapshot_of(pods, autoscaler, limit_ranges={"default": items}))
+
+    assert new.containers[0].spec.requests == amounts(500, 500 * MIB)
+    assert "cpu NOT updated since the LimitRange" in new.annotations[UPDATES]
+    assert expected in told(outcomes)
+    assert [each.wanted for each in outcomes if isinstance(each, Evict)] == [
+        {"app": Allocation(amounts(None, 500 * MIB), {})}
+    ] * (expected == "Evict")
 
 
 def test_a_pod_that_would_be_refused_as_it_came_gets_what_is_recommended() -> None:

@@ -1,17 +1,21 @@
 """The API server's rules for quotas, and what a new pod gets under them (D19)."""
 
+from dataclasses import replace
+
 import pytest
 from makers import MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
 
 from trimtab.core.annotations import UPDATES
+from trimtab.core.autoscalers import BoostType, ContainerPolicy, ControlledValues, CpuBoost
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
-from trimtab.core.operations import Add
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.patch import Sizing, size_pod
 from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
 from trimtab.core.quota_check import Refusal, find_refusal, room_for_siblings, usage_of
 from trimtab.core.quotas import Claim, Claims, Quota, Scope, Side
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
+from trimtab.simulation.patching import apply_patch
 
 CPU = Claim(Side.REQUESTS, Resource.CPU)
 MEMORY = Claim(Side.REQUESTS, Resource.MEMORY)
@@ -168,63 +172,122 @@ def test_room_is_kept_for_pods_that_the_owner_still_has_to_create(
     assert room_for_siblings(quota, {CPU: 100}, missing=missing, awaited=awaited) == {CPU: kept}
 
 
-def sized(container: Container, *quotas: Quota, missing: int = 0) -> tuple[Sizing, Allocation, str]:
-    """What a pod with one container gets: its size, and the words in its annotation."""
+def sized(container: Container, *quotas: Quota, missing: int = 0) -> tuple[Sizing, Pod]:
+    """What a pod with one container gets, and the pod with it."""
     room = BoostRoom(quotas=quotas, missing_pods=missing, awaited_pods=missing)
-    sizing = size_pod(a_pod(container), LARGE, gates=ON, room=room)
-    requests = {
-        Resource(each.path.rsplit("/", 1)[1]): str(each.value)
-        for each in sizing.patch
-        if isinstance(each, Add) and "/requests/" in each.path
-    }
-    words = [
-        str(each.value)
-        for each in sizing.patch
-        if isinstance(each, Add) and each.path.endswith(UPDATES)
-    ]
-    found = container.spec if not requests else Allocation(amounts(500, 200 * MIB))
-    return sizing, found, "".join(words)
+    pod = a_pod(container)
+    sizing = size_pod(pod, LARGE, gates=ON, room=room)
+    return sizing, apply_patch(pod, sizing.patch)
 
 
 @pytest.mark.parametrize(
-    ("container", "quota", "is_sized"),
+    ("container", "quota", "requests"),
     [
-        pytest.param(SMALL, a_quota({CPU: 500, MEMORY: 200 * MIB}), True, id="room enough"),
-        pytest.param(SMALL, a_quota({CPU: 499}), False, id="too little CPU left"),
-        pytest.param(SMALL, a_quota({MEMORY: 199 * MIB}), False, id="too little memory left"),
-        pytest.param(SMALL, a_quota({CPU: 99}), True, id="too little for the pod itself"),
         pytest.param(
-            BARE, a_quota({MEMORY_LIMIT: 9000 * MIB}, *NOT_BEST_EFFORT), False, id="demands limits"
+            SMALL, a_quota({CPU: 500, MEMORY: 200 * MIB}), amounts(500, 200 * MIB), id="room enough"
         ),
-        pytest.param(BARE, a_quota({CPU: 100}, *NOT_BEST_EFFORT), False, id="best effort fits"),
-        pytest.param(BARE, a_quota({CPU: 900}, *NOT_BEST_EFFORT), True, id="all of it is stated"),
+        pytest.param(SMALL, a_quota({CPU: 499}), amounts(100, 200 * MIB), id="too little CPU"),
         pytest.param(
-            BARE, a_quota({MEMORY_LIMIT: 9000 * MIB}), True, id="refused with its own resources too"
+            SMALL, a_quota({MEMORY: 199 * MIB}), amounts(500, 100 * MIB), id="too little memory"
+        ),
+        pytest.param(
+            SMALL,
+            a_quota({CPU: 499, MEMORY: 199 * MIB}),
+            amounts(100, 100 * MIB),
+            id="too little of both",
+        ),
+        pytest.param(
+            SMALL, a_quota({CPU: 99}), amounts(500, 200 * MIB), id="too little for the pod itself"
+        ),
+        pytest.param(
+            BARE, a_quota({MEMORY_LIMIT: 9000 * MIB}, *NOT_BEST_EFFORT), {}, id="demands limits"
+        ),
+        pytest.param(BARE, a_quota({CPU: 100}, *NOT_BEST_EFFORT), {}, id="best effort fits"),
+        pytest.param(
+            BARE,
+            a_quota({CPU: 900}, *NOT_BEST_EFFORT),
+            amounts(500, 200 * MIB),
+            id="all of it is stated",
+        ),
+        pytest.param(
+            BARE,
+            a_quota({MEMORY_LIMIT: 9000 * MIB}),
+            amounts(500, 200 * MIB),
+            id="refused with its own resources too",
         ),
     ],
 )
-def test_d19_a_recommendation_that_a_quota_refuses_is_left_out_with_a_note(
-    container: Container, quota: Quota, *, is_sized: bool
+def test_d19_resources_that_a_quota_refuses_are_left_out_with_a_note(
+    container: Container, quota: Quota, requests: Resources
 ) -> None:
-    sizing, found, words = sized(container, a_quota({}, name="other"), quota)
+    sizing, pod = sized(container, a_quota({}, name="other"), quota)
 
-    assert (found != container.spec) is is_sized
-    assert ("NOT updated since a ResourceQuota would refuse the pod" in words) is not is_sized
+    assert (pod.containers[0].spec.requests or {}) == requests
+    for kind, target in amounts(500, 200 * MIB).items():
+        words = f"{kind} NOT updated since a ResourceQuota would refuse the pod"
+        assert (words in pod.annotations[UPDATES]) is (requests.get(kind) != target)
     assert all(sizing.notes.values())
 
 
 def test_d19_a_recommendation_leaves_room_for_pods_that_are_missing() -> None:
     quota = a_quota({CPU: 800})
-    _, alone, _ = sized(SMALL, quota, missing=3)
-    _, beside, _ = sized(SMALL, quota, missing=4)
+    _, alone = sized(SMALL, quota, missing=3)
+    _, beside = sized(SMALL, quota, missing=4)
 
-    assert alone != SMALL.spec
-    assert beside == SMALL.spec
+    assert alone.containers[0].spec.requests == amounts(500, 200 * MIB)
+    assert beside.containers[0].spec.requests == amounts(100, 200 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("left", "room"),
+    [
+        pytest.param({CPU: 300, MEMORY: 500 * MIB}, amounts(50, 200 * MIB), id="room for siblings"),
+        pytest.param({CPU: 199, MEMORY: 500 * MIB}, amounts(50, 200 * MIB), id="it takes less CPU"),
+        pytest.param({CPU: 300, MEMORY: 499 * MIB}, amounts(50, 100 * MIB), id="too little memory"),
+    ],
+)
+def test_d19_siblings_need_the_smaller_of_both_sizes_of_each_resource(
+    left: Claims, room: Resources
+) -> None:
+    pod = a_pod(SMALL)
+    autoscaler = an_autoscaler(a_recommendation(target=amounts(50, 200 * MIB)))
+    found = size_pod(
+        pod, autoscaler, gates=ON, room=BoostRoom(quotas=[a_quota(left)], missing_pods=3)
+    )
+
+    assert apply_patch(pod, found.patch).containers[0].spec.requests == room
+
+
+def test_d19_a_quota_that_is_short_of_memory_takes_no_boost_away() -> None:
+    pod, quota = a_pod(SMALL), a_quota({CPU: 5000, MEMORY: 199 * MIB})
+    autoscaler = replace(LARGE, boost=CpuBoost(BoostType.FACTOR, factor=3))
+    new = apply_patch(
+        pod, size_pod(pod, autoscaler, gates=ON, room=BoostRoom(quotas=[quota])).patch
+    )
+
+    assert new.containers[0].spec.requests == amounts(1500, 100 * MIB)
+    assert "boost" not in new.annotations[UPDATES]
+
+
+def test_a_boost_keeps_the_qos_class_that_is_left_without_the_recommended_memory() -> None:
+    # With 80Mi of memory the pod would be Burstable, boosted or not.
+    own = Allocation(amounts(100, 100 * MIB), amounts(300, 100 * MIB))
+    pod = a_pod(a_container(requests=own.requests, limits=own.limits))
+    only_requests = (ContainerPolicy("*", controlled_values=ControlledValues.REQUESTS_ONLY),)
+    autoscaler = an_autoscaler(
+        a_recommendation(target=amounts(100, 80 * MIB)),
+        policies=only_requests,
+        boost=CpuBoost(BoostType.FACTOR, factor=3),
+    )
+    least = LimitRangeItem(LimitRangeType.CONTAINER, max_memory_ratio=1000)
+    new = apply_patch(pod, size_pod(pod, autoscaler, gates=ON, room=BoostRoom([least])).patch)
+
+    assert new.containers[0].spec.requests == amounts(299, 100 * MIB)
 
 
 def test_a_pod_that_will_be_refused_takes_nothing_from_quotas() -> None:
-    taken, _, _ = sized(SMALL, a_quota({CPU: 500}))
-    refused, _, _ = sized(SMALL, a_quota({CPU: 50}))
+    taken, _ = sized(SMALL, a_quota({CPU: 500}))
+    refused, _ = sized(SMALL, a_quota({CPU: 50}))
 
     assert taken.claims == {"team": {CPU: 500}}
     assert refused.claims == {}

@@ -4,7 +4,19 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, hours
+from hypothesis import given
+from hypothesis import strategies as st
+from makers import (
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    an_autoscaler,
+    hours,
+    minutes,
+)
 from plan_makers import (
     DOWN,
     REPLICA_SET,
@@ -21,16 +33,34 @@ from plan_makers import (
 
 from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
 from trimtab.core.assessment import PlanSettings
-from trimtab.core.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.autoscalers import (
+    ChangeDirection,
+    CpuBoost,
+    EvictionRequirement,
+    UpdateMode,
+)
+from trimtab.core.boost_room import BoostRoom
 from trimtab.core.disruption import DisruptionSettings
+from trimtab.core.gates import FeatureGates
 from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
-from trimtab.core.outcomes import Hold, Resize, Wanted
+from trimtab.core.outcomes import Evict, Hold, Resize, Wanted
+from trimtab.core.patch import size_pod
 from trimtab.core.placement import Placement
-from trimtab.core.pods import Allocation, OwnerReference, Pod, ResizeState, WorkloadName
+from trimtab.core.pods import (
+    Allocation,
+    OwnerReference,
+    Pod,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
 from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.snapshot import Retry
+from trimtab.simulation.patching import apply_patch
 
+UP_IN_CPU = a_recommendation(target=amounts(500, 100 * MIB), lower=amounts(400, 100 * MIB))
+"""Of memory the pods have what is recommended."""
 RESIZING = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 BY_ADMISSION = "Pod resources updated by web: container 0: cpu request, memory request"
 REFUSED = format_updates(
@@ -62,7 +92,7 @@ def test_growth_is_the_difference_over_all_containers_that_change() -> None:
 
 
 def test_f20_no_pod_is_evicted_whose_successor_a_quota_would_refuse() -> None:
-    pods, autoscaler = several(2), an_autoscaler(UP)
+    pods, autoscaler = several(2), an_autoscaler(UP_IN_CPU)
     tight = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=499)]}))
     wide = planned(snapshot_of(pods, autoscaler, quotas={"default": [quota(cpu=500)]}))
 
@@ -90,7 +120,9 @@ def test_d19_a_pod_is_evicted_only_if_its_successor_gets_its_size(
     pods = several(2, owner=OwnerReference(owner, "web-1"))
     replicas = {WorkloadName("default", owner, "web-1"): 2}
     quotas = {"default": [quota(cpu=left)]}
-    snapshot = snapshot_of(pods, an_autoscaler(UP), quotas=quotas, configured_replicas=replicas)
+    snapshot = snapshot_of(
+        pods, an_autoscaler(UP_IN_CPU), quotas=quotas, configured_replicas=replicas
+    )
 
     assert expected in told(planned(snapshot))
 
@@ -223,7 +255,7 @@ def test_d19_no_best_effort_pod_is_evicted_into_a_quota_that_demands_limits() ->
 
 def test_no_pod_takes_the_room_that_missing_pods_of_its_owner_need() -> None:
     pods, quotas = several(4), {"default": [quota(cpu=550)]}
-    complete = snapshot_of(pods, an_autoscaler(UP), quotas=quotas)
+    complete = snapshot_of(pods, an_autoscaler(UP_IN_CPU), quotas=quotas)
     short = replace(complete, configured_replicas={REPLICA_SET: 5})
     settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
 
@@ -232,8 +264,8 @@ def test_no_pod_takes_the_room_that_missing_pods_of_its_owner_need() -> None:
 
 
 def test_f20_evictions_of_one_plan_share_what_a_quota_leaves() -> None:
-    pods, autoscaler = several(6), an_autoscaler(UP)
-    quotas = {"default": [quota(memory=1050 * MIB)]}
+    pods, autoscaler = several(6), an_autoscaler(UP_IN_CPU)
+    quotas = {"default": [quota(cpu=1050)]}
     outcomes = planned(snapshot_of(pods, autoscaler, quotas=quotas))
 
     assert sorted(told(outcomes)) == ["Evict", "Evict", *["QuotaExceeded"] * 4]
@@ -241,8 +273,10 @@ def test_f20_evictions_of_one_plan_share_what_a_quota_leaves() -> None:
 
 def test_d19_successors_are_counted_with_the_boosts_that_admission_will_give_them() -> None:
     pods, quotas = several(6), {"default": [quota(cpu=2500)]}
-    plain = planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas))
-    boosted = planned(snapshot_of(pods, boosting(UP, mode=UpdateMode.RECREATE), quotas=quotas))
+    plain = planned(snapshot_of(pods, an_autoscaler(UP_IN_CPU), quotas=quotas))
+    boosted = planned(
+        snapshot_of(pods, boosting(UP_IN_CPU, mode=UpdateMode.RECREATE), quotas=quotas)
+    )
 
     assert sorted(told(plain)) == [*["BudgetSpent"] * 3, *["Evict"] * 3]
     # The first successor takes 2000m, the second gets the rest, unboosted.
@@ -253,12 +287,16 @@ def test_d19_a_pod_is_evicted_where_its_successor_fits_without_its_boost() -> No
     pods = several(2)
     fitting = planned(
         snapshot_of(
-            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=500)]}
+            pods,
+            boosting(UP_IN_CPU, mode=UpdateMode.RECREATE),
+            quotas={"default": [quota(cpu=500)]},
         )
     )
     tight = planned(
         snapshot_of(
-            pods, boosting(UP, mode=UpdateMode.RECREATE), quotas={"default": [quota(cpu=499)]}
+            pods,
+            boosting(UP_IN_CPU, mode=UpdateMode.RECREATE),
+            quotas={"default": [quota(cpu=499)]},
         )
     )
 
@@ -275,7 +313,7 @@ def test_a_boost_that_does_not_say_how_much_keeps_no_pod_from_eviction() -> None
 
 def test_f20_limits_count_as_the_admission_controller_will_set_them() -> None:
     container = a_container(requests=SMALL, limits=amounts(200))
-    pods, autoscaler = several(2, containers=(container,)), an_autoscaler(UP)
+    pods, autoscaler = several(2, containers=(container,)), an_autoscaler(UP_IN_CPU)
     quotas = {"default": [quota(cpu_limit=999)]}
 
     assert set(told(planned(snapshot_of(pods, autoscaler, quotas=quotas)))) == {"QuotaExceeded"}
@@ -392,7 +430,7 @@ def test_a_pod_must_be_in_all_scopes_of_a_quota() -> None:
 
 def test_f20_a_full_quota_for_other_pods_keeps_nobody_from_being_evicted() -> None:
     full = replace(quota(cpu=0), scopes=(Scope("PriorityClass", "In", ("high",)),))
-    pods, autoscaler = several(2), an_autoscaler(UP)
+    pods, autoscaler = several(2), an_autoscaler(UP_IN_CPU)
     high = several(2, priority_class="high")
 
     assert "Evict" in told(planned(snapshot_of(pods, autoscaler, quotas={"default": [full]})))
@@ -408,7 +446,132 @@ def test_f20_what_pods_of_one_scope_claim_is_not_taken_from_another() -> None:
     pods[0] = replace(pods[0], priority_class="high")
     settings = PlanSettings(disruption=DisruptionSettings(tolerance=1.0))
     outcomes = planned(
-        snapshot_of(pods, an_autoscaler(UP), quotas={"default": [for_high, for_low]}), settings
+        snapshot_of(pods, an_autoscaler(UP_IN_CPU), quotas={"default": [for_high, for_low]}),
+        settings,
     )
 
     assert sorted(told(outcomes)) == ["Evict", "Evict", "QuotaExceeded", "QuotaExceeded"]
+
+
+def test_d19_a_pod_is_evicted_for_memory_where_a_quota_is_short_of_cpu() -> None:
+    quotas = {"default": [quota(cpu=499)]}
+    (evicted,) = [
+        each
+        for each in planned(snapshot_of(several(2), an_autoscaler(UP), quotas=quotas))
+        if isinstance(each, Evict)
+    ]
+
+    assert evicted.wanted == {"app": Allocation(amounts(None, 500 * MIB), {})}
+    assert evicted.change.relative_difference == 4
+
+
+@pytest.mark.parametrize(
+    ("has", "template", "expected"),
+    [
+        pytest.param((100, 100), None, "Evict", id="it was never sized"),
+        pytest.param((100, 500), None, "QuotaExceeded", id="it has its memory"),
+        pytest.param((100, 470), None, "QuotaExceeded", id="inside its bounds, and young"),
+        pytest.param((300, 100), (100, 100), "QuotaExceeded", id="it would lose CPU"),
+        pytest.param((300, 100), (300, 100), "Evict", id="the template has as much CPU"),
+    ],
+)
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, *RESIZING])
+def test_d19_an_eviction_for_a_part_must_be_worth_it_and_take_nothing(
+    has: tuple[int, int],
+    template: tuple[int, int] | None,
+    expected: str,
+    mode: UpdateMode,
+) -> None:
+    container = a_container(requests=amounts(has[0], has[1] * MIB))
+    sizes = {}
+    if template is not None:
+        sizes = {REPLICA_SET: {"app": Allocation(amounts(template[0], template[1] * MIB))}}
+    snapshot = snapshot_of(
+        several(2, containers=(container,), age=hours(1)),
+        an_autoscaler(UP, mode=mode),
+        quotas={"default": [quota(cpu=450)]},
+        template_sizes=sizes,
+        resizes_in_place=False,
+    )
+
+    assert expected in told(planned(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"), [(Resource.CPU, "QuotaExceeded"), (Resource.MEMORY, "Evict")]
+)
+def test_d19_an_eviction_for_a_part_meets_the_requirements(
+    resource: Resource, expected: str
+) -> None:
+    higher = EvictionRequirement((resource,), ChangeDirection.TARGET_HIGHER)
+    autoscaler = an_autoscaler(UP, requirements=(higher,))
+    snapshot = snapshot_of(several(2), autoscaler, quotas={"default": [quota(cpu=450)]})
+
+    assert expected in told(planned(snapshot))
+
+
+def test_d19_no_oom_kill_is_answered_with_more_cpu_alone() -> None:
+    last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    # Its CPU is inside the bounds, so that nothing but the kill would be a reason.
+    container = a_container(requests=amounts(450, 100 * MIB), last_termination=last)
+    pods = several(2, containers=(container,))
+    quotas = {"default": [quota(memory=450 * MIB)]}
+
+    assert set(told(planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas)))) == {
+        "QuotaExceeded"
+    }
+
+
+some_sizes = st.tuples(st.integers(1, 8), st.integers(1, 8))
+
+
+@given(
+    has=some_sizes,
+    template=some_sizes,
+    target=some_sizes,
+    left=st.tuples(st.none() | st.integers(0, 16), st.none() | st.integers(0, 16)),
+    mode=st.sampled_from([UpdateMode.RECREATE, *RESIZING]),
+)
+def test_d19_plan_and_admission_agree_on_what_a_successor_gets(
+    has: tuple[int, int],
+    template: tuple[int, int],
+    target: tuple[int, int],
+    left: tuple[int | None, int | None],
+    mode: UpdateMode,
+) -> None:
+    def size(given: tuple[int, int]) -> Resources:
+        return amounts(given[0] * 100, given[1] * 100 * MIB)
+
+    claims = {CPU: left[0], MEMORY: left[1]}
+    unit = {CPU: 100, MEMORY: 100 * MIB}
+    room = {claim: count * unit[claim] for claim, count in claims.items() if count is not None}
+    found = Quota("default", "team", room)
+    autoscaler = an_autoscaler(a_recommendation(target=size(target), lower=size(target)), mode=mode)
+    pods = several(2, containers=(a_container(requests=size(has)),))
+    snapshot = snapshot_of(
+        pods,
+        autoscaler,
+        quotas={"default": [found]},
+        template_sizes={REPLICA_SET: {"app": Allocation(size(template))}},
+        resizes_in_place=False,
+    )
+    outcomes = planned(snapshot)
+    evicted = [each for each in outcomes if isinstance(each, Evict)]
+
+    # Where the template does not fit beside the pod, its owner tries until the pod is gone.
+    gone = {claim: amount + size(has)[claim.resource] for claim, amount in room.items()}
+    waits = any(size(template)[claim.resource] > amount for claim, amount in room.items())
+    at_last = gone if waits else room
+    new = a_pod(a_container(requests=size(template)))
+    rules = BoostRoom(quotas=[replace(found, left=at_last)])
+    sized = apply_patch(new, size_pod(new, autoscaler, gates=FeatureGates(), room=rules).patch)
+    gets = sized.containers[0].spec.requests or {}
+    is_accepted = all(gets[claim.resource] <= amount for claim, amount in at_last.items())
+
+    for each in evicted:
+        wanted = each.wanted["app"].requests or {}
+        assert is_accepted
+        assert {kind: gets[kind] for kind in wanted} == wanted
+        assert all(gets[kind] >= size(has)[kind] for kind in gets if kind not in wanted)
+    if is_accepted and gets == size(target):
+        assert "QuotaExceeded" not in told(outcomes)

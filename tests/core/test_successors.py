@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from makers import BOOST_TOLD, MIB, a_container, amounts, an_autoscaler
-from plan_makers import REPLICA_SET, UP, planned, several, snapshot_of, told
+from plan_makers import DOWN, REPLICA_SET, UP, planned, several, snapshot_of, told
 
 from trimtab.core.annotations import UPDATES
 from trimtab.core.assessment import PlanSettings
@@ -74,7 +74,7 @@ def test_no_pod_is_evicted_whose_successor_loses_more_than_it_gains(
 
 def test_a_pod_that_does_not_run_has_nothing_to_lose() -> None:
     pending = sized(500, 100, phase=PodPhase.PENDING)
-    autoscaler = an_autoscaler(UP, held=CPU_HELD)
+    autoscaler = an_autoscaler(DOWN, held=CPU_HELD)
     snapshot = snapshot_of(pending, autoscaler, template_sizes=a_template(90))
 
     assert set(told(planned(snapshot, ALL_AT_ONCE))) == {"Evict"}

@@ -3,7 +3,7 @@
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import a_template
-from smoke.scene import Scene, describe_pods, is_ready, millicores
+from smoke.scene import Scene, describe_pods, is_ready, millicores, spec_requests
 from smoke.test_limits import LASTING
 
 from rig import stages
@@ -161,3 +161,45 @@ def test_boosts_of_older_pods_make_room_for_new_ones(scene: Scene) -> None:
     for replicas in (6, 9):
         scale(scene, replicas)
         wait_until_ready(scene, replicas)
+
+
+MORE_MEMORY = {"cpu": "500m", "memory": "500Mi"}
+
+
+def memory_of(pod: Json) -> str:
+    """Return the memory that the pod asks for."""
+    return str(spec_requests(pod)["memory"])
+
+
+def test_a_quota_short_of_cpu_takes_no_memory_from_new_pods(scene: Scene) -> None:
+    set_quota(scene, {"requests.cpu": "350m"})
+    scene.autoscale(MORE_MEMORY, mode="Initial")
+    scene.create(a_template(TENTH), replicas=2)
+    pods = wait_until_ready(scene, 2)
+
+    assert {(millicores(pod), memory_of(pod)) for pod in pods} == {(100, "500Mi")}, describe_pods(
+        pods
+    )
+    said = [pod["metadata"]["annotations"]["vpaUpdates"] for pod in pods]
+    assert all("cpu NOT updated" in each and "memory request" in each for each in said)
+    assert not any("memory NOT updated" in each for each in said)
+
+
+def test_pods_are_evicted_once_for_memory_where_a_quota_is_short_of_cpu(
+    hasty_scene: Scene,
+) -> None:
+    scene = hasty_scene
+    set_quota(scene, {"requests.cpu": "550m"})
+    scene.create(a_template(TENTH), replicas=2)
+    wait_until_ready(scene, 2)
+    scene.autoscale(MORE_MEMORY)
+
+    scene.wait_for_pods(
+        lambda pods: (
+            len(pods) == 2
+            and all(map(is_ready, pods))
+            and {(millicores(pod), memory_of(pod)) for pod in pods} == {(100, "500Mi")}
+        )
+    )
+    scene.watch_uids(15)
+    scene.wait_for_words(scene.condition_messages, "QuotaExceeded", "500m")

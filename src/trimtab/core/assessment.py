@@ -484,8 +484,13 @@ def growth_in_cool_down(facts: Facts, context: Context) -> tuple[Change, Wanted]
 
 def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
     """Measure the change if containers got only what is wanted of the recommendation."""
+    return urgency.measure_change(pod, recommended_part(judgement, wanted))
+
+
+def recommended_part(judgement: Judgement, wanted: Wanted) -> list[ContainerRecommendation]:
+    """Return the recommendation as far as it is wanted."""
     asked = {name: allocation.requests or NO_AMOUNTS for name, allocation in wanted.items()}
-    parts = [
+    return [
         replace(
             entry,
             target={
@@ -497,7 +502,6 @@ def measure_part(pod: Pod, judgement: Judgement, wanted: Wanted) -> Change:
         for entry in judgement.recommendation
         if entry.container_name in asked
     ]
-    return urgency.measure_change(pod, parts)
 
 
 def published_doubt(autoscaler: Autoscaler) -> HoldReason | None:

@@ -30,15 +30,21 @@ def would_refuse(
     items: Sequence[LimitRangeItem], pod: Pod, allocations: Sequence[Allocation]
 ) -> bool:
     """Tell if a LimitRange refuses a new pod whose containers have these resources, in order."""
-    return any(
-        _is_outside(item, kind, asked)
-        for kind in BOTH
-        for each in (_asked_by_containers(kind, allocations),)
-        for item in items
-        for asked in (
-            each if item.type is LimitRangeType.CONTAINER else (_asked_by_pod(kind, pod, each),)
-        )
-    )
+    return find_refused(items, pod, allocations) is not None
+
+
+def find_refused(
+    items: Sequence[LimitRangeItem], pod: Pod, allocations: Sequence[Allocation]
+) -> Resource | None:
+    """Return the first resource for which a LimitRange refuses such a pod; None if none does."""
+    for kind in BOTH:
+        each = _asked_by_containers(kind, allocations)
+        for item in items:
+            is_container = item.type is LimitRangeType.CONTAINER
+            checked = each if is_container else (_asked_by_pod(kind, pod, each),)
+            if any(_is_outside(item, kind, asked) for asked in checked):
+                return kind
+    return None
 
 
 def with_defaults(items: Sequence[LimitRangeItem], allocation: Allocation) -> Allocation:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from operator import is_
-from typing import Final
+from typing import Final, NamedTuple
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
@@ -23,7 +23,7 @@ from trimtab.core.boost import (
 from trimtab.core.boost_room import BoostRoom, Share, fit_boosts, give_up, share_of
 from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
-from trimtab.core.limit_range_check import checked_items, would_refuse
+from trimtab.core.limit_range_check import checked_items, find_refused
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
@@ -31,7 +31,13 @@ from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.quantities import format_amount
-from trimtab.core.quota_check import claims_on, find_refusal, room_for_siblings, usage_of
+from trimtab.core.quota_check import (
+    claims_on,
+    find_refusal,
+    growth_of,
+    room_for_siblings,
+    usage_of,
+)
 from trimtab.core.quotas import Claims, Quota
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
@@ -196,7 +202,7 @@ class _Wish:
     """Whether the pod says already what the container asked for before its boost."""
     is_left_alone: bool = False
     is_refused: bool = False
-    """True if it keeps its own resources, since the pod would be refused otherwise."""
+    """True if it keeps resources of its own, since the pod would be refused otherwise."""
 
     @property
     def is_boosted(self) -> bool:
@@ -230,6 +236,12 @@ class _Wish:
         moves_limit = is_bound and self.share.span is not None and self.share.span.moves_limit
         return {**requests, **cpu[0]}, {**limits, **cpu[1]} if moves_limit else limits
 
+    def sets(self, kind: Resource) -> bool:
+        """Return True if the patch sets the resource, whatever is boosted."""
+        found = self.recommended
+        is_recommended = kind in found.requests or kind in found.limits
+        return is_recommended or (kind is Resource.CPU and self.loses_mark)
+
     @property
     def loses_mark(self) -> bool:
         """True if a boost that it brings along ends before the pod is created."""
@@ -239,6 +251,13 @@ class _Wish:
     def keeps_mark(self) -> bool:
         """True if a mark on the pod is, or will be, that of a boost of its own."""
         return self.is_boosted or (self.is_marked and not self.loses_mark)
+
+
+class _Refused(NamedTuple):
+    """A rule of the namespace that refuses a new pod, and the resource for which it does."""
+
+    kind: Resource
+    note: NoteKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +270,45 @@ class _Rules:
     kept: Mapping[str, Claims]
     """By quota the amounts that are kept for further pods of the owner."""
 
-    def refuser(self, allocations: Sequence[Allocation]) -> NoteKind | None:
-        """Return what refuses the pod if its containers have these resources; None if nothing."""
-        if self.limit_ranges and would_refuse(self.limit_ranges, self.pod, allocations):
-            return NoteKind.LIMIT_RANGE_REFUSES
-        found = find_refusal(self.quotas, self.pod, allocations, reserved=self.kept)
-        return None if found is None else NoteKind.QUOTA_REFUSES
+    def refusal(self, wishes: Sequence[_Wish]) -> _Refused | None:
+        """Return why the pod is refused if it gets what is wished; None if it is not.
+
+        Room for siblings is no reason to refuse what takes no more than the pod as it came.
+        """
+        allocations, kept = [_result(wish) for wish in wishes], self.kept
+        if kept:
+            grown = growth_of(self.pod, allocations, self._own())
+            kept = {
+                name: {claim: amount for claim, amount in claims.items() if grown[claim]}
+                for name, claims in kept.items()
+            }
+        return self._refusal(allocations, kept)
+
+    def refuses_own(self) -> bool:
+        """Return True if the pod is refused as it came."""
+        return self._refusal(self._own(), {}) is not None
+
+    def _own(self) -> list[Allocation]:
+        return [each.spec for each in self.pod.containers]
+
+    def _refusal(
+        self, allocations: Sequence[Allocation], kept: Mapping[str, Claims]
+    ) -> _Refused | None:
+        if self.limit_ranges:
+            kind = find_refused(self.limit_ranges, self.pod, allocations)
+            if kind is not None:
+                return _Refused(kind, NoteKind.LIMIT_RANGE_REFUSES)
+        found = find_refusal(self.quotas, self.pod, allocations, reserved=kept)
+        return None if found is None else _Refused(found.claim.resource, NoteKind.QUOTA_REFUSES)
+
+
+def _refusal_of(rules: _Rules, wishes: Sequence[_Wish]) -> _Refused | None:
+    """Return why the pod is refused at its start, or after its boosts; None if it never is."""
+    refused = rules.refusal(wishes)
+    if refused is not None or not any(wish.is_boosted for wish in wishes):
+        return refused
+    note = _BOOST_NOTES[NoteKind.LIMIT_RANGE_REFUSES]
+    return rules.refusal(_with_shares(wishes, give_up([wish.share for wish in wishes], note)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,38 +329,48 @@ class _Door:
         if stale:
             known = {name: found for name, found in originals.items() if name not in stale}
             wishes = self._wishes(pod, known)
-        wishes = _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
+        wishes = self._with_boosts(pod, wishes)
         misfits = _misfits(pod, wishes)
         if misfits:
             wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
         return self._accepted(pod, wishes), misfits
 
-    def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
-        """Return what the namespace accepts: first boosts go, then all that is recommended (D19).
+    def _with_boosts(self, pod: Pod, wishes: Sequence[_Wish]) -> list[_Wish]:
+        """Return the wishes with as much of their boosts as there is room for."""
+        return _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
 
-        The end of a boost is a resize, which the same rules may refuse: what the pod has then must
-        be acceptable too. A pod that would be refused as it came is none of admission's making.
+    def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
+        """Return what the namespace accepts, where a resource that is refused goes first (D19).
+
+        Of CPU boosts go before the recommendation. The end of a boost is a resize, which the same
+        rules may refuse: what the pod has then must be acceptable too. A pod that would be refused
+        as it came is none of admission's making.
         """
         items = checked_items(self.room.limit_ranges)
         if not items and not self.room.quotas:
             return wishes
-        own = [container.spec for container in pod.containers]
-        rules = _Rules(
-            pod, items, self.room.quotas, _kept_for_siblings(pod, own, wishes, self.room)
-        )
-        note = rules.refuser([_result(wish) for wish in wishes])
-        is_boosted = any(wish.is_boosted for wish in wishes)
-        if note is None and not is_boosted:
+        rules = _Rules(pod, items, self.room.quotas, _kept_for_siblings(pod, wishes, self.room))
+        refused = _refusal_of(rules, wishes)
+        if refused is None or rules.refuses_own():
             return wishes
-        reason = _BOOST_NOTES[note or NoteKind.LIMIT_RANGE_REFUSES]
-        usual = _with_shares(wishes, give_up([wish.share for wish in wishes], reason))
-        usual_note = rules.refuser([_result(wish) for wish in usual])
-        if note is None and usual_note is None:
-            return wishes
-        # What is kept for siblings is no reason to refuse a pod as it came.
-        if replace(rules, kept={}).refuser(own) is not None:
-            return wishes
-        return usual if usual_note is None else [_refused(wish, usual_note) for wish in usual]
+        may_boost = True
+        while refused is not None:
+            is_set = {kind: any(wish.sets(kind) for wish in wishes) for kind in BOTH}
+            is_boosted = any(wish.is_boosted for wish in wishes)
+            if is_boosted and (refused.kind is Resource.CPU or not is_set[Resource.MEMORY]):
+                note = _BOOST_NOTES[refused.note]
+                wishes = _with_shares(wishes, give_up([wish.share for wish in wishes], note))
+                may_boost = False
+            elif any(is_set.values()):
+                kind = next(each for each in (refused.kind, *BOTH) if is_set[each])
+                wishes = [_without(wish, kind, refused.note) for wish in wishes]
+                if may_boost and is_boosted:
+                    # The rest of the pod bounds its boosts, as does its QoS class.
+                    wishes = self._with_boosts(pod, [_with_whole_boost(wish) for wish in wishes])
+            else:
+                break
+            refused = _refusal_of(rules, wishes)
+        return wishes
 
     def _wishes(self, pod: Pod, originals: Mapping[str, Allocation]) -> list[_Wish]:
         """What each container shall get, given what boosted ones asked for originally."""
@@ -354,22 +416,23 @@ class _Door:
         )
 
 
-def _kept_for_siblings(
-    pod: Pod, own: Sequence[Allocation], wishes: Sequence[_Wish], room: BoostRoom
-) -> Mapping[str, Claims]:
+def _kept_for_siblings(pod: Pod, wishes: Sequence[_Wish], room: BoostRoom) -> Mapping[str, Claims]:
     """Return by quota what further pods of the owner need at least: at most their own size.
 
-    Each of them may keep its own resources, as this one may.
+    Each of them may keep its own amounts of a resource, as this one may.
     """
     if not room.quotas or not (room.missing_pods or room.awaited_pods):
         return {}
-    own_usage, usual = usage_of(pod, own), usage_of(pod, [wish.share.usual for wish in wishes])
+    own = usage_of(pod, [each.spec for each in pod.containers])
+    usual = usage_of(pod, [wish.share.usual for wish in wishes])
+
+    def least(quota: Quota) -> Claims:
+        grown = {claim.resource for claim in quota.left if usual[claim] > own[claim]}
+        return {claim: (own if claim.resource in grown else usual)[claim] for claim in quota.left}
+
     return {
         quota.name: room_for_siblings(
-            quota,
-            usual if all(usual[claim] <= own_usage[claim] for claim in quota.left) else own_usage,
-            missing=room.missing_pods,
-            awaited=room.awaited_pods,
+            quota, least(quota), missing=room.missing_pods, awaited=room.awaited_pods
         )
         for quota in room.quotas
     }
@@ -403,15 +466,27 @@ def _give_up(wish: _Wish) -> _Wish:
     return replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
-def _refused(wish: _Wish, note: NoteKind) -> _Wish:
-    """Return the wish of a container that keeps its own resources, with the reason."""
-    found = wish.recommended
-    notes = tuple(
-        Note(kind, note) for kind in BOTH if kind in found.requests or kind in found.limits
-    )
-    given_up = _give_up(wish)
-    share = replace(given_up.share, notes=wish.share.notes)
-    return replace(given_up, recommended=Allotment(notes=notes), share=share, is_refused=True)
+def _without(wish: _Wish, kind: Resource, note: NoteKind) -> _Wish:
+    """Return the wish of a container that keeps its own amounts of a resource, with the reason."""
+    found, notes = wish.recommended, wish.recommended.notes
+    if kind in found.requests or kind in found.limits:
+        kept = [each for each in notes if each.resource is not kind]
+        notes = tuple(sorted([*kept, Note(kind, note)], key=lambda each: BOTH.index(each.resource)))
+    rest = Allotment(_except(found.requests, kind), _except(found.limits, kind), notes)
+    usual = _usual(wish.own, rest)
+    share = replace(wish.share, usual=usual)
+    if kind is Resource.CPU:
+        share = replace(share_of(wish.container, usual, None), notes=wish.share.notes)
+    return replace(wish, recommended=rest, share=share, is_left_alone=True, is_refused=True)
+
+
+def _except(amounts: Resources, kind: Resource) -> Resources:
+    return {each: amount for each, amount in amounts.items() if each is not kind}
+
+
+def _with_whole_boost(wish: _Wish) -> _Wish:
+    share = wish.share
+    return replace(wish, share=share_of(wish.container, share.usual, share.span))
 
 
 def _result(wish: _Wish) -> Allocation:

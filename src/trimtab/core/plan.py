@@ -16,6 +16,7 @@ from trimtab.core import (
     disruption,
     node_use,
     quota_plan,
+    requirements,
     resizing,
     successors,
     unboosting,
@@ -25,8 +26,10 @@ from trimtab.core.assessment import (
     EVICTING_MODES,
     Candidate,
     Context,
+    Judgement,
     PlanSettings,
     measure_part,
+    recommended_part,
 )
 from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
 from trimtab.core.boost import boosted_containers
@@ -100,6 +103,10 @@ class Spent:
     """By namespace and quota what successors and resizes will take of it."""
     refusals: dict[str, str] = field(default_factory=dict)
     """By the uid of a pod why a quota refuses it, or its successor."""
+    left_out: defaultdict[str, frozenset[Resource]] = field(
+        default_factory=lambda: defaultdict(frozenset)
+    )
+    """By the uid of a pod the resources that its successor has from its template alone."""
     grown: defaultdict[str, Counter[Resource]] = field(default_factory=lambda: defaultdict(Counter))
     """By node what resizes and successors take beyond what its pods take now."""
     arrivals: Counter[str] = field(default_factory=Counter)
@@ -454,13 +461,43 @@ def _evict(candidate: Candidate, context: Context, spent: Spent) -> Evict:
     place = _place_of_successor(candidate, context, spent.promised)
     if place is not None:
         set_place_aside(candidate.pod, place, spent)
+    left_out = spent.left_out[candidate.pod.uid]
+    part = _part_of(candidate, context, left_out)
     return Evict(
-        candidate.pod,
-        candidate.autoscaler.identity,
-        candidate.change,
-        quick_oom=candidate.quick_oom,
-        wanted=_wanted_by_successor(candidate, context),
+        part.pod,
+        part.autoscaler.identity,
+        part.change,
+        quick_oom=part.quick_oom,
+        wanted=successors.without_resources(_wanted_by_successor(part, context), left_out),
         place=place,
+    )
+
+
+def _part_of(candidate: Candidate, context: Context, left_out: Collection[Resource]) -> Candidate:
+    """Return the candidate without resources that its successor gets from its template."""
+    if not left_out:
+        return candidate
+    wanted = successors.without_resources(candidate.wanted, left_out)
+    change = measure_part(candidate.pod, _judge(candidate, context), wanted)
+    quick_oom = candidate.quick_oom and Resource.MEMORY not in left_out
+    return candidate._replace(wanted=wanted, change=change, quick_oom=quick_oom)
+
+
+def _judge(candidate: Candidate, context: Context) -> Judgement:
+    return context.judge(candidate.pod, candidate.autoscaler)
+
+
+def _is_part_worth_it(
+    candidate: Candidate, context: Context, left_out: Collection[Resource]
+) -> bool:
+    """Return True if growth of the other resources alone is a reason to evict the pod."""
+    part, demands = _part_of(candidate, context, left_out), candidate.autoscaler.requirements
+    recommended = recommended_part(_judge(candidate, context), part.wanted)
+    return (
+        part.change.scale_up
+        and (not demands or requirements.are_fulfilled(demands, part.pod, recommended))
+        and _reason_against_restart(part, context) is None
+        and _reason_to_wait(part, context, quick_oom=part.quick_oom) is None
     )
 
 
@@ -880,8 +917,8 @@ def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> H
     return None if is_probe else HoldReason.SUCCESSORS_MISSING
 
 
-def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
-    """Object where a LimitRange would refuse the successor, or admission gives it nothing (D19)."""
+def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Object where a LimitRange would refuse the successor, or too little is left for it (D19)."""
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
     items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
     if not items:
@@ -892,8 +929,16 @@ def _gains_nothing(candidate: Candidate, context: Context, _: Spent) -> HoldReas
     after = [
         with_defaults(items, overlaid(each.spec, given.get(each.name))) for each in pod.containers
     ]
-    is_in_vain = not given or would_refuse(items, pod, after)
-    return HoldReason.LIMIT_RANGE_REFUSES if is_in_vain else None
+    if not given or would_refuse(items, pod, after):
+        return HoldReason.LIMIT_RANGE_REFUSES
+    left_out = successors.resources_left_out(_wanted_by_successor(candidate, context), given)
+    if left_out and not (
+        successors.loses_nothing(pod, left_out, quota_plan.template_for(pod, context))
+        and _is_part_worth_it(candidate, context, left_out)
+    ):
+        return HoldReason.LIMIT_RANGE_REFUSES
+    spent.left_out[pod.uid] = left_out
+    return None
 
 
 def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
@@ -954,12 +999,17 @@ def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason |
     left = quota_plan.quotas_for(pod, context, spent.claimed)
     if not left:
         return None
-    taken = quota_plan.foresee_successor(candidate, context, left)
-    if isinstance(taken, Refusal):
-        spent.refusals[pod.uid] = taken.words
-        return HoldReason.QUOTA_EXCEEDED
-    _set_aside(pod, taken, spent)
-    return None
+    found = quota_plan.foresee_successor(candidate, context, left)
+    if isinstance(found, Refusal):
+        refusal = found
+    elif found.refusal and not _is_part_worth_it(candidate, context, found.left_out):
+        refusal = found.refusal
+    else:
+        spent.left_out[pod.uid] |= found.left_out
+        _set_aside(pod, found.claims, spent)
+        return None
+    spent.refusals[pod.uid] = refusal.words
+    return HoldReason.QUOTA_EXCEEDED
 
 
 def fit_in_quotas(pod: Pod, wanted: Wanted, context: Context, spent: Spent) -> Wanted | None:

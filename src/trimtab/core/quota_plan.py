@@ -1,16 +1,17 @@
 """Quotas in the updater's plan: what they leave for a resize, and for the successor of a pod.
 
 The updater evicts no pod whose successor would be refused, or would get no more than its own
-resources (D19). A resize is asked for as far as quotas accept it.
+resources (D19). Where one resource is short, growth of the other must be worth an eviction by
+itself. A resize is asked for as far as quotas accept it.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
-from trimtab.core import node_use, quotas
+from trimtab.core import node_use, quotas, successors
 from trimtab.core.assessment import Candidate, Context
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.disruption import owner_of
@@ -18,7 +19,7 @@ from trimtab.core.limit_range_check import checked_items, with_defaults
 from trimtab.core.notes import was_sized
 from trimtab.core.outcomes import Wanted
 from trimtab.core.patch import size_successor
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.quota_check import (
     NO_CLAIMS,
     Refusal,
@@ -30,7 +31,7 @@ from trimtab.core.quota_check import (
 from trimtab.core.quota_grants import LIFETIME_SECONDS
 from trimtab.core.quotas import Claim, Claims, Quota
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.successors import template_of
+from trimtab.core.resources import Resource
 from trimtab.core.wanted import overlaid, wanted_by_autoscaler
 
 _REMEMBERED: Final = timedelta(seconds=LIFETIME_SECONDS + 5)
@@ -65,15 +66,26 @@ def quotas_for(
     ]
 
 
+class Successor(NamedTuple):
+    """A successor that quotas accept."""
+
+    claims: Mapping[str, Claims]
+    """By quota the amounts that it takes."""
+    refusal: Refusal | None = None
+    """The reason why it does not get all that is recommended; None if it does."""
+    left_out: frozenset[Resource] = frozenset()
+    """Resources of which it gets what its template says."""
+
+
 def foresee_successor(
     candidate: Candidate, context: Context, left: Sequence[Quota]
-) -> Mapping[str, Claims] | Refusal:
-    """Return by quota what the pod's successor takes of it, or why an eviction gains nothing.
+) -> Successor | Refusal:
+    """Return what quotas leave the pod's successor, or why an eviction gains nothing.
 
     Owners create the successor while a quota still counts the evicted pod: a ReplicaSet at once, a
-    StatefulSet before the quota's use is counted again. Admission gives a successor that does not
-    fit beside the pod the size of its template. Only where that does not fit either, the successor
-    comes once there is room, in its recommended size.
+    StatefulSet before the quota's use is counted again. Of a resource that does not fit beside the
+    pod, admission gives the successor what its template says. Only where that does not fit
+    either, the successor comes once there is room, in its recommended size.
     """
     pod, autoscaler, limit_ranges = (
         candidate.pod,
@@ -89,12 +101,45 @@ def foresee_successor(
     if waits:
         left = [_without(quota, pod) for quota in left]
         refusal = find_refusal(left, pod, sized)
-    if refusal is not None:
-        return refusal
-    # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
     room, gates = BoostRoom(limit_ranges, quotas=left), context.settings.gates
-    given = _after(pod, size_successor(pod, autoscaler, gates=gates, room=room), context)
-    return _growth(left, pod, given) if waits else claims_on(left, pod, given)
+    if refusal is not None:
+        part = _foresee_part(candidate, context, room, wanted)
+        if part is None:
+            return refusal
+        after, left_out = part
+    else:
+        # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
+        given = size_successor(pod, autoscaler, gates=gates, room=room)
+        after, left_out = _after(pod, given, context), frozenset()
+    claims = _growth(left, pod, after) if waits else claims_on(left, pod, after)
+    return Successor(claims, refusal, left_out)
+
+
+def _foresee_part(
+    candidate: Candidate, context: Context, room: BoostRoom, wanted: Wanted
+) -> tuple[Sequence[Allocation], frozenset[Resource]] | None:
+    """Return the size of a successor that does not get all that is wanted, and what it lacks.
+
+    None if it gets nothing of that, has less than the pod of what it lacks, or would be refused.
+    """
+    pod, gates = candidate.pod, context.settings.gates
+    template = template_for(pod, context)
+    if template is None:
+        return None
+    sizes = zip(pod.containers, template, strict=True)
+    new = replace(pod, containers=tuple(_in_size(each, own) for each, own in sizes))
+    given = size_successor(new, candidate.autoscaler, gates=gates, room=room)
+    after, left_out = _after(new, given, context), successors.resources_left_out(wanted, given)
+    is_accepted = (
+        successors.without_resources(wanted, left_out)
+        and successors.loses_nothing(pod, left_out, template)
+        and find_refusal(room.quotas, pod, after) is None
+    )
+    return (after, left_out) if is_accepted else None
+
+
+def _in_size(container: Container, own: Allocation) -> Container:
+    return replace(container, spec=own, status=None, base=None)
 
 
 def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -> Sequence[Quota]:
@@ -124,16 +169,24 @@ def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -
 def _waits_for_room(pod: Pod, context: Context, left: Sequence[Quota]) -> bool:
     """Return True if quotas refuse the pod's successor also in the size of its template.
 
-    Where the template is not known, a pod that was never sized shows it. That of a pod that was
-    sized may fit, and be much smaller.
+    The template of a pod that was sized may fit, and be much smaller.
+    """
+    template = template_for(pod, context)
+    return template is not None and find_refusal(left, pod, template) is not None
+
+
+def template_for(pod: Pod, context: Context) -> Sequence[Allocation] | None:
+    """Return the size of the pod's template; None if it is not known.
+
+    A pod that was never sized shows it.
     """
     owner = owner_of(pod)
     sizes = None if owner is None else context.snapshot.template_sizes.get(owner)
     items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
-    template = template_of(pod, sizes, items)
+    template = successors.template_of(pod, sizes, items)
     if template is None and not was_sized(pod.annotations):
-        template = _own(pod)
-    return template is not None and find_refusal(left, pod, template) is not None
+        return _own(pod)
+    return template
 
 
 def fit_resize(

@@ -6,7 +6,7 @@ A HorizontalPodAutoscaler, a policy or the mode of a container may keep an autos
 what it once set. A pod that runs keeps that, and its successor does not get it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from trimtab.core.boost import boosted_containers
@@ -85,6 +85,51 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
             if way and rest / way > _NEARLY:
                 return False
     return True
+
+
+def resources_left_out(wanted: Wanted, given: Wanted) -> frozenset[Resource]:
+    """Return the resources that are wanted for a container and not given to it."""
+    return frozenset(
+        kind
+        for name, asked in wanted.items()
+        for kind in asked.requests or NO_AMOUNTS
+        if kind not in ((given.get(name) or Allocation()).requests or NO_AMOUNTS)
+    )
+
+
+def without_resources(wanted: Wanted, kinds: Collection[Resource]) -> Wanted:
+    """Return what is wanted of other resources."""
+    if not kinds:
+        return wanted
+    found = {
+        name: Allocation(_except(asked.requests, kinds), _except(asked.limits, kinds))
+        for name, asked in wanted.items()
+    }
+    return {name: rest for name, rest in found.items() if rest.requests or rest.limits}
+
+
+def loses_nothing(
+    pod: Pod, kinds: Collection[Resource], template: Sequence[Allocation] | None
+) -> bool:
+    """Return True if the template gives as much of the resources as the pod has.
+
+    Nothing is known of a pod whose template is not known.
+    """
+    if template is None:
+        return False
+    for container, own in zip(pod.containers, template, strict=True):
+        has, gets = container.current, _requests(own)
+        for kind in kinds:
+            limit = (own.limits or NO_AMOUNTS).get(kind, _ENDLESS)
+            if gets.get(kind, 0) < (has.requests or NO_AMOUNTS).get(kind, 0):
+                return False
+            if limit < (has.limits or NO_AMOUNTS).get(kind, 0):
+                return False
+    return True
+
+
+def _except(amounts: Resources | None, kinds: Collection[Resource]) -> Resources:
+    return {kind: amount for kind, amount in (amounts or NO_AMOUNTS).items() if kind not in kinds}
 
 
 def _requests(own: Allocation) -> Resources:

@@ -30,7 +30,11 @@ SMALL = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(None, 200 * MIB))
 
 def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
     room = BoostRoom(
-        bounds.limit_ranges, bounds.max_boost_millicores, bounds.quotas, bounds.awaited_pods
+        bounds.limit_ranges,
+        bounds.max_boost_millicores,
+        bounds.quotas,
+        bounds.awaited_pods,
+        max_priority=bounds.max_boosted_priority,
     )
     return size_pod(without_status(pod), autoscaler, gates=GATES, room=room)
 
@@ -59,6 +63,10 @@ def work_out(pod: Pod, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
         pytest.param(POD, DOUBLED, Bounds((), 600), id="a bound for boosts"),
         pytest.param(POD, DOUBLED, Bounds((), None, None, (TIGHT,)), id="what a quota leaves"),
         pytest.param(POD, DOUBLED, Bounds((), None, None, (WIDE,), 8), id="pods that are awaited"),
+        pytest.param(replace(POD, preemption_priority=9), DOUBLED, FREE, id="a priority"),
+        pytest.param(
+            POD, DOUBLED, Bounds((), None, max_boosted_priority=-1), id="a bound for priorities"
+        ),
     ],
 )
 def test_a_change_of_anything_that_counts_is_seen_at_once(

@@ -331,6 +331,32 @@ def test_no_boost_for_a_container_that_its_end_would_restart_is_a_warning(
     in_cluster(scene)
 
 
+@pytest.mark.parametrize(
+    ("spec", "most", "cpu"),
+    [
+        pytest.param({"priority": 0}, 0, "1", id="the usual priority"),
+        pytest.param({"priority": 7}, 0, "500m", id="a pod that may preempt others"),
+        pytest.param({"priority": 7, "preemptionPolicy": "Never"}, 0, "1", id="it never preempts"),
+        pytest.param({"priority": 7}, 7, "1", id="allowed by the operator"),
+    ],
+)
+def test_no_boost_for_a_pod_that_could_preempt_others_is_a_warning(
+    spec: dict[str, object], most: int, cpu: str
+) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        cluster.autoscale(UP, boost=CpuBoost(BoostType.FACTOR, factor=2))
+        webhook = Webhook(cluster, AdmissionSettings(max_boosted_priority=most))
+        response = webhook.ask(a_review(a_pod_object(**spec)))
+        given = {each["path"]: each["value"] for each in patch_of(response)}
+        warnings = response.get("warnings", [])
+
+        assert given["/spec/containers/0/resources/requests/cpu"] == cpu
+        assert len(warnings) == (cpu == "500m")
+        assert all("--max-boosted-priority" in each for each in warnings)
+
+    in_cluster(scene)
+
+
 def test_a_test_of_ourselves_gets_the_patch_that_it_is_looking_for() -> None:
     def scene(cluster: SmallCluster) -> None:
         patch = (Add("/metadata/annotations/test", "7"),)

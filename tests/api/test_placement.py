@@ -81,6 +81,24 @@ def test_an_affinity_that_looks_at_other_namespaces_is_seen(
     assert placement.crosses_namespaces
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, 0, id="no class"),
+        pytest.param({"priority": 1000}, 1000, id="a class"),
+        pytest.param({"priority": -5}, -5, id="a low one"),
+        pytest.param(
+            {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}, 1000, id="it preempts"
+        ),
+        pytest.param({"priority": 1000, "preemptionPolicy": "Never"}, 0, id="it never preempts"),
+    ],
+)
+def test_the_priority_by_which_a_pod_preempts_others_is_decoded(
+    spec: dict[str, object], expected: int
+) -> None:
+    assert decoded(**spec).preemption_priority == expected
+
+
 def test_the_priority_and_the_deadline_of_a_pod_are_decoded() -> None:
     pod, plain = decoded(priorityClassName="high", activeDeadlineSeconds=60), decoded()
 

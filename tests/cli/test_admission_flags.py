@@ -21,6 +21,7 @@ OURS = {
     "--cap-to-largest-node",
     "--hpa-conflict",
     "--log-format",
+    "--max-boosted-priority",
     "--strict-flags",
     "--read-timeout",
     "--self-test",
@@ -79,6 +80,7 @@ def test_every_flag_about_what_pods_get_reaches_the_settings() -> None:
             allow_overlapping_autoscalers=True,
             cap_to_largest_node=False,
             hpa_conflict=HpaConflict.IGNORE,
+            max_boosted_priority=1000,
         ),
     )
     cluster = ClusterFlags(ignored_vpa_object_namespaces="a, b")
@@ -88,6 +90,7 @@ def test_every_flag_about_what_pods_get_reaches_the_settings() -> None:
     assert settings == AdmissionSettings(
         gates=gates,
         max_boost_millicores=4000,
+        max_boosted_priority=1000,
         caps_to_nodes=False,
         hpa_conflict=HpaConflict.IGNORE,
         ignored_namespaces=frozenset({"a", "b"}),

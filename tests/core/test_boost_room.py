@@ -278,6 +278,28 @@ def test_a_pod_of_windows_gets_no_boost_since_it_could_never_end() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("priority", "most", "cpu"),
+    [
+        pytest.param(0, 0, 1500, id="a pod without a class"),
+        pytest.param(-10, 0, 1500, id="a pod that others preempt"),
+        pytest.param(1, 0, 500, id="a pod that preempts others"),
+        pytest.param(1000, 1000, 1500, id="allowed by the operator"),
+        pytest.param(1001, 1000, 500, id="above what the operator allows"),
+    ],
+)
+def test_a_pod_that_could_preempt_others_for_its_boost_gets_none(
+    priority: int, most: int, cpu: int
+) -> None:
+    pod = a_pod(GUARANTEED, preemption_priority=priority)
+    pod = sized(pod, boosting(), BoostRoom(max_priority=most))
+
+    words = "container 0: cpu startup boost left out since the pod could preempt others for it"
+    assert cpu_of(pod) == [(cpu, cpu)]
+    assert (words in pod.annotations[UPDATES]) is (cpu == 500)
+    assert (annotation_name("app") in pod.annotations) is (cpu == 1500)
+
+
 def test_containers_share_what_a_pod_may_have_and_keep_what_only_they_may() -> None:
     pod = a_pod(GUARANTEED, replace(GUARANTEED, name="side", index=1))
     small = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(1200))

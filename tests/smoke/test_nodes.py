@@ -6,6 +6,7 @@ import pytest
 from e2e.components import Json
 from e2e.updater_stage import a_template, requests
 from smoke.scene import Scene, is_marked, is_ready, millicores, uids_of
+from smoke.test_limits import LASTING
 
 from rig import fake_node, stages
 
@@ -267,3 +268,29 @@ def is_unschedulable(pod: Json) -> bool:
     """Return true for a pod that the scheduler finds no node for."""
     told = pod["status"].get("conditions", [])
     return any(each.get("reason") == "Unschedulable" for each in told)
+
+
+def test_a_boost_makes_the_scheduler_preempt_no_pod(scene: Scene) -> None:
+    place, important = add_node(scene), f"high-{scene.namespace}"
+    scene.plane.create(
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": important},
+            "value": 1000,
+        },
+    )
+    scene.create(a_template_for(place, ONE), name="low", replicas=3)
+    scene.wait_for_pods(lambda pods: len(pods) == 3 and all(map(is_ready, pods)), "low")
+    # Without its boost the pod fits beside the others, with it two of them would have to go.
+    scene.autoscale(ONE, mode="Off", startupBoost=LASTING)
+    template = a_template_for(place, ONE)
+    template["spec"]["priorityClassName"] = important
+    before = scene.uids("low")
+    scene.create(template, replicas=1)
+    (pod,) = scene.wait_for_pods(lambda pods: len(pods) == 1 and all(map(is_ready, pods)))
+
+    assert millicores(pod) == 1000
+    assert scene.uids("low") == before
+    assert "could preempt others" in pod["metadata"]["annotations"]["vpaUpdates"]

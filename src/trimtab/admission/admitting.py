@@ -191,6 +191,7 @@ class Admission:
             self._rooms,
             self._grants.room_in(quotas),
             *self._count_siblings(gap),
+            self._settings.max_boosted_priority,
         )
         sizing = self._sizings.size(new, autoscaler, bounds)
         if not is_dry_run and quotas:

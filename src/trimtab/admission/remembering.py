@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import marked_containers
-from trimtab.core.boost_room import BoostRoom
+from trimtab.core.boost_room import MAX_PRIORITY, BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.node_room import NodeRooms
@@ -100,6 +100,7 @@ class Bounds:
     """Number of further pods that the owner may be about to create."""
     missing_pods: int = 0
     """Number of further pods of which the owner says that they are missing."""
+    max_boosted_priority: int = MAX_PRIORITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,5 +195,6 @@ class Sizings:
             bounds.quotas,
             bounds.awaited_pods,
             bounds.missing_pods,
+            bounds.max_boosted_priority,
         )
         return size_pod(pod, autoscaler, gates=self._gates, room=room)

@@ -236,7 +236,14 @@ def _warnings(sizing: Sizing) -> tuple[str, ...]:
         for name, notes in sizing.notes.items()
         if any(note.kind is NoteKind.BOOST_RESTARTS for note in notes)
     )
-    return (*misfits, *restarts)
+    preempts = (
+        f"container {name} gets no startup boost: by its priority the pod could preempt others to"
+        " make room for it; a priority class with preemptionPolicy Never does not, and"
+        " --max-boosted-priority of the admission controller allows it"
+        for name, notes in sizing.notes.items()
+        if any(note.kind is NoteKind.BOOST_PREEMPTS for note in notes)
+    )
+    return (*misfits, *restarts, *preempts)
 
 
 def _doubt(rival: wire.VerticalPodAutoscaler) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import field
 from datetime import timedelta
 
+from trimtab.core.boost_room import MAX_PRIORITY
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
@@ -21,6 +22,8 @@ class AdmissionSettings:
     """`--feature-gates`."""
     max_boost_millicores: int | None = None
     """`--max-allowed-cpu-boost`; None for no limit."""
+    max_boosted_priority: int = MAX_PRIORITY
+    """`--max-boosted-priority`: pods above, which may preempt others, are not boosted."""
     caps_to_nodes: bool = True
     """`--cap-to-largest-node`: whether no pod becomes larger than the largest node."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD

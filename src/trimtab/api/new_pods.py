@@ -58,6 +58,8 @@ class _Spec(Wire, frozen=True, kw_only=True):
     os: msgspec.Raw = _NULL
     overhead: msgspec.Raw = _NULL
     priority_class_name: msgspec.Raw = _NULL
+    priority: msgspec.Raw = _NULL
+    preemption_policy: msgspec.Raw = _NULL
     active_deadline_seconds: msgspec.Raw = _NULL
     node_selector: msgspec.Raw = _NULL
     affinity: msgspec.Raw = _NULL

@@ -76,6 +76,8 @@ class _Spec(Wire, frozen=True, kw_only=True):
     affinity: WireAffinity | None = None
     tolerations: tuple[WireToleration, ...] | None = None
     priority_class_name: str | None = None
+    priority: Int32 | None = None
+    preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     overhead: Amounts | None = None
     topology_spread_constraints: tuple[WireSpread, ...] | None = None
@@ -143,6 +145,8 @@ _STATUS_LISTS: Final = {
 }
 _SIDECAR: Final = "Always"
 """The restart policy of an init container that is a sidecar."""
+_NEVER: Final = "Never"
+"""The policy of a pod for which none is preempted."""
 _WINDOWS: Final = "windows"
 _OS_LABEL: Final = "kubernetes.io/os"
 _PENDING: Final = "PodResizePending"
@@ -221,6 +225,8 @@ def _convert_pod(
         envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         priority_class=intern(spec.priority_class_name or ""),
+        # The API server has resolved both from the class before it asks any webhook.
+        preemption_priority=0 if spec.preemption_policy == _NEVER else spec.priority or 0,
         has_deadline=spec.active_deadline_seconds is not None,
         init_peak=init_peak,
         init_stated=_init_stated(spec) if spec.init_containers else None,

@@ -12,6 +12,7 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.cli.flag_groups import flag_group, flag_groups
 from trimtab.cli.flag_types import Cpu, Named, Span, Switch, Text, Whole, split_names
 from trimtab.cli.flags import ClusterFlags
+from trimtab.core.boost_room import MAX_PRIORITY
 from trimtab.core.gates import FeatureGates
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
@@ -92,6 +93,8 @@ class CareFlags:
     """Where a HorizontalPodAutoscaler scales on a resource: leave that as it is, or change it."""
     cap_to_largest_node: Switch = True
     """Let no pod become larger than the largest node; off where larger nodes come when needed."""
+    max_boosted_priority: Whole = MAX_PRIORITY
+    """Highest priority of pods that get a startup boost; others could preempt pods for it."""
     bind_address: Text = ""
     """The address that --port is on; all of this machine if not given."""
     webhook_client_ca_file: Text = ""
@@ -130,6 +133,7 @@ def to_settings(
     return AdmissionSettings(
         gates=gates,
         max_boost_millicores=serving.max_allowed_cpu_boost,
+        max_boosted_priority=flags.care.max_boosted_priority,
         hpa_conflict=flags.care.hpa_conflict,
         caps_to_nodes=flags.care.cap_to_largest_node,
         namespace=cluster.vpa_object_namespace,

@@ -25,6 +25,8 @@ from trimtab.core.resources import Resource
 
 _CPU: Final = Resource.CPU
 _THOUSAND: Final = 1000
+MAX_PRIORITY: Final = 0
+"""Highest priority of pods that are boosted by default: that of pods without a class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class BoostRoom:
     """Pods that its owner may be about to create; each needs room without a boost."""
     missing_pods: int = 0
     """Pods of which its owner says that they are missing, and that did not come since."""
+    max_priority: int = MAX_PRIORITY
+    """`--max-boosted-priority`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,9 @@ def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[S
         return give_up(shares, NoteKind.BOOST_POD_RESOURCES)
     if pod.is_windows:
         return give_up(shares, NoteKind.BOOST_WINDOWS)
+    if pod.preemption_priority > room.max_priority:
+        # The scheduler would delete pods of others, for CPU that is given back after the start.
+        return give_up(shares, NoteKind.BOOST_PREEMPTS)
     shares = [_left_out(share) if _ends_with_restart(share) else share for share in shares]
     usual = {share.container.name: share.usual for share in shares}
     covering = [each for each in room.quotas if quotas.covers(each, pod, _by_name(shares))]

@@ -38,12 +38,16 @@ class NoteKind(StrEnum):
     BOOST_QUOTA = "BoostQuota"
     BOOST_WINDOWS = "BoostWindows"
     """There is no boost: Kubernetes does not resize the pod, so that it could never end."""
+    BOOST_PREEMPTS = "BoostPreempts"
+    """There is no boost: the scheduler might preempt other pods to make room for it."""
     NOT_BOOSTED = "NotBoosted"
     BOOST_RESTARTS = "BoostRestarts"
     """There is no boost: its end would restart the container, as its `resizePolicy` asks."""
 
 
-LEFT_OUT: Final = frozenset({NoteKind.BOOST_RESTARTS, NoteKind.BOOST_WINDOWS})
+LEFT_OUT: Final = frozenset(
+    {NoteKind.BOOST_PREEMPTS, NoteKind.BOOST_RESTARTS, NoteKind.BOOST_WINDOWS}
+)
 """Reasons for no boost at all, however much room there is."""
 
 
@@ -83,6 +87,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.BOOST_NODE_SIZE: " startup boost capped to fit the largest node",
     NoteKind.BOOST_QUOTA: " startup boost capped to fit the ResourceQuota",
     NoteKind.BOOST_WINDOWS: " startup boost left out since Windows pods cannot be resized",
+    NoteKind.BOOST_PREEMPTS: " startup boost left out since the pod could preempt others for it",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
     NoteKind.BOOST_RESTARTS: " startup boost left out since its end would restart the container",
 }

@@ -145,7 +145,7 @@ def likeness(pod: Pod) -> tuple[object, ...]:
     annotations = pod.annotations, pod.has_empty_annotations
     beside = pod.envelope, pod.init_peak, pod.init_stated, pod.overhead, pod.is_windows
     # Which quotas are for the pod, and which nodes.
-    place = pod.placement, pod.priority_class, pod.has_deadline
+    place = pod.placement, pod.priority_class, pod.preemption_priority, pod.has_deadline
     return pod.containers, *annotations, *beside, *place
 
 

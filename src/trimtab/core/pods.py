@@ -188,6 +188,8 @@ class Pod:
     placement: Placement | None = None
     """None for a pod that may go to any node without a taint, as most may."""
     priority_class: str = ""
+    preemption_priority: int = 0
+    """Priority below which other pods may be preempted for it; 0 for a pod that never preempts."""
     has_deadline: bool = False
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
     init_peak: Allocation = _NOTHING

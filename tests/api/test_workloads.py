@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -34,7 +35,8 @@ def test_a_workload_tells_its_owner_its_pods_and_how_many_it_wants(
     first = 0 if kind == "StatefulSet" else None
     ready = 4 if kind == "DaemonSet" else None
     expected = Workload(name, OWNER, WEB, replicas, uid="u-1", first_ordinal=first, ready=ready)
-    assert workload == expected
+    is_failing = False if kind == "ReplicaSet" else None
+    assert workload == replace(expected, is_failing=is_failing)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +103,40 @@ def test_a_replication_controller_selects_by_plain_labels() -> None:
             id="a daemon set counts nodes",
         ),
         pytest.param("ReplicaSet", {}, None, id="nothing is said"),
-        pytest.param("Job", {"active": 3}, None, id="a job does not say"),
+        pytest.param("Job", {"active": 3, "failed": 1}, 4, id="a job counts ended pods as well"),
+        pytest.param("Job", {}, 0, id="a new job"),
     ],
 )
 def test_a_workload_tells_how_many_pods_it_has(
     kind: str, status: Json, existing: int | None
 ) -> None:
     assert decode_workload(kind, encoded({"status": status})).existing == existing
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
+@pytest.mark.parametrize(
+    ("conditions", "is_failing"),
+    [
+        pytest.param(None, False, id="no conditions"),
+        pytest.param([{"type": "ReplicaFailure", "status": "False"}], False, id="not now"),
+        pytest.param(
+            [{"type": "ReplicaFailure", "status": "True", "reason": "FailedDelete"}],
+            False,
+            id="it cannot delete pods",
+        ),
+        pytest.param(
+            [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate"}],
+            True,
+            id="its latest pod was refused",
+        ),
+    ],
+)
+def test_replica_sets_tell_that_they_cannot_create_pods(
+    kind: str, conditions: list[Json] | None, *, is_failing: bool
+) -> None:
+    wire = {"status": {"replicas": 1, "conditions": conditions}}
+
+    assert decode_workload(kind, encoded(wire)).is_failing is is_failing
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,23 @@ class _DaemonSetSpec(Wire, frozen=True, kw_only=True):
     update_strategy: _UpdateStrategy | None = None
 
 
+class _Condition(Wire, frozen=True, kw_only=True):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+
+
+class _ReplicaStatus(Wire, frozen=True, kw_only=True):
+    replicas: Int32 | None = None
+    conditions: tuple[_Condition, ...] | None = None
+
+
+class _JobStatus(Wire, frozen=True, kw_only=True):
+    active: Int32 | None = None
+    succeeded: Int32 | None = None
+    failed: Int32 | None = None
+
+
 class _Status(Wire, frozen=True, kw_only=True):
     desired_number_scheduled: Int32 | None = None
     current_number_scheduled: Int32 | None = None
@@ -113,7 +130,7 @@ class _Controller(Wire, frozen=True, kw_only=True):
 class _ReplicaSet(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _ReplicaSetSpec | None = None
-    status: _Status | None = None
+    status: _ReplicaStatus | None = None
 
 
 class _DaemonSet(Wire, frozen=True, kw_only=True):
@@ -131,7 +148,13 @@ class _StatefulSet(Wire, frozen=True, kw_only=True):
 class _ReplicationController(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
     spec: _SelectingLabels | None = None
-    status: _Status | None = None
+    status: _ReplicaStatus | None = None
+
+
+class _Job(Wire, frozen=True, kw_only=True):
+    metadata: Metadata | None = None
+    spec: _Selecting | None = None
+    status: _JobStatus | None = None
 
 
 class _CronJob(Wire, frozen=True, kw_only=True):
@@ -166,6 +189,7 @@ WELL_KNOWN_KINDS: Final = (
 
 _CONTROLLER: Final = msgspec.json.Decoder(_Controller)
 _DAEMON_SET: Final = msgspec.json.Decoder(_DaemonSet)
+_JOB: Final = msgspec.json.Decoder(_Job)
 _REPLICA_SET: Final = msgspec.json.Decoder(_ReplicaSet)
 _REPLICATION_CONTROLLER: Final = msgspec.json.Decoder(_ReplicationController)
 _STATEFUL_SET: Final = msgspec.json.Decoder(_StatefulSet)
@@ -173,23 +197,13 @@ _CRON_JOB: Final = msgspec.json.Decoder(_CronJob)
 _SCALE: Final = msgspec.json.Decoder(_Scale)
 _PARALLEL: Final = "Parallel"
 _ON_DELETE: Final = "OnDelete"
+_CREATES_NONE: Final = _Condition(type="ReplicaFailure", status="True", reason="FailedCreate")
+"""Condition of a ReplicaSet or ReplicationController whose latest pod was refused."""
 
 
 def decode_workload(kind: str, data: bytes) -> Workload:
     """The workload in the JSON of one object of a well-known kind (`WELL_KNOWN_KINDS`)."""
-    match kind:
-        case "CronJob":
-            return _decode_cron_job(kind, data)
-        case "DaemonSet":
-            return _decode_daemon_set(kind, data)
-        case "ReplicaSet":
-            return _decode_replica_set(kind, data)
-        case "ReplicationController":
-            return _decode_replication_controller(kind, data)
-        case "StatefulSet":
-            return _decode_stateful_set(kind, data)
-        case _:
-            return _decode_controller(kind, data)
+    return _DECODERS.get(kind, _decode_controller)(kind, data)
 
 
 def decode_scale(kind: str, data: bytes) -> Workload:
@@ -213,8 +227,9 @@ def _decode_replica_set(kind: str, data: bytes) -> Workload:
     source = decode(_REPLICA_SET, data)
     spec = source.spec or _ReplicaSetSpec()
     selector = convert_selector(spec.selector, "spec.selector")
-    existing = (source.status or _Status()).replicas
-    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    workload = _with_failure(
+        _name_workload(kind, source.metadata, selector, spec.replicas), source.status
+    )
     # Deployments keep ReplicaSets of earlier templates, which create no pods.
     return workload if spec.replicas == 0 else _with_sizes(workload, spec.template)
 
@@ -276,9 +291,29 @@ def _decode_replication_controller(kind: str, data: bytes) -> Workload:
     source = decode(_REPLICATION_CONTROLLER, data)
     spec = source.spec or _SelectingLabels()
     selector = select_labels(spec.selector, "spec.selector")
-    existing = (source.status or _Status()).replicas
-    workload = _name_workload(kind, source.metadata, selector, spec.replicas, existing)
+    workload = _with_failure(
+        _name_workload(kind, source.metadata, selector, spec.replicas), source.status
+    )
     return _with_sizes(workload, spec.template)
+
+
+def _decode_job(kind: str, data: bytes) -> Workload:
+    source = decode(_JOB, data)
+    selector = convert_selector((source.spec or _Selecting()).selector, "spec.selector")
+    status = source.status
+    if status is None:
+        return _name_workload(kind, source.metadata, selector)
+    # Pods that have ended were created as well.
+    created = (status.active or 0) + (status.succeeded or 0) + (status.failed or 0)
+    return _name_workload(kind, source.metadata, selector, existing=created)
+
+
+def _with_failure(workload: Workload, status: _ReplicaStatus | None) -> Workload:
+    """Return the workload with what its status says of its pods, and of refused ones."""
+    if status is None:
+        return workload
+    is_failing = _CREATES_NONE in (status.conditions or ())
+    return replace(workload, existing=status.replicas, is_failing=is_failing)
 
 
 def _with_sizes(workload: Workload, template: _SizedTemplate | None) -> Workload:
@@ -326,3 +361,13 @@ def _name_workload(
         uid=metadata.uid or "",
         role_lease=(metadata.annotations or {}).get(ROLE_LEASE) or "",
     )
+
+
+_DECODERS: Final = {
+    "CronJob": _decode_cron_job,
+    "DaemonSet": _decode_daemon_set,
+    "Job": _decode_job,
+    "ReplicaSet": _decode_replica_set,
+    "ReplicationController": _decode_replication_controller,
+    "StatefulSet": _decode_stateful_set,
+}

@@ -30,6 +30,8 @@ class Workload:
     """The pod that a DaemonSet puts on nodes, without a name; None of other kinds."""
     existing: int | None = None
     """Number of pods in its own status, ready or not; None if the status has no number."""
+    is_failing: bool | None = None
+    """True if its status says that it cannot create pods; None of kinds that do not say."""
     ready: int | None = None
     """Number of nodes on which a DaemonSet says to have a ready pod; None of other kinds."""
     updated: int | None = None

@@ -28,6 +28,14 @@ CPU, MEMORY = Resource.CPU, Resource.MEMORY
             NoteKind.LIMIT_RANGE_REFUSES,
             "cpu NOT updated since the LimitRange would refuse the pod",
         ),
+        (
+            NoteKind.PODS_REFUSED,
+            "cpu NOT updated since pods of the recommended size were not created",
+        ),
+        (
+            NoteKind.BOOST_REFUSED,
+            "cpu startup boost left out since boosted pods were not created",
+        ),
         (NoteKind.NO_LIMIT_TO_SCALE, "cpu: limit NOT set since originalLimit is nil or 0"),
         (NoteKind.NO_REQUEST_TO_FOLLOW, "cpu: limit NOT set since recommendedRequest is nil or 0"),
         (

@@ -211,6 +211,11 @@ class SmallCluster:
         found = place["default", f"{name}-1"]
         place["default", f"{name}-1"] = replace(found, existing=existing, replicas=replicas)
 
+    def put_workload(self, workload: Workload) -> None:
+        """Let a workload of a well-known kind be like this."""
+        name = workload.name
+        self._workloads[name.kind].by_name[name.namespace, name.name] = workload
+
     def roll_out(self, name: str = "web") -> Pod:
         """The first pod of another ReplicaSet of the Deployment."""
         place = self._workloads["ReplicaSet"].by_name

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
@@ -16,11 +17,12 @@ from typing import Final, TypeAlias
 
 from trimtab.admission.granting import Arrivals, QuotaGrants
 from trimtab.admission.index import TargetIndex, target_name
-from trimtab.admission.narrating import log_unsized, tell_of_size
+from trimtab.admission.narrating import log_unsized, log_withheld, tell_of_size
 from trimtab.admission.owning import NotYetError, ReadyOwners
 from trimtab.admission.remembering import Arrival, Bounds, Sizings, WholePod
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.telling import Teller, Timer, stand_still
+from trimtab.admission.withholding import Withholding
 from trimtab.api.decoding import DecodeError
 from trimtab.cluster.ports import Cluster
 from trimtab.core.autoscalers import Autoscaler
@@ -37,6 +39,7 @@ from trimtab.core.node_room import NodeRooms
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing, unmark_pod
 from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.refusals import Withheld
 
 UNCHANGED: Final = Sizing()
 _FAILED: Final = "admission failed"
@@ -51,6 +54,8 @@ class Admitted(StrEnum):
     """How a pod was admitted; the value names it to users."""
 
     PATCHED = "Patched"
+    WITHHELD = "Withheld"
+    """It got less than that, since pods of its owner with more were never created."""
     COMPLETE = "Complete"
     """An autoscaler governs it, and it has all that it should have."""
     UNGOVERNED = "Ungoverned"
@@ -87,6 +92,7 @@ class Admission:
         self._sizings = Sizings(settings.gates)
         self._grants = QuotaGrants(timer)
         self._arrivals = Arrivals(timer)
+        self._withholding = Withholding(cluster.owners.known, timer)
         self._marking: Marking | None = None
         if settings.hpa_conflict is HpaConflict.HOLD:
             by_target = cluster.horizontals.index(attrgetter("target"))
@@ -102,6 +108,7 @@ class Admission:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.index.follow())
             group.create_task(self._owners.run())
+            group.create_task(self._withholding.run())
             group.create_task(self._follow_targets())
             group.create_task(self._follow_nodes())
             group.create_task(self._follow_daemon_sets())
@@ -169,7 +176,8 @@ class Admission:
         if not sizing.patch:
             return Admitted.COMPLETE, sizing
         tell_of_size(self._teller, head, autoscaler, sizing.patch)
-        return Admitted.PATCHED, sizing
+        is_whole = sizing.withheld is Withheld.NOTHING
+        return Admitted.PATCHED if is_whole else Admitted.WITHHELD, sizing
 
     def _unmark(self, new: Arrival) -> Sizing:
         """Take away marks of boosts that the pod did not get here, which hardly any pod has."""
@@ -194,6 +202,15 @@ class Admission:
             self._settings.max_boosted_priority,
         )
         sizing = self._sizings.size(new, autoscaler, bounds)
+        withheld = self._withholding.choose(
+            head,
+            sizing.offer,
+            is_dry_run=is_dry_run,
+            tell=partial(log_withheld, self._teller, head, autoscaler),
+        )
+        if withheld is not Withheld.NOTHING:
+            bounds = replace(bounds, withheld=withheld)
+            sizing = self._sizings.size_once(new, autoscaler, bounds)
         if not is_dry_run and quotas:
             self._grants.note(quotas, sizing.claims)
             if gap is not None:

@@ -51,7 +51,7 @@ class AdmissionCollector(Collector):
 
 
 def _show_pods(tally: Tally) -> Iterator[Metric]:
-    applied = tally.pods.get(Admitted.PATCHED, 0)
+    applied = sum(tally.pods.get(how, 0) for how in (Admitted.PATCHED, Admitted.WITHHELD))
     yield _counter(
         "admission_pods",
         "New pods, and whether anything was changed in them.",

@@ -8,9 +8,16 @@ from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.operations import Add, Patch, pointer
 from trimtab.core.pods import Pod
+from trimtab.core.refusals import Withheld
 
 _SIZED: Final = "pod sized"
 _UNSIZED: Final = "pod not sized"
+_WITHHELD: Final = "new pods do not appear"
+_REMEDIES: Final = {
+    Withheld.BOOST: "its next pods come without their startup boost",
+    Withheld.SIZE: "its next pods keep their own resources",
+    Withheld.NOTHING: "its next pods get the full size again",
+}
 _RESOURCES: Final = "/resources/"
 _BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
 
@@ -34,6 +41,19 @@ def tell_of_size(teller: Teller, pod: Pod, autoscaler: Autoscaler, patch: Patch)
 def log_unsized(teller: Teller, pod: Pod, doubt: str) -> None:
     """Log why a new pod is left as it is, unless enough pods were logged this minute."""
     teller.tell(_UNSIZED, f"{_owner(pod)}: {doubt}", "OwnerUnknown")
+
+
+def log_withheld(teller: Teller, pod: Pod, autoscaler: Autoscaler, withheld: Withheld) -> None:
+    """Log that pods of an owner are never created, and which part the next ones do without."""
+    name = f"{autoscaler.namespace}/{autoscaler.name}"
+    if teller.may_tell(_WITHHELD, name):
+        about = {
+            "owner": _owner(pod),
+            "autoscaler": name,
+            "withheld": withheld.value,
+            "detail": f"{_REMEDIES[withheld]}; the events of the owner name the rule that refuses",
+        }
+        _logger.warning(_WITHHELD, extra=about)
 
 
 def _owner(pod: Pod) -> str:

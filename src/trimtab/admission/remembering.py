@@ -20,6 +20,7 @@ from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod, without_status
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
+from trimtab.core.refusals import Withheld
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 """Size of all that is remembered: some thousand usual pods."""
@@ -101,6 +102,8 @@ class Bounds:
     missing_pods: int = 0
     """Number of further pods of which the owner says that they are missing."""
     max_boosted_priority: int = MAX_PRIORITY
+    withheld: Withheld = Withheld.NOTHING
+    """Part that pods of the owner do not get, since pods with it were never created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,10 @@ class Sizings:
                 self.forget(next(iter(self._known)))
         return sizing
 
+    def size_once(self, new: Arrival, autoscaler: Autoscaler, bounds: Bounds) -> Sizing:
+        """Return the same without a place in memory, for pods whose siblings get something else."""
+        return self._work_out(new.read(), autoscaler, bounds)
+
     def forget(self, name: AutoscalerName) -> None:
         """Drop what is remembered of an autoscaler, if anything is."""
         former = self._known.pop(name, None)
@@ -196,5 +203,6 @@ class Sizings:
             bounds.awaited_pods,
             bounds.missing_pods,
             bounds.max_boosted_priority,
+            bounds.withheld,
         )
         return size_pod(pod, autoscaler, gates=self._gates, room=room)

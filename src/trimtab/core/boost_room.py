@@ -21,6 +21,7 @@ from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
 from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.records import dataclass
+from trimtab.core.refusals import Withheld
 from trimtab.core.resources import Resource
 
 _CPU: Final = Resource.CPU
@@ -45,6 +46,8 @@ class BoostRoom:
     """Pods of which its owner says that they are missing, and that did not come since."""
     max_priority: int = MAX_PRIORITY
     """`--max-boosted-priority`."""
+    withheld: Withheld = Withheld.NOTHING
+    """Part that the pod does not get, since pods of its owner with it were never created."""
 
 
 @dataclass(frozen=True, slots=True)

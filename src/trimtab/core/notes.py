@@ -29,6 +29,8 @@ class NoteKind(StrEnum):
     """Nothing is applied: a LimitRange would refuse the pod with it, and takes it without."""
     QUOTA_REFUSES = "QuotaRefuses"
     """Nothing is applied: a ResourceQuota would refuse the pod with it, and takes it without."""
+    PODS_REFUSED = "PodsRefused"
+    """Nothing is applied: earlier pods of the owner with it were never created."""
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -43,10 +45,17 @@ class NoteKind(StrEnum):
     NOT_BOOSTED = "NotBoosted"
     BOOST_RESTARTS = "BoostRestarts"
     """There is no boost: its end would restart the container, as its `resizePolicy` asks."""
+    BOOST_REFUSED = "BoostRefused"
+    """There is no boost: earlier pods of the owner with it were never created."""
 
 
 LEFT_OUT: Final = frozenset(
-    {NoteKind.BOOST_PREEMPTS, NoteKind.BOOST_RESTARTS, NoteKind.BOOST_WINDOWS}
+    {
+        NoteKind.BOOST_PREEMPTS,
+        NoteKind.BOOST_REFUSED,
+        NoteKind.BOOST_RESTARTS,
+        NoteKind.BOOST_WINDOWS,
+    }
 )
 """Reasons for no boost at all, however much room there is."""
 
@@ -79,6 +88,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.QOS_CLASS: " kept one step below the limit for the QoS class",
     NoteKind.LIMIT_RANGE_REFUSES: " NOT updated since the LimitRange would refuse the pod",
     NoteKind.QUOTA_REFUSES: " NOT updated since a ResourceQuota would refuse the pod",
+    NoteKind.PODS_REFUSED: " NOT updated since pods of the recommended size were not created",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",
@@ -90,6 +100,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.BOOST_PREEMPTS: " startup boost left out since the pod could preempt others for it",
     NoteKind.NOT_BOOSTED: " NOT boosted since no room is left",
     NoteKind.BOOST_RESTARTS: " startup boost left out since its end would restart the container",
+    NoteKind.BOOST_REFUSED: " startup boost left out since boosted pods were not created",
 }
 
 _CONTAINER_TEXTS: Final = {

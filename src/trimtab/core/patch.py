@@ -40,10 +40,12 @@ from trimtab.core.quota_check import (
 )
 from trimtab.core.quotas import Claims, Quota
 from trimtab.core.records import dataclass
+from trimtab.core.refusals import Offer, Withheld
 from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_ALLOTMENT: Final = Allotment()
 _ENDLESS: Final = BoostRoom()
+_NO_OFFER: Final = Offer()
 _ANNOTATIONS: Final = pointer("metadata", "annotations")
 _UPDATES_PATH: Final = pointer("metadata", "annotations", UPDATES)
 _OBSERVED_PATH: Final = pointer("metadata", "annotations", OBSERVED_CONTAINERS)
@@ -65,6 +67,10 @@ class Sizing:
     """By container what was done to what is recommended, and to its boost."""
     claims: Mapping[str, Claims] = field(default_factory=dict)
     """By the name of each quota that counts the pod, the amounts that the pod takes from it."""
+    offer: Offer = _NO_OFFER
+    """Summary of the amounts that the pod gets."""
+    withheld: Withheld = Withheld.NOTHING
+    """Part that the pod does not get, since pods of its owner with it were never created."""
 
 
 def admission_patch(
@@ -98,7 +104,8 @@ def size_pod(
     wishes, misfits = door.grant(pod)
     notes = {wish.container.name: wish.notes for wish in wishes if wish.notes}
     patch = tuple(_operations(pod, autoscaler.name, wishes, unmarks=gates.cpu_startup_boost))
-    return Sizing(patch, misfits, notes, _claims(pod, wishes, room) if room.quotas else {})
+    claims = _claims(pod, wishes, room) if room.quotas else {}
+    return Sizing(patch, misfits, notes, claims, _offer(wishes, patch), room.withheld)
 
 
 def unmark_pod(pod: Pod, *, gates: FeatureGates) -> Sizing:
@@ -333,7 +340,7 @@ class _Door:
         misfits = _misfits(pod, wishes)
         if misfits:
             wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
-        return self._accepted(pod, wishes), misfits
+        return self._accepted(pod, _hold_back(wishes, self.room.withheld)), misfits
 
     def _with_boosts(self, pod: Pod, wishes: Sequence[_Wish]) -> list[_Wish]:
         """Return the wishes with as much of their boosts as there is room for."""
@@ -500,6 +507,43 @@ def _result(wish: _Wish) -> Allocation:
         {**(own.requests or NO_AMOUNTS), **requests},
         {kind: amount for kind, amount in found.items() if kind not in removed},
     )
+
+
+def _hold_back(wishes: list[_Wish], withheld: Withheld) -> list[_Wish]:
+    """Return the wishes without the part with which pods of the owner were never created."""
+    if withheld is Withheld.NOTHING:
+        return wishes
+    shares = give_up([wish.share for wish in wishes], NoteKind.BOOST_REFUSED)
+    unboosted = _with_shares(wishes, shares)
+    return unboosted if withheld is Withheld.BOOST else list(map(_hold_back_size, unboosted))
+
+
+def _hold_back_size(wish: _Wish) -> _Wish:
+    found = wish.recommended
+    notes = tuple(
+        Note(kind, NoteKind.PODS_REFUSED)
+        for kind in BOTH
+        if kind in found.requests or kind in found.limits
+    )
+    given_up = _give_up(wish)
+    share = replace(given_up.share, notes=wish.share.notes)
+    return replace(given_up, recommended=Allotment(notes=notes), share=share, is_refused=True)
+
+
+def _offer(wishes: Sequence[_Wish], patch: Patch) -> Offer:
+    is_boosted = is_sized = False
+    # Most pods are created, so that this must cost next to nothing.
+    for wish in wishes:
+        own, found, share = wish.container.spec, wish.recommended, wish.share
+        is_boosted |= share.span is not None and share.request > share.span.usual_request
+        if found.requests or found.limits:
+            requests, limits = own.requests or NO_AMOUNTS, own.limits or NO_AMOUNTS
+            is_same = (
+                found.requests.items() <= requests.items()
+                and found.limits.items() <= limits.items()
+            )
+            is_sized |= not is_same
+    return Offer(patch, is_boosted=is_boosted, is_sized=is_sized)
 
 
 def _originals(pod: Pod) -> Mapping[str, Allocation]:

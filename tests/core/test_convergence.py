@@ -128,6 +128,12 @@ def test_an_act_that_changes_no_request_has_nothing_to_expect() -> None:
             id="admission left it as it came, for a limit range",
         ),
         pytest.param(
+            {**SEEN, "vpaUpdates": noted(NoteKind.PODS_REFUSED)},
+            (),
+            Suspect.PODS_REFUSED,
+            id="admission left it as it came, for pods that were never created",
+        ),
+        pytest.param(
             {**SEEN, "vpaUpdates": noted(NoteKind.BOOST_QUOTA)},
             (),
             Suspect.OTHER_MANAGER,

@@ -46,6 +46,8 @@ class Suspect(StrEnum):
     """Admission left the successor as it came, since a ResourceQuota would have refused it."""
     LIMIT_RANGE_REFUSED = "LimitRangeRefused"
     """Admission left the successor as it came, since a LimitRange would have refused it."""
+    PODS_REFUSED = "PodsRefused"
+    """Admission left the successor as it came, since pods of its recommended size never came."""
     OTHER_MANAGER = "OtherManager"
     """Admission did its part, and somebody else changed it afterwards."""
     NO_SUCCESSOR = "NoSuccessor"
@@ -55,6 +57,7 @@ class Suspect(StrEnum):
 _OF_NOTES: Final = {
     NoteKind.QUOTA_REFUSES: Suspect.QUOTA_REFUSED,
     NoteKind.LIMIT_RANGE_REFUSES: Suspect.LIMIT_RANGE_REFUSED,
+    NoteKind.PODS_REFUSED: Suspect.PODS_REFUSED,
 }
 """Notes with which admission says that it gave a pod nothing."""
 

@@ -62,6 +62,10 @@ _SUSPICIONS: Final = {
         "the admission controller left the new pod as it came, since a LimitRange would have "
         "refused it in its recommended size"
     ),
+    Suspect.PODS_REFUSED: (
+        "the admission controller left the new pod as it came, since pods of the recommended size "
+        "were never created; the events of its owner name the policy or webhook that refuses them"
+    ),
     Suspect.OTHER_MANAGER: "another webhook or controller changed the pod afterwards",
     Suspect.NO_SUCCESSOR: (
         "its owner could not create a new pod; look at quotas and at other webhooks"

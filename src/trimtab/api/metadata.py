@@ -58,4 +58,4 @@ def find_controller(references: tuple[Owner, ...] | None) -> pods.OwnerReference
 
 def text_map(wire: Mapping[str, str | None] | None) -> dict[str, str]:
     """Labels or annotations with their strings interned: many objects share the same ones."""
-    return {intern(key): intern(value or "") for key, value in (wire or {}).items()}
+    return {intern(key): intern(value or "") for key, value in wire.items()} if wire else {}

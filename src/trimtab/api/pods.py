@@ -1,6 +1,6 @@
 """Pods: the few fields that deciders read, decoded straight from the API server's bytes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
@@ -168,6 +168,7 @@ _NO_RESOURCES: Final[frozenset[Resource]] = frozenset()
 _NO_SPEC: Final = _Spec()
 _NO_STATUS: Final = _Status()
 _NO_STATE: Final = _State()
+_NO_STATUSES: Final[Mapping[str, tuple[int, _ContainerStatus]]] = {}
 _NOTHING: Final = Allocation()
 
 
@@ -211,17 +212,20 @@ def _convert_pod(
         owner=controlling_owner(metadata),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
         containers=_with_proportions(
-            (*_regular_containers(spec, status), *_sidecars(spec, status)),
+            _list_containers(spec, status),
             None if given_status is None else metadata.annotations,
         ),
         created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
         started_at=decode_time(status.start_time, "status.startTime"),
-        ready_since=_ready_since(conditions),
-        resize=_resize_state(conditions),
-        resize_message=_resize_message(conditions),
+        # A new pod has none, and while one waits every microsecond counts.
+        ready_since=_ready_since(conditions) if conditions else None,
+        resize=_resize_state(conditions) if conditions else None,
+        resize_message=_resize_message(conditions) if conditions else "",
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
-        unschedulable_since=None if spec.node_name else _unschedulable_since(conditions),
+        unschedulable_since=(
+            _unschedulable_since(conditions) if conditions and not spec.node_name else None
+        ),
         envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         priority_class=intern(spec.priority_class_name or ""),
@@ -279,7 +283,7 @@ def convert_template(source: PodTemplate, namespace: str) -> Pod:
         namespace=intern(namespace),
         name="",
         labels=text_map(metadata.labels),
-        containers=(*_regular_containers(spec, _NO_STATUS), *_sidecars(spec, _NO_STATUS)),
+        containers=_list_containers(spec, _NO_STATUS),
         envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         init_peak=init_peak,
@@ -359,24 +363,30 @@ def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:
     return most if any(most.values()) else None
 
 
-def _regular_containers(spec: _Spec, status: _Status) -> Iterator[Container]:
+def _list_containers(spec: _Spec, status: _Status) -> tuple[Container, ...]:
+    """Return the regular containers in their order, then the sidecars in theirs."""
     statuses = _by_name(status.container_statuses)
-    for index, container in enumerate(spec.containers or ()):
-        yield _convert_container(container, index, ContainerKind.REGULAR, statuses)
-
-
-def _sidecars(spec: _Spec, status: _Status) -> Iterator[Container]:
-    statuses = _by_name(status.init_container_statuses)
-    for index, container in enumerate(spec.init_containers or ()):
-        if container.restart_policy == _SIDECAR:
-            yield _convert_container(container, index, ContainerKind.SIDECAR, statuses)
+    found = [
+        _convert_container(container, index, ContainerKind.REGULAR, statuses)
+        for index, container in enumerate(spec.containers or ())
+    ]
+    if spec.init_containers:
+        statuses = _by_name(status.init_container_statuses)
+        found += [
+            _convert_container(container, index, ContainerKind.SIDECAR, statuses)
+            for index, container in enumerate(spec.init_containers)
+            if container.restart_policy == _SIDECAR
+        ]
+    return tuple(found)
 
 
 def _by_name(
     statuses: tuple[_ContainerStatus, ...] | None,
-) -> dict[str, tuple[int, _ContainerStatus]]:
+) -> Mapping[str, tuple[int, _ContainerStatus]]:
+    if not statuses:
+        return _NO_STATUSES
     # Of two statuses with one name the first counts, as in the original.
-    numbered = list(enumerate(statuses or ()))
+    numbered = list(enumerate(statuses))
     return {status.name or "": (index, status) for index, status in reversed(numbered)}
 
 
@@ -384,14 +394,13 @@ def _convert_container(
     source: _Container,
     index: int,
     kind: ContainerKind,
-    statuses: dict[str, tuple[int, _ContainerStatus]],
+    statuses: Mapping[str, tuple[int, _ContainerStatus]],
 ) -> Container:
     name = intern(source.name or "")
-    spec = _convert_allocation(source.resources, f"spec.{kind}[{index}].resources") or Allocation()
+    spec = _convert_allocation(source.resources, _resources_path(kind, index)) or _NOTHING
     has_claims = source.resources is not None and bool(source.resources.claims)
-    restarts = _restarts_on_resize(source)
+    restarts = _restarts_on_resize(source) if source.resize_policy else _NO_RESOURCES
     if name not in statuses:
-        # Nobody has said anything of a new pod yet, and while one waits every microsecond counts.
         return Container(name, index, kind, spec, None, has_claims, restarts)
     place, status = statuses[name]
     path = f"status.{_STATUS_LISTS[kind]}[{place}]"
@@ -410,6 +419,12 @@ def _convert_container(
         termination=_convert_termination(state, f"{path}.state"),
         last_termination=_convert_termination(last_state, f"{path}.lastState"),
     )
+
+
+# Needed for errors alone, and the same few for all pods.
+@lru_cache(maxsize=1024)
+def _resources_path(kind: ContainerKind, index: int) -> str:
+    return f"spec.{kind}[{index}].resources"
 
 
 def _convert_allocation(

@@ -5,16 +5,16 @@ from dataclasses import field
 
 from trimtab.core.autoscalers import (
     Autoscaler,
-    ContainerRecommendation,
+    ContainerMode,
     ControlledValues,
     UpdateMode,
     policy_for,
     scales,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import proportional_limits
+from trimtab.core.limits import NO_AMOUNTS, proportional_limits
 from trimtab.core.notes import Note
-from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.pods import Container, Pod
 from trimtab.core.policy import Capped, cap_for_pod
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
@@ -49,17 +49,19 @@ def recommended_for_pod(
     item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     default = None if item is None else item.default
     found = {entry.container_name: entry for entry in reversed(capped.recommendations)}
-    return {
-        container.name: _recommended(
-            found[container.name],
-            container.proportions,
-            capped.notes.get(container.name, ()),
-            follows=controls_limits(autoscaler, container),
-            default=default,
-        )
-        for container in pod.containers
-        if container.name in found and not is_off(autoscaler, container)
-    }
+    allotted = {}
+    for container in pod.containers:
+        name = container.name
+        entry, policy = found.get(name), policy_for(autoscaler.policies, name)
+        if entry is None or (policy is not None and policy.mode is ContainerMode.OFF):
+            continue
+        notes = capped.notes.get(name, ())
+        if policy is None or policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS:
+            scaled = proportional_limits(container.proportions, entry.target, default)
+            allotted[name] = Allotment(entry.target, scaled.limits, (*notes, *scaled.notes))
+        else:
+            allotted[name] = Allotment(entry.target, NO_AMOUNTS, notes)
+    return allotted
 
 
 def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
@@ -71,17 +73,3 @@ def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
 def is_off(autoscaler: Autoscaler, container: Container) -> bool:
     """Whether the container is not to be scaled."""
     return not scales(autoscaler.policies, container.name)
-
-
-def _recommended(
-    entry: ContainerRecommendation,
-    current: Allocation,
-    notes: tuple[Note, ...],
-    *,
-    follows: bool,
-    default: Resources | None,
-) -> Allotment:
-    if not follows:
-        return Allotment(entry.target, notes=notes)
-    scaled = proportional_limits(current, entry.target, default)
-    return Allotment(entry.target, scaled.limits, (*notes, *scaled.notes))

@@ -25,7 +25,7 @@ from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items, find_refused
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
+from trimtab.core.limits import NO_AMOUNTS, amount_of, has_negatives, without_negatives
 from trimtab.core.notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.outcomes import Wanted
@@ -102,7 +102,7 @@ def size_pod(
         return unmark_pod(pod, gates=gates)
     door = _Door(autoscaler, gates.cpu_startup_boost, room)
     wishes, misfits = door.grant(pod)
-    notes = {wish.container.name: wish.notes for wish in wishes if wish.notes}
+    notes = {wish.container.name: found for wish in wishes if (found := wish.notes)}
     patch = tuple(_operations(pod, autoscaler.name, wishes, unmarks=gates.cpu_startup_boost))
     claims = _claims(pod, wishes, room) if room.quotas else {}
     return Sizing(patch, misfits, notes, claims, _offer(wishes, patch), room.withheld)
@@ -158,15 +158,17 @@ def likeness(pod: Pod) -> tuple[object, ...]:
 
 def resource_operations(
     container: Container, *, requests: Resources, limits: Resources
-) -> Iterator[Operation]:
+) -> list[Operation]:
     """The operations that set amounts in the container's spec, and make the maps they need."""
     own = container.spec
+    found: list[Operation] = []
     if (requests or limits) and _is_bare(container):
-        yield Add(_resource_path(container.kind, container.index), {})
+        found.append(Add(_resource_path(container.kind, container.index), {}))
     if requests:
-        yield from _map_operations(container, "requests", own.requests, requests)
+        found += _map_operations(container, "requests", own.requests, requests)
     if limits:
-        yield from _map_operations(container, "limits", own.limits, limits)
+        found += _map_operations(container, "limits", own.limits, limits)
+    return found
 
 
 def zero_limits(container: Container, requests: Resources, limits: Resources) -> set[Resource]:
@@ -219,7 +221,8 @@ class _Wish:
     @property
     def notes(self) -> tuple[Note, ...]:
         """Notes about the recommendation, and about the boost."""
-        return (*self.recommended.notes, *self.boost_notes)
+        own, of_boost = self.recommended.notes, self.boost_notes
+        return (*own, *of_boost) if of_boost else own
 
     @property
     def boost_notes(self) -> tuple[Note, ...]:
@@ -398,8 +401,8 @@ class _Door:
                 own.spec,
                 found,
                 share_of(container, usual, span),
-                is_marked=container.name in originals,
-                is_left_alone=is_off(self.autoscaler, container),
+                container.name in originals,
+                is_off(self.autoscaler, container),
             )
             wishes.append(wish)
         return wishes
@@ -564,7 +567,7 @@ def _asks_for_more(wish: _Wish) -> bool:
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:
     """The container before its boost; the API server has not yet refused what is below zero."""
     requests, limits = container.spec.requests or NO_AMOUNTS, container.spec.limits or NO_AMOUNTS
-    if original is None and min((*requests.values(), *limits.values()), default=0) >= 0:
+    if original is None and not (has_negatives(requests) or has_negatives(limits)):
         return container
     if original is not None:
         requests = with_cpu_of(requests, original.requests)
@@ -580,40 +583,43 @@ def _only_cpu(amounts: Resources | None) -> Resources:
 
 def _operations(
     pod: Pod, autoscaler_name: str, wishes: Sequence[_Wish], *, unmarks: bool
-) -> Iterator[Operation]:
+) -> list[Operation]:
+    found: list[Operation] = []
     if not (pod.annotations or pod.has_empty_annotations):
-        yield Add(_ANNOTATIONS, {})
+        found.append(Add(_ANNOTATIONS, {}))
     updates = []
     for wish in wishes:
         if wish.is_boosted and not wish.is_marked:
             name = annotation_name(wish.container.name)
-            yield _annotate(name, format_original(wish.own, wish.share.usual))
-        operations = _container_operations(wish)
-        yield from operations
+            found.append(_annotate(name, format_original(wish.own, wish.share.usual)))
+        requests, limits = wish.amounts()
+        operations = _container_operations(wish, requests, limits)
+        found += operations
         if operations or wish.boost_notes or (wish.is_refused and wish.notes):
-            updates.append(_update(wish))
-    if unmarks:
+            updates.append(_update(wish, requests, limits))
+    marked = marked_containers(pod) if unmarks else ()
+    if marked:
         kept = {wish.container.name for wish in wishes if wish.keeps_mark}
-        yield from (_unmark(name) for name in marked_containers(pod) if name not in kept)
+        found += [_unmark(name) for name in marked if name not in kept]
     if updates:
-        yield Add(_UPDATES_PATH, format_updates(autoscaler_name, updates))
-    yield Add(_OBSERVED_PATH, format_observed_containers(pod.containers))
+        found.append(Add(_UPDATES_PATH, format_updates(autoscaler_name, updates)))
+    found.append(Add(_OBSERVED_PATH, format_observed_containers(pod.containers)))
+    return found
 
 
-def _container_operations(wish: _Wish) -> Patch:
-    container, (requests, limits) = wish.container, wish.amounts()
-    operations = (
-        *resource_operations(container, requests=requests, limits=limits),
+def _container_operations(wish: _Wish, requests: Resources, limits: Resources) -> list[Operation]:
+    container = wish.container
+    operations = resource_operations(container, requests=requests, limits=limits)
+    if container.spec.limits:
         # A limit of zero bounds nothing, but would make the pod invalid.
-        *(
+        operations += [
             Remove(_resource_path(container.kind, container.index, "limits", kind))
             for kind in sorted(zero_limits(container, requests, limits))
-        ),
-    )
+        ]
     is_regular = container.kind is ContainerKind.REGULAR
-    if is_regular and _is_bare(container) and not operations and not wish.is_left_alone:
+    if not operations and is_regular and _is_bare(container) and not wish.is_left_alone:
         # The original opens the map before it knows what to put there, and tells of it.
-        return (Add(_resource_path(container.kind, container.index), {}),)
+        return [Add(_resource_path(container.kind, container.index), {})]
     return operations
 
 
@@ -622,13 +628,12 @@ def _is_bare(container: Container) -> bool:
     return own.requests is None and own.limits is None and not container.has_claims
 
 
-def _update(wish: _Wish) -> ContainerUpdate:
-    requests, limits = wish.amounts()
+def _update(wish: _Wish, requests: Resources, limits: Resources) -> ContainerUpdate:
     return ContainerUpdate(
         wish.container,
-        requests=tuple(filter(requests.__contains__, BOTH)),
-        limits=tuple(filter(limits.__contains__, BOTH)),
-        notes=wish.notes,
+        tuple([kind for kind in BOTH if kind in requests]),
+        tuple([kind for kind in BOTH if kind in limits]) if limits else (),
+        wish.notes,
     )
 
 

@@ -18,7 +18,13 @@ from trimtab.core.autoscalers import (
     policy_for,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import NO_AMOUNTS, amount_of, request_for_limit, without_negatives
+from trimtab.core.limits import (
+    NO_AMOUNTS,
+    amount_of,
+    has_negatives,
+    request_for_limit,
+    without_negatives,
+)
 from trimtab.core.node_room import fit_node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
@@ -66,8 +72,12 @@ def cap_for_pod(
         recommendation = _without_held(fitted, held) if held else fitted
         container = containers.get(recommendation.container_name)
         if container is not None:
-            policy = policy_for(policies, container.name) or _NO_POLICY
-            bounds = tuple(_bounds(container, policy, container_item))
+            policy = policy_for(policies, container.name)
+            if policy is None and container_item is None:
+                # Nothing bounds most containers.
+                capped.append(recommendation)
+                continue
+            bounds = tuple(_bounds(container, policy or _NO_POLICY, container_item))
             if not bounds:
                 capped.append(recommendation)
                 continue
@@ -113,10 +123,13 @@ def _change_amounts(
 
 def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
     """The recommendation without amounts that no pod can have."""
-    lower, upper = recommendation.lower_bound, recommendation.upper_bound
-    if not any(map(_has_negatives, (recommendation.target, lower, upper))):
-        return recommendation
-    return _change_amounts(recommendation, without_negatives)
+    if (
+        has_negatives(recommendation.target)
+        or has_negatives(recommendation.lower_bound)
+        or has_negatives(recommendation.upper_bound)
+    ):
+        return _change_amounts(recommendation, without_negatives)
+    return recommendation
 
 
 def _without_held(
@@ -128,10 +141,6 @@ def _without_held(
     return _change_amounts(
         recommendation, lambda amounts: {kind: amounts[kind] for kind in free if kind in amounts}
     )
-
-
-def _has_negatives(amounts: Resources | None) -> bool:
-    return amounts is not None and min(amounts.values(), default=0) < 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,9 +63,13 @@ class Selector:
         """Whether the labels fulfil every requirement."""
         if self._folded is not None:
             return all(state.lets_in(labels.get(key)) for key, state in self._folded.items())
-        if any(len(each.values) > _MANY_VALUES for each in self.requirements):
-            self.fold()
-        return all(requirement.matches(labels) for requirement in self.requirements)
+        # Asked of every new pod, and most selectors are short: a plain loop costs least.
+        for requirement in self.requirements:
+            if len(requirement.values) > _MANY_VALUES:
+                self.fold()
+            if not requirement.matches(labels):
+                return False
+        return True
 
     def fold(self) -> "Mapping[str, Admitted]":
         """Return the states of each label that the selector lets through, worked out once."""

@@ -1,12 +1,19 @@
 """Pods through the webhook that other rules refuse for their size: they come with less of it."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
 
 import jsonpatch
 import pytest
-from admission.review_makers import Webhook, a_pod_object, a_review, patch_of
+from admission.review_makers import (
+    Webhook,
+    a_pod_object,
+    a_review,
+    loop_seconds,
+    patch_of,
+)
 from admission.test_boosts import Time, millicores
 from makers import MIB, a_recommendation, amounts
 from updater.small_cluster import SmallCluster
@@ -229,3 +236,24 @@ def test_a_pod_that_came_and_went_between_two_others_has_appeared() -> None:
         time.seconds = time.seconds * 2 + 1
 
     assert found == {Withheld.NOTHING}
+
+
+def test_owners_are_looked_at_while_their_pods_are_awaited() -> None:
+    async def scene() -> None:
+        known = {"web-0": replace(_an_owner(0), is_failing=None)}
+        memory = Withholding(lambda name: known[name.name], loop_seconds)
+        runs = asyncio.create_task(memory.run())
+        found, pause = set(), 1.0
+        for _ in range(10):
+            found.add(memory.choose(_a_pod_of(0), BOOSTED, is_dry_run=False))
+            # The pod appears, and is deleted long before the next one comes.
+            for count in (1, 0):
+                known["web-0"] = replace(known["web-0"], existing=count)
+                await asyncio.sleep(pause)
+            pause *= 2
+        runs.cancel()
+
+        assert found == {Withheld.NOTHING}
+        assert len(memory) == 0
+
+    run_virtually(scene())

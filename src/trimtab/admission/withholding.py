@@ -7,6 +7,7 @@ workers of one copy, do not share this memory: each counts the pods that it has 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NoReturn
 
 from trimtab.admission.telling import Timer
@@ -25,7 +26,11 @@ from trimtab.core.workloads import Known, Workload
 _KEPT: Final = 4096
 """Number of owners that are remembered; the one without a new pod for longest goes first."""
 LOOK_SECONDS: Final = 0.5
-"""Time between two looks at owners whose pods have not appeared."""
+"""Time between two looks at owners whose pods came a moment ago."""
+_MOMENT_SECONDS: Final = 10.0
+"""Time within which a pod that is created shows in the status of its owner."""
+_IDLE_SECONDS: Final = 60.0
+"""Time between two looks while no pods come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,8 @@ class Withholding:
         self._timer = timer
         self._owners: OrderedDict[str, _Remembered] = OrderedDict()
         """By the uid of the owner, as the API server made it."""
-        self._has_owners = asyncio.Event()
+        self._came_at = 0.0
+        self._has_news = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._owners)
@@ -62,14 +68,16 @@ class Withholding:
         remembered = self._owners.get(owner.uid)
         status = OwnerStatus(owner.existing, owner.replicas, owner.is_failing)
         before = None if remembered is None else remembered.attempts
-        attempts = add_attempt(before, status, offer, self._timer())
+        now = self._timer()
+        attempts = add_attempt(before, status, offer, now)
         if is_dry_run:
             return attempts.withheld
         self._owners[owner.uid] = _Remembered(owner.name, attempts)
         self._owners.move_to_end(owner.uid)
         if len(self._owners) > _KEPT:
             self._owners.popitem(last=False)
-        self._has_owners.set()
+        self._came_at = now
+        self._has_news.set()
         if before is not None and attempts.rounds and attempts.withheld is not before.withheld:
             tell(attempts.withheld)
         return attempts.withheld
@@ -80,11 +88,14 @@ class Withholding:
         A pod that is deleted before the next one comes has appeared nevertheless.
         """
         while True:
-            while not self._owners:
-                self._has_owners.clear()
-                await self._has_owners.wait()
-            await asyncio.sleep(LOOK_SECONDS)
+            self._has_news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_IDLE_SECONDS if self._owners else None):
+                    await self._has_news.wait()
             self.look()
+            while self._owners and self._timer() - self._came_at <= _MOMENT_SECONDS:
+                await asyncio.sleep(LOOK_SECONDS)
+                self.look()
 
     def look(self) -> None:
         """Compare the status of each owner with its pods, and forget owners without trouble."""

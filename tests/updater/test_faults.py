@@ -349,6 +349,38 @@ def test_f24_a_disruption_budget_is_asked_before_containers_are_restarted() -> N
     run_virtually(scene())
 
 
+def test_f24_owners_that_may_share_a_budget_restart_one_pod_after_the_other() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        small = amounts(100, 100 * MIB)
+        container = a_container(requests=small, status=Allocation(small), restarts_on_resize=True)
+        names = ("web", "shop", "bank")
+        for name in names:
+            cluster.deploy(name, container, replicas=2)
+            cluster.autoscale(UP, name=name, mode=EITHER)
+        cluster.is_kubelet_quick = False
+        running = asyncio.create_task(an_updater(cluster).run())
+        await asyncio.sleep(5)
+        at_once = cluster.requests["resize"]
+        down = [pod for name in names for pod in cluster.pods_of(name) if is_restarting(pod)]
+        for pod in down:
+            cluster.put(replace(pod, ready_since=None))
+        await asyncio.sleep(1)
+        # The restart is over, so the next may follow at once.
+        for pod in down:
+            restart(cluster, pod)
+        await asyncio.sleep(3)
+        afterwards = cluster.requests["resize"]
+        cluster.is_kubelet_quick = True
+        await asyncio.sleep(minutes(2).total_seconds())
+        running.cancel()
+
+        assert (at_once, afterwards) == (1, 2)
+        assert all(max(cpu(cluster, name)) == 500 for name in names)
+
+    run_virtually(scene())
+
+
 def is_restarting(pod: Pod) -> bool:
     return any(each.status != each.spec for each in pod.containers)
 

@@ -199,6 +199,9 @@ def _tell_budget(check: Check, explanation: PodExplanation, settings: PlanSettin
     figures = f"{count} of {group.configured} pods {state}, and {most} may be down"
     if check.reason is None:
         return figures
+    outcome = explanation.outcome
+    if isinstance(outcome, Hold) and outcome.reason is check.reason and outcome.detail:
+        return f"{figures}, but {outcome.detail}"
     first = explanation.siblings_changed
     others = f" and {len(first) - 1} more" if len(first) > 1 else ""
     return f"{figures}: {first[0]}{others} first" if first else f"{figures}: too few {state}"

@@ -115,7 +115,7 @@ class PlanView:
     unknown: frozenset[CheckKind] = frozenset()
     """What nobody who was asked can know: these never pass."""
     promised: plan.Spent = field(default_factory=plan.Spent)
-    """Room on nodes that all acts together take, and the namespaces in which pods are evicted."""
+    """Room on nodes that all acts together take, and where pods are evicted and restarted."""
 
 
 def view_plan(
@@ -145,9 +145,11 @@ def view_plan(
 
 
 def _set_room_aside(acts: Iterable[Act]) -> plan.Spent:
-    """Set aside the room on nodes that resizes and successors take, and note evictions."""
+    """Set aside the room on nodes that resizes and successors take, and note disruptions."""
     spent = plan.Spent()
     for act in acts:
+        if not isinstance(act, Evict) and resizing.restarts_containers(act.pod, act.wanted):
+            plan.count_restart(act.pod, spent)
         if isinstance(act, Resize):
             spent.grown[act.pod.node_name].update(node_use.growth(act.pod, act.wanted))
         elif isinstance(act, Evict):
@@ -423,6 +425,8 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
     owner = disruption.owner_of(facts.pod)
     if owner is not None and (restarted := context.snapshot.restarted.get(owner)) is not None:
         yield restarted, resizing.RESTART_GAP
+    if (gap := context.snapshot.gaps.get(facts.pod.namespace)) is not None:
+        yield gap, timedelta()
     if owner is not None and (least := context.snapshot.min_ready.get(owner)) is not None:
         yield from ((since, least) for since in context.ready_ordinals_of(owner).values())
 

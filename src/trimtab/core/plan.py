@@ -76,6 +76,10 @@ _MAY_STAY: Final = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 _JOB: Final = "Job"
 """The kind of owners that count a pod that is gone as failed."""
 
+_RESTART_FIRST: Final = (
+    "another pod of the namespace restarts first, as one PodDisruptionBudget may cover both"
+)
+
 _IDLE: Final = frozenset(
     {HoldReason.MODE_OFF, HoldReason.MODE_INITIAL, HoldReason.FEATURE_GATE_OFF}
 )
@@ -97,6 +101,8 @@ class Spent:
     """By direct owner the ordinals of the pods that are evicted."""
     restarting: set[WorkloadName | None] = field(default_factory=set)
     """The direct owners of pods whose containers are restarted."""
+    restarts: set[str] = field(default_factory=set)
+    """The namespaces in which containers of a ready pod are restarted."""
     claimed: defaultdict[tuple[str, str], Counter[Claim]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
@@ -327,9 +333,13 @@ def _choose_unboost(end: BoostEnd, context: Context, spent: Spent) -> Unboost | 
     step = unboosting.plan_end(end, context)
     if isinstance(step, Hold) or not resizing.restarts_containers(step.pod, step.wanted):
         return step
-    reason = _reason_against_unboost(end, context, spent)
+    reason, gap = _reason_against_unboost(end, context, spent), None
+    if reason is None and (gap := _end_of_gap(end.pod, context, spent)) is not None:
+        reason = HoldReason.BUDGET_SPENT
     if reason is not None and not _is_forced(end, context, spent):
-        return unboosting.hold_boost(end, reason)
+        hold = unboosting.hold_boost(end, reason)
+        return hold if gap is None else replace(hold, until=gap)
+    count_restart(end.pod, spent)
     count_down(end.pod, spent)
     return step
 
@@ -521,6 +531,7 @@ def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     pod = candidate.pod
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
+        count_restart(pod, spent)
         count_down(pod, spent)
     spent.grown[pod.node_name].update(node_use.growth(pod, wanted))
     name, change = candidate.autoscaler.identity, candidate.change
@@ -755,9 +766,32 @@ def hold_restart(candidate: Candidate, context: Context, spent: Spent) -> Hold |
     last = None if owner is None else context.snapshot.restarted.get(owner)
     if owner in spent.restarting:
         last = now
-    if last is None or now - last >= resizing.RESTART_GAP:
+    if last is not None and now - last < resizing.RESTART_GAP:
+        return _hold(candidate, HoldReason.BUDGET_SPENT, last + resizing.RESTART_GAP)
+    end = _end_of_gap(candidate.pod, context, spent)
+    if end is None:
         return None
-    return _hold(candidate, HoldReason.BUDGET_SPENT, last + resizing.RESTART_GAP)
+    return replace(_hold(candidate, HoldReason.BUDGET_SPENT, end), detail=_RESTART_FIRST)
+
+
+def _end_of_gap(pod: Pod, context: Context, spent: Spent) -> datetime | None:
+    """Return when the pod may be restarted after another one of its namespace; None for now.
+
+    A budget over several owners bears both restarts only if it bears the second after the first.
+    A pod that is not ready costs no budget anything.
+    """
+    if pod.ready_since is None:
+        return None
+    if pod.namespace in spent.restarts:
+        return context.now + resizing.RESTART_GAP
+    end = context.snapshot.gaps.get(pod.namespace)
+    return None if end is None or context.now >= end else end
+
+
+def count_restart(pod: Pod, spent: Spent) -> None:
+    """Note that containers of the pod are restarted."""
+    if pod.ready_since is not None:
+        spent.restarts.add(pod.namespace)
 
 
 def _hold(candidate: Candidate, reason: HoldReason, until: datetime | None = None) -> Hold:

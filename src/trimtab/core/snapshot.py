@@ -135,6 +135,8 @@ class Snapshot:
     """The uids of pods that were disrupted a moment ago and cannot be counted on yet."""
     restarted: Mapping[WorkloadName, datetime] = field(default_factory=dict)
     """By direct owner when a resize was last asked for that restarts containers of a pod."""
+    gaps: Mapping[str, datetime] = field(default_factory=dict)
+    """By namespace when a ready pod may be restarted again, after one that is not ready yet."""
     short_handed: frozenset[WorkloadName] = frozenset()
     """The direct owners in namespaces with quotas that have missed pods for some seconds."""
     crowded: frozenset[str] = frozenset()

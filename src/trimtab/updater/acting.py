@@ -20,6 +20,7 @@ from trimtab.core.outcomes import Act, Evict, Hold, Outcome, Resize, Unboost
 from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import restarts_containers
+from trimtab.core.restarts import Restart
 from trimtab.updater.agenda import Agenda, Lane, Task
 from trimtab.updater.carrying import ActResult, carry_out, is_denial, server_words
 from trimtab.updater.memory import Memory
@@ -118,6 +119,9 @@ class Actor:
         if isinstance(task.act, Evict):
             # Before it is sent: what becomes of it is not known until the view shows it.
             self._memory.evicted[task.act.pod.uid] = self._clock.now()
+        elif _restarts_ready_pod(task.act):
+            restart = Restart(task.act.pod, self._clock.now())
+            self._memory.last_restarts[task.act.pod.namespace] = restart
         group.create_task(self._carry_out(lane, task))
 
     def _objection(self, task: Task) -> ActResult | None:
@@ -136,10 +140,21 @@ class Actor:
         if pod.uid in self._memory.under_way or pod.uid in self._memory.evicted:
             # A turn came between the act and its effect, and planned it again.
             return ActResult.OUTDATED
-        if pod.resource_version != planned.resource_version:
+        if pod.resource_version != planned.resource_version or self._comes_too_soon(task):
             self._superior.look_again(pod)
             return ActResult.OUTDATED
         return None
+
+    def _comes_too_soon(self, task: Task) -> bool:
+        """Return True if another pod of the namespace was restarted since the act was planned.
+
+        The end of a boost asks for nothing twice: the plan alone lets it wait.
+        """
+        act = task.act
+        if not isinstance(act, Resize) or not _restarts_ready_pod(act):
+            return False
+        gaps = self._memory.restart_gaps(self._cluster.pods.find, self._clock.now())
+        return act.pod.namespace in gaps
 
     def _is_withdrawn(self, task: Task) -> bool:
         """Whether its autoscaler is not what it was, or somebody has called for a pause."""
@@ -292,8 +307,17 @@ def _note_unboost(
 
 def _note_restart(memory: Memory, act: Act, result: ActResult, now: datetime) -> None:
     restarts = not isinstance(act, Evict) and restarts_containers(act.pod, act.wanted)
+    last = memory.last_restarts.get(act.pod.namespace)
+    if restarts and result not in _SENT and last is not None and last.pod.uid == act.pod.uid:
+        del memory.last_restarts[act.pod.namespace]
     if restarts and result in _SENT and (owner := owner_of(act.pod)) is not None:
         memory.restarted[owner] = now
+
+
+def _restarts_ready_pod(act: Act) -> bool:
+    if isinstance(act, Evict) or act.pod.ready_since is None:
+        return False
+    return restarts_containers(act.pod, act.wanted)
 
 
 def _note_change(memory: Memory, task: Task, act: Evict | Resize, now: datetime) -> None:

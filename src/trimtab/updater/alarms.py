@@ -20,7 +20,7 @@ class Alarms:
     def __init__(self, clock: Clock, ring: Callable[[Pod], None]) -> None:
         self._clock = clock
         self._ring = ring
-        self._set: dict[OwnerKey, datetime] = {}
+        self._set: dict[OwnerKey, tuple[datetime, Pod]] = {}
         """The next alarm of each owner: a plan of one of its pods is one of all."""
         self._new: asyncio.Queue[tuple[Pod, datetime]] = asyncio.Queue()
 
@@ -43,14 +43,20 @@ class Alarms:
         owner = owner_key(pod)
         known = None if owner is None else self._set.get(owner)
         # One that rings too early costs a look, after which it is set anew.
-        if owner is not None and (known is None or moment < known):
-            self._set[owner] = moment
+        if owner is not None and (known is None or moment < known[0]):
+            self._set[owner] = moment, pod
             self._new.put_nowait((pod, moment))
+
+    def ring_early(self, namespace: str) -> None:
+        """Ring at once for the pods of a namespace: what they wait for has come."""
+        for owner in [each for each in self._set if each.namespace == namespace]:
+            _, pod = self._set.pop(owner)
+            self._ring(pod)
 
     async def _wait(self, pod: Pod, moment: datetime) -> None:
         await self._clock.sleep(max(moment - self._clock.now(), timedelta()))
         owner = owner_key(pod)
         # Another one may have been set for an earlier moment since.
-        if owner is not None and self._set.get(owner) == moment:
+        if owner is not None and self._set.get(owner, (None, pod))[0] == moment:
             del self._set[owner]
             self._ring(pod)

@@ -213,10 +213,13 @@ class Updater:
                 return
             now = self._clock.now()
             alive = await self._admission.is_alive()
+            restarting = frozenset(self._memory.last_restarts)
             seen = await self._observer.observe_part(changed, now, admission_alive=alive)
             outcomes = self._plan(seen, now)
             self._last_plan.replace_part(outcomes, seen.owners)
             self._agenda.fill(_tasks(outcomes, seen), seen.owners)
+            for namespace in sorted(restarting.difference(self._memory.last_restarts)):
+                self._alarms.ring_early(namespace)
             self._alarms.set_for(outcomes)
             self._tell_news(Planned(now, outcomes, seen.autoscalers, is_all=False))
 

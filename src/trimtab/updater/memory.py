@@ -27,6 +27,7 @@ from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.remembering import Recollection
+from trimtab.core.restarts import Restart, end_of_gap
 from trimtab.core.snapshot import MemoryKey, PodMemory
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
@@ -64,6 +65,8 @@ class Memory:
         """When a pod of each direct owner was last evicted."""
         self.restarted: dict[WorkloadName, datetime] = {}
         """When a resize of a pod of each direct owner was last asked for that restarts it."""
+        self.last_restarts: dict[str, Restart] = {}
+        """By namespace the last restart of a ready pod that was asked for."""
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.lacking: dict[WorkloadName, Lack] = {}
         """Workloads that have no successor of an evicted pod."""
@@ -172,6 +175,20 @@ class Memory:
                 )
             ]
         )
+
+    def restart_gaps(
+        self, find: Callable[[str, str], Pod | None], now: datetime
+    ) -> Mapping[str, datetime]:
+        """Return by namespace when another ready pod may be restarted, where that is later."""
+        ends = {
+            namespace: end_of_gap(each, find(namespace, each.pod.name), now)
+            for namespace, each in self.last_restarts.items()
+        }
+        found = {namespace: end for namespace, end in ends.items() if end is not None}
+        self.last_restarts = {
+            namespace: each for namespace, each in self.last_restarts.items() if namespace in found
+        }
+        return found
 
     def watched_workloads(self) -> set[WorkloadName]:
         """The workloads of which something is expected, or was."""

@@ -333,6 +333,7 @@ class Observer:
             degraded=memory.degraded(self._settings.plan.degraded_after, now),
             settling=memory.settling(pods, now),
             restarted=dict(memory.restarted),
+            gaps=memory.restart_gaps(self._cluster.pods.find, now),
             short_handed=self._short_handed(sight, configured, quotas, now),
             crowded=self._crowded(sight.seen),
             usual_shares=dict(memory.usual_shares),

@@ -420,8 +420,9 @@ async def test_a_deleted_autoscaler_is_not_read_for() -> None:
     async with running(recommender):
         await passes(minutes(1))
         world.remove_autoscaler()
+        await passes(minutes(2))
         past.is_down = False
-        await passes(minutes(3))
+        await passes(minutes(6))
 
     assert recommender.knowledge.served == {}
     assert [each.history_of for each in recommender.knowledge.subjects.values()] == [None]

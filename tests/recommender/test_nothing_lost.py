@@ -394,7 +394,7 @@ async def test_an_autoscaler_that_cannot_be_read_is_not_deleted() -> None:
     "away",
     [
         pytest.param(minutes(1), id="for a tick"),
-        pytest.param(minutes(5), id="for some ticks"),
+        pytest.param(minutes(4), id="for some ticks"),
     ],
 )
 async def test_an_autoscaler_created_again_after_a_restart_counts_no_sample_twice(
@@ -403,7 +403,8 @@ async def test_an_autoscaler_created_again_after_a_restart_counts_no_sample_twic
     world = a_world()
     await work(world, first := world.recommender(), 30)
     await first.save_all()
-    await work(world, recommender := world.recommender(), 30)
+    # Orphans are looked for every ten minutes.
+    await work(world, recommender := world.recommender(), 25)
     before = world.checkpoint().aggregate
     world.remove_autoscaler()
     await work(world, recommender, away // minutes(1))

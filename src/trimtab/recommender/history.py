@@ -177,9 +177,8 @@ class HistoryKeeper:
             reading.shards[0].step,
         )
         traces = await self._fetch_pods(whole)
-        usage = reading.knowledge.usage
-        learners = usage.links.learners
-        names = [name for name in reading.names if name in learners]
+        usage, served = reading.knowledge.usage, reading.knowledge.served
+        names = [name for name in reading.names if name in served]
         pods = restore_pods(traces, _known_names(reading.knowledge, reading.namespace, names))
         return Replay(usage, reading.namespace, names, pods)
 

@@ -13,7 +13,7 @@ from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.outcomes import Resize
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 
 BEYOND = a_recommendation(
     target=amounts(2000, 2000 * MIB),
@@ -82,7 +82,7 @@ def test_where_only_memory_grows_it_stays_a_byte_below(mode: UpdateMode) -> None
 
     assert isinstance(outcome, Resize)
     assert resize_effect(outcome.pod, outcome.wanted) is ResizeEffect.SAME_QOS
-    assert (outcome.wanted["app"].requests or {}).get("memory") == 1000 * MIB - 1
+    assert (outcome.wanted["app"].requests or {}).get(Resource.MEMORY) == 1000 * MIB - 1
 
 
 def test_one_container_below_its_limits_is_enough() -> None:

@@ -75,7 +75,8 @@ def create_staged(scene: Scene, kind: str, strategy: Json) -> None:
     """Create a workload of three pods, and change its template."""
     template = a_template(SMALL)
     labels = template["metadata"]["labels"] = {"app": "web"}
-    spec = {"selector": {"matchLabels": labels}, "template": template, "updateStrategy": strategy}
+    spec: Json = {"selector": {"matchLabels": labels}, "template": template}
+    spec["updateStrategy"] = strategy
     if kind == "StatefulSet":
         spec["replicas"] = 3
     else:

@@ -99,8 +99,8 @@ SMALL = {"app": Allocation(amounts(50, 50 * MIB), amounts(200))}
         pytest.param(
             an_autoscaler(UP),
             BoostRoom(quotas=[Quota("default", "team", {Claim(Side.REQUESTS, Resource.CPU): 99})]),
-            Allocation(amounts(50, 50 * MIB), amounts(200)),
-            id="a quota that the pod itself would exceed, too",
+            Allocation(amounts(50, 500 * MIB), amounts(200)),
+            id="a quota that is short of CPU",
         ),
         pytest.param(
             an_autoscaler(UP),

@@ -32,7 +32,7 @@ def amount_of(amounts: Resources | None, kind: Resource) -> int:
 
 def has_negatives(amounts: Resources | None) -> bool:
     """Return True if somebody wrote an amount that no container can ask for."""
-    return bool(amounts) and min(amounts.values()) < 0
+    return min(amounts.values()) < 0 if amounts else False
 
 
 def without_negatives(amounts: Resources) -> Resources:

@@ -1,6 +1,6 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from operator import is_

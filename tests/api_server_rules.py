@@ -35,10 +35,12 @@ def total(pod: Pod, side: Side) -> int | None:
     init = _cpu(pod.init_peak, side)
     if not amounts and init is None:
         return None
-    sidecars = sum(amount for kind, amount in amounts if kind is ContainerKind.SIDECAR)
+    sidecars = [amount or 0 for kind, amount in found if kind is ContainerKind.SIDECAR]
     regular = sum(amount for kind, amount in amounts if kind is ContainerKind.REGULAR)
-    # All sidecars start before the ordinary init container that asks for most.
-    return sidecars + max(regular, init or 0)
+    # Where no order is given, all sidecars start before the ordinary init containers.
+    steps = pod.init_steps or ((len(sidecars), pod.init_peak),)
+    peaks = [sum(sidecars[:count]) + (_cpu(first, side) or 0) for count, first in steps]
+    return max(sum(sidecars) + regular, *peaks)
 
 
 def _cpu(asking: Allocation | Envelope, side: Side) -> int | None:

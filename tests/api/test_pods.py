@@ -77,6 +77,7 @@ def test_everything_that_deciders_read_of_a_pod_is_decoded() -> None:
         ),
         init_requests=amounts(5000, 0),
         init_peak=Allocation(amounts(5000), {}),
+        init_steps=((0, Allocation(amounts(5000), {})),),
         init_stated=Allocation(amounts(5000), {}),
         has_unseen_demands=True,
     )
@@ -96,6 +97,22 @@ def test_init_containers_and_the_sandbox_are_known_by_what_they_take() -> None:
     assert pod.init_peak == Allocation(amounts(300), amounts(300))
     assert pod.init_stated == Allocation(amounts(200), amounts(200))
     assert pod.overhead == amounts(50, 16 * MIB)
+
+
+def test_init_containers_are_known_by_the_sidecars_before_them() -> None:
+    def asking(cpu: str, **fields: Json) -> Json:
+        return {"name": f"i-{cpu}", "resources": {"requests": {"cpu": cpu}}, **fields}
+
+    sidecar = {"name": "side", "restartPolicy": "Always"}
+    first = [asking("200m"), asking("300m")]
+    mixed = {"initContainers": [*first, sidecar, sidecar, asking("100m")]}
+    plain = {"initContainers": first}
+
+    assert decode_pod(encoded({"spec": mixed})).init_steps == (
+        (0, Allocation(amounts(300), {})),
+        (2, Allocation(amounts(100), {})),
+    )
+    assert decode_pod(encoded({"spec": plain})).init_steps == ()
 
 
 def test_amounts_that_one_init_container_leaves_out_are_not_stated_by_all() -> None:

@@ -316,6 +316,29 @@ def test_a_pod_without_limits_is_evicted_where_its_successor_gets_a_default() ->
     assert "Evict" in told(planned(snapshot_of(pods, autoscaler, limit_ranges=items)))
 
 
+@pytest.mark.parametrize(
+    ("sidecars_before", "is_refused"),
+    [
+        pytest.param(0, True, id="the init container comes first"),
+        pytest.param(1, False, id="the sidecar runs beside it"),
+    ],
+)
+def test_sidecars_count_beside_the_init_containers_after_them(
+    sidecars_before: int, *, is_refused: bool
+) -> None:
+    first = asking(CPU, 1000, 1000)
+    pod = a_pod(
+        asked_for(CPU, 100, 1500),
+        replace(asked_for(CPU, 250, 1000), name="side", kind=ContainerKind.SIDECAR),
+        init_peak=first,
+        init_steps=((sidecars_before, first),),
+    )
+    specs = [each.spec for each in pod.containers]
+
+    # Limits of 2500m beside requests of 1000m, or of 1250m.
+    assert would_refuse([a_ratio(POD, CPU, 2000)], pod, specs) is is_refused
+
+
 some_amounts = st.none() | st.integers(0, 1000)
 some_containers = st.tuples(some_amounts, some_amounts, st.sampled_from(ContainerKind))
 some_bounds = st.none() | st.integers(1, 1000).map(lambda bound: {CPU: bound})
@@ -338,6 +361,7 @@ some_items = st.lists(
     st.integers(1, 1000),
     st.sampled_from(ControlledValues),
     st.sampled_from([None, CpuBoost(factor=3)]),
+    st.dictionaries(st.integers(0, 3), st.integers(1, 1000), max_size=2),
 )
 def test_no_patch_makes_a_valid_pod_one_that_is_refused(
     shapes: Sequence[tuple[int | None, int | None, ContainerKind]],
@@ -345,6 +369,7 @@ def test_no_patch_makes_a_valid_pod_one_that_is_refused(
     target: int,
     values: ControlledValues,
     boost: CpuBoost | None,
+    init: dict[int, int],
 ) -> None:
     containers = [
         a_container(
@@ -359,6 +384,11 @@ def test_no_patch_makes_a_valid_pod_one_that_is_refused(
         for index, (request, limit, kind) in enumerate(shapes)
     ]
     pod = a_pod(*containers)
+    if init:
+        # By the number of sidecars that start before: the init containers of the pod.
+        steps = tuple((count, asking(CPU, given, given)) for count, given in init.items())
+        most = max(init.values())
+        pod = replace(pod, init_peak=asking(CPU, most, most), init_steps=steps)
     advice = [advised(CPU, target, each.name) for each in containers]
     policies = (ContainerPolicy("*", controlled_values=values),)
     autoscaler = an_autoscaler(*advice, policies=policies, boost=boost)

@@ -56,6 +56,17 @@ def specs(pod: Pod) -> list[Allocation]:
             id="init containers instead",
         ),
         pytest.param(
+            a_pod(
+                SMALL,
+                a_container("one", requests=amounts(50), kind=ContainerKind.SIDECAR),
+                a_container("two", requests=amounts(70), kind=ContainerKind.SIDECAR),
+                init_peak=Allocation(amounts(400)),
+                init_steps=((0, Allocation(amounts(400))), (1, Allocation(amounts(380)))),
+            ),
+            {CPU: 430, MEMORY: 100 * MIB},
+            id="sidecars beside the init containers after them",
+        ),
+        pytest.param(
             a_pod(SMALL, overhead=amounts(10, MIB)),
             {CPU: 110, MEMORY: 101 * MIB},
             id="overhead only where there is a limit, and for requests",

@@ -233,6 +233,7 @@ def _convert_pod(
         preemption_priority=0 if spec.preemption_policy == _NEVER else spec.priority or 0,
         has_deadline=spec.active_deadline_seconds is not None,
         init_peak=init_peak,
+        init_steps=_init_steps(spec.init_containers) if spec.init_containers else (),
         init_stated=_init_stated(spec) if spec.init_containers else None,
         init_requests=_init_requests(spec.init_containers) if spec.init_containers else None,
         overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
@@ -319,6 +320,30 @@ def _init_peak(spec: _Spec) -> Allocation:
     requests = [each.requests for each in given if each.requests]
     limits = [each.limits for each in given if each.limits]
     return Allocation(_peak(requests), _peak(limits)) if requests or limits else _NOTHING
+
+
+def _init_steps(containers: tuple[_Container, ...]) -> tuple[tuple[int, Allocation], ...]:
+    """Return what ordinary init containers ask for at most, by the sidecars before them."""
+    if all(each.restart_policy != _SIDECAR for each in containers):
+        return ()
+    steps: dict[int, list[Allocation]] = {}
+    sidecars = 0
+    for index, each in enumerate(containers):
+        if each.restart_policy == _SIDECAR:
+            sidecars += 1
+            continue
+        path = f"spec.initContainers[{index}].resources"
+        steps.setdefault(sidecars, []).append(_convert_allocation(each.resources, path) or _NOTHING)
+    return tuple(
+        (
+            count,
+            Allocation(
+                _peak([each.requests or {} for each in found]),
+                _peak([each.limits or {} for each in found]),
+            ),
+        )
+        for count, found in steps.items()
+    )
 
 
 def _peak(amounts: Sequence[Resources]) -> Resources:

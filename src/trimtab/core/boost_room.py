@@ -17,7 +17,8 @@ from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.node_room import cpu_room
 from trimtab.core.notes import NoteKind
 from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.pod_totals import total_of
+from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.records import dataclass
@@ -194,15 +195,13 @@ class _PodBound:
 
         if not whole or _total(pod, shares, side) <= self.most:
             return list(shares)
-        sidecars = [share.container.kind is ContainerKind.SIDECAR for share in shares]
-        first = _init_cpu(pod, side)
 
         def total(count: int) -> int:
             # Numbers alone: the search asks some forty times, and a pod may be large.
-            sums = [0, 0]
-            for is_sidecar, few, extra in zip(sidecars, least, extras, strict=True):
-                sums[is_sidecar] += few + extra * count // whole
-            return sums[True] + max(sums[False], first)
+            amounts = [
+                few + extra * count // whole for few, extra in zip(least, extras, strict=True)
+            ]
+            return total_of(pod, amounts, side, _CPU)
 
         return part(_largest(whole, lambda count: total(count) <= self.most))
 
@@ -289,22 +288,7 @@ def _counted(pod: Pod, shares: Sequence[Share], side: Side) -> int:
 
 
 def _total(pod: Pod, shares: Sequence[Share], side: Side) -> int:
-    """The CPU of all containers together, at the worst moment of the pod's life.
-
-    The API server counts only those sidecars beside an init container that start before it.
-    """
-    sidecars = regular = 0
-    for share in shares:
-        if share.container.kind is ContainerKind.SIDECAR:
-            sidecars += share.amount(side)
-        else:
-            regular += share.amount(side)
-    return sidecars + max(regular, _init_cpu(pod, side))
-
-
-def _init_cpu(pod: Pod, side: Side) -> int:
-    first = pod.init_peak.requests if side is Side.REQUESTS else pod.init_peak.limits
-    return amount_of(first, _CPU)
+    return total_of(pod, [share.amount(side) for share in shares], side, _CPU)
 
 
 def _usual(shares: Sequence[Share]) -> list[Share]:

@@ -15,7 +15,9 @@ from trimtab.core.limit_ranges import (
     effective_item,
 )
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Allocation, ContainerKind, Pod
+from trimtab.core.pod_totals import total_of
+from trimtab.core.pods import Allocation, Pod
+from trimtab.core.quotas import Side
 from trimtab.core.resources import BOTH, Resource
 
 _THOUSAND: Final = 1000
@@ -81,23 +83,20 @@ def _asked_by_containers(kind: Resource, allocations: Sequence[Allocation]) -> S
 
 def _asked_by_pod(kind: Resource, pod: Pod, containers: Sequence[_Asked]) -> _Asked:
     """Return what the whole pod asks for: its own resources take the place of a sum."""
-    first = pod.init_peak
-    request = _total(pod, [each.request for each in containers], (first.requests or {}).get(kind))
-    limit = _total(pod, [each.limit for each in containers], (first.limits or {}).get(kind))
+    request = _total(pod, [each.request for each in containers], Side.REQUESTS, kind)
+    limit = _total(pod, [each.limit for each in containers], Side.LIMITS, kind)
     if pod.envelope is None:
         return _Asked(request, limit)
     own = pod.envelope
     return _Asked(own.requests.get(kind, request), own.limits.get(kind, limit))
 
 
-def _total(pod: Pod, amounts: Sequence[int | None], first: int | None) -> int | None:
+def _total(pod: Pod, amounts: Sequence[int | None], side: Side, kind: Resource) -> int | None:
     """Return the sum at the worst moment of the pod's life; None where no container has any."""
-    if first is None and all(amount is None for amount in amounts):
+    first = pod.init_peak.requests if side is Side.REQUESTS else pod.init_peak.limits
+    if kind not in (first or NO_AMOUNTS) and all(amount is None for amount in amounts):
         return None
-    sums = dict.fromkeys(ContainerKind, 0)
-    for container, amount in zip(pod.containers, amounts, strict=True):
-        sums[container.kind] += amount or 0
-    return sums[ContainerKind.SIDECAR] + max(sums[ContainerKind.REGULAR], first or 0)
+    return total_of(pod, [amount or 0 for amount in amounts], side, kind)
 
 
 def _is_outside(item: LimitRangeItem, kind: Resource, asked: _Asked) -> bool:

@@ -150,10 +150,11 @@ def _claims(pod: Pod, wishes: Sequence["_Wish"], room: BoostRoom) -> Mapping[str
 def likeness(pod: Pod) -> tuple[object, ...]:
     """What is equal for pods that get the same from an autoscaler: nothing else of them counts."""
     annotations = pod.annotations, pod.has_empty_annotations
-    beside = pod.envelope, pod.init_peak, pod.init_stated, pod.overhead, pod.is_windows
+    init = pod.init_peak, pod.init_steps, pod.init_stated
+    beside = pod.envelope, pod.overhead, pod.is_windows
     # Which quotas are for the pod, and which nodes.
     place = pod.placement, pod.priority_class, pod.preemption_priority, pod.has_deadline
-    return pod.containers, *annotations, *beside, *place
+    return pod.containers, *annotations, *init, *beside, *place
 
 
 def resource_operations(

@@ -194,6 +194,8 @@ class Pod:
     """Whether it must end some time after its start (`activeDeadlineSeconds`)."""
     init_peak: Allocation = _NOTHING
     """The most that any ordinary init container asks for; sidecars run beside it."""
+    init_steps: tuple[tuple[int, Allocation], ...] = ()
+    """The same by the number of sidecars that start before; empty for a pod without sidecars."""
     init_stated: Allocation | None = None
     """The least of each amount that all ordinary init containers state; None without any."""
     init_requests: Resources | None = None

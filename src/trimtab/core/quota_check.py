@@ -3,7 +3,8 @@
 Upstream: `pkg/quota/v1/evaluator/core/pods.go` and `resourcequota/controller.go` of Kubernetes
 1.35. A quota refuses a pod for two reasons. It leaves too little room, or it demands an amount that
 a container does not state: whatever a quota counts, each container of a pod in its scopes has to
-state. Ordinary init containers are seen only in `init_peak` and `init_stated`.
+state. Ordinary init containers are seen only in `init_peak`,
+`init_steps` and `init_stated`.
 """
 
 from collections import Counter
@@ -12,7 +13,8 @@ from typing import Final, NamedTuple
 
 from trimtab.core import quotas
 from trimtab.core.limits import NO_AMOUNTS, amount_of
-from trimtab.core.pods import Allocation, ContainerKind, Pod
+from trimtab.core.pod_totals import total_of
+from trimtab.core.pods import Allocation, Pod
 from trimtab.core.quantities import format_amount
 from trimtab.core.quotas import Claim, Claims, Quota, Side
 from trimtab.core.resources import BOTH
@@ -108,11 +110,7 @@ def _counted(pod: Pod, allocations: Sequence[Allocation], claim: Claim) -> int:
     """Return the amount of the whole pod, at the worst moment of its life."""
     side, kind = claim
     is_request = side is Side.REQUESTS
-    sums = dict.fromkeys(ContainerKind, 0)
-    for container, each in zip(pod.containers, allocations, strict=True):
-        sums[container.kind] += _stated(each, claim) or 0
-    first = pod.init_peak.requests if is_request else pod.init_peak.limits
-    total = sums[ContainerKind.SIDECAR] + max(sums[ContainerKind.REGULAR], amount_of(first, kind))
+    total = total_of(pod, [_stated(each, claim) or 0 for each in allocations], side, kind)
     if pod.envelope is not None:
         own = pod.envelope.requests if is_request else pod.envelope.limits
         total = own.get(kind, total)

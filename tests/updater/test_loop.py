@@ -941,7 +941,7 @@ def test_f20_a_full_quota_holds_pods_until_it_leaves_room() -> None:
     async def scene() -> None:
         cluster = SmallCluster()
         cluster.deploy()
-        cluster.autoscale(UP)
+        cluster.autoscale(a_recommendation(target=amounts(500), lower=amounts(400)))
         claim = Claim(Side.REQUESTS, Resource.CPU)
         cluster.known_quotas["default"] = [Quota("default", "team", {claim: 499})]
         # Admission may count pods twice that just came.

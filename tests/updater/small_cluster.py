@@ -205,11 +205,15 @@ class SmallCluster:
         for _ in range(count):
             self.put(self._new_pod(name, {}))
 
-    def count_pods(self, existing: int, replicas: int, name: str = "web") -> None:
-        """Let the ReplicaSet say how many pods it has, and how many it wants."""
+    def count_pods(
+        self, existing: int, replicas: int, name: str = "web", first_ordinal: int | None = None
+    ) -> None:
+        """Let the ReplicaSet say how many pods it has and wants, and if it makes them in order."""
         place = self._workloads["ReplicaSet"].by_name
         found = place["default", f"{name}-1"]
-        place["default", f"{name}-1"] = replace(found, existing=existing, replicas=replicas)
+        place["default", f"{name}-1"] = replace(
+            found, existing=existing, replicas=replicas, first_ordinal=first_ordinal
+        )
 
     def put_workload(self, workload: Workload) -> None:
         """Let a workload of a well-known kind be like this."""

@@ -1,7 +1,12 @@
 """What the updater looks at when a part of the cluster has changed."""
 
+import asyncio
+from dataclasses import replace
+
+import pytest
 from updater.small_cluster import SmallCluster
 
+from trimtab.core.quotas import Quota
 from trimtab.simulation.virtual_time import run_virtually
 from trimtab.updater.memory import Memory
 from trimtab.updater.observing import Observer
@@ -42,5 +47,34 @@ def test_a_look_at_a_new_owner_shows_all_pods_of_its_workload() -> None:
         )
 
         assert [each.pod.name for each in observation.snapshot.pods] == ["web-0", "web-1", "web-2"]
+
+    run_virtually(scene())
+
+
+@pytest.mark.parametrize(
+    ("first_ordinal", "is_ready", "lacks"),
+    [
+        pytest.param(None, False, True, id="an owner that makes all pods at once"),
+        pytest.param(0, True, True, id="one that makes them in order"),
+        pytest.param(0, False, False, id="one that waits for a pod to get ready"),
+    ],
+)
+def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
+    first_ordinal: int | None, *, is_ready: bool, lacks: bool
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale()
+        cluster.count_pods(2, 3, first_ordinal=first_ordinal)
+        cluster.known_quotas["default"] = [Quota("default", "team", {})]
+        if not is_ready:
+            cluster.put(replace(cluster.pods_of("web")[0], ready_since=None))
+        observer = Observer(cluster, UpdaterSettings(), Memory())
+        await observer.observe(cluster.clock.now(), admission_alive=True)
+        await asyncio.sleep(20)
+        seen = await observer.observe(cluster.clock.now(), admission_alive=True)
+
+        assert bool(seen.snapshot.short_handed) is lacks
 
     run_virtually(scene())

@@ -36,8 +36,9 @@ ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _KEEPING_AWAY: Final = ("NoSchedule", "NoExecute")
 _NOT_READY: Final = nodes.Taint("node.kubernetes.io/not-ready", effect="NoSchedule")
 """What the node controller puts on a node of which nothing is heard."""
+_STATEFUL_SET: Final = "StatefulSet"
 _CREATING_KINDS: Final = frozenset(
-    {DAEMON_SET, "ReplicaSet", "ReplicationController", "StatefulSet"}
+    {DAEMON_SET, "ReplicaSet", "ReplicationController", _STATEFUL_SET}
 )
 _UNCOUNTED_KINDS: Final = frozenset({"CronJob", "Job"})
 """Kinds that have no `spec.replicas`; how many pods a Job may have at once is not that."""
@@ -167,6 +168,7 @@ class WorkloadObject:
             sizes=self._sizes(),
             ready=self.ready,
             updated=self.updated,
+            first_ordinal=0 if self.kind == _STATEFUL_SET else None,
         )
 
     def _sizes(self) -> dict[str, Allocation] | None:

@@ -433,16 +433,20 @@ class Observer:
         wanted = {owner: count for owner, count in configured.items() if owner.namespace in quotas}
         if not wanted:
             return frozenset()
-        live = Counter(
-            workload_name(seen.owner)
+        members = [
+            (workload_name(seen.owner), seen.pod)
             for seen in sight.seen
             if seen.owner is not None
             and seen.pod.namespace in quotas
             and not seen.pod.is_deleting
             and seen.pod.phase not in _ENDED
-        )
+        ]
+        live = Counter(owner for owner, _ in members)
+        # An owner that makes its pods in order waits for each to be ready, and for no quota.
+        ordered = self._first_ordinals(sight.by_owner)
+        waiting = {owner for owner, pod in members if owner in ordered and pod.ready_since is None}
         for owner, count in wanted.items():
-            if live[owner] < count:
+            if live[owner] < count and owner not in waiting:
                 self._short_since.setdefault(owner, now)
             else:
                 self._short_since.pop(owner, None)

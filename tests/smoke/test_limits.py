@@ -16,6 +16,34 @@ CONTAINER: Json = {"type": "Container", "max": {"cpu": "1"}}
 POD: Json = {"type": "Pod", "max": {"cpu": "1"}}
 
 
+WIDE = ({"cpu": "400m", "memory": "50Mi"}, {"cpu": "700m", "memory": "700Mi"})
+"""Bounds around half a core."""
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+def test_a_limit_range_that_comes_later_takes_nothing_from_running_pods(
+    hasty_scene: Scene, kind: str, mode: str
+) -> None:
+    scene = hasty_scene
+    scene.deploy("web", HALF, replicas=3, limits=HALF)
+    scene.autoscale(HALF, mode="Off")
+    scene.recommend(HALF, lower=WIDE[0], upper=WIDE[1])
+    scene.edit({"updateMode": mode})
+    scene.limit({"type": kind, "max": {"cpu": "300m"}})
+
+    pods = scene.watch_uids(15)
+    assert [millicores(pod) for pod in pods] == [500] * 3, describe_pods(pods)
+    # Nor are they evicted for more memory, to come back with too little CPU.
+    scene.recommend(
+        {**HALF, "memory": "200Mi"}, lower={**WIDE[0], "memory": "150Mi"}, upper=WIDE[1]
+    )
+    reason = "LimitRangeRefuses" if mode == "Recreate" else "ResizeDenied"
+    scene.wait_for_words(scene.condition_messages, reason)
+    pods = scene.watch_uids(10)
+    assert [millicores(pod) for pod in pods] == [500] * 3, describe_pods(pods)
+
+
 def set_quota(scene: Scene, cpu: str) -> None:
     """Create a quota for CPU requests, that its controller has counted."""
     spec = {"hard": {"requests.cpu": cpu}}

@@ -22,7 +22,8 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.limit_ranges import LimitRangeItem
+from trimtab.core.kept_sizes import is_cut, keep_sizes
+from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
 from trimtab.core.node_use import FreeNodes
@@ -169,6 +170,8 @@ class Judgement:
     """True if the CPU of a container is boosted, and so not looked at."""
     wanted: Wanted | None = None
     """What the containers shall have; None until somebody asks."""
+    cut: Capped | None = None
+    """The recommendation that takes from the pod what a LimitRange does not give new pods."""
 
     def stands(self, autoscaler: Autoscaler, limit_ranges: Sequence[LimitRangeItem]) -> bool:
         """Whether it would be the same now, of a pod that is the same."""
@@ -407,6 +410,9 @@ def candidate_of(
     if cooling or _was_left_small(facts, context):
         growth = growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
+    if facts.quick_oom and judgement.cut is not None and autoscaler.mode not in EVICTING_MODES:
+        # The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
+        wanted = _resized(pod, autoscaler, judgement.cut, context)
     return Candidate(
         pod,
         autoscaler,
@@ -613,6 +619,11 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
     # with the feature gate off no pod is changed for it (D20).
     held = autoscaler.held.union(Held(Resource.CPU, name) for name in boosts)
     capped = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, limit_ranges, held)
+    others = [item for item in limit_ranges if item.type not in OF_LIMIT_RANGES]
+    cut: Capped | None = None
+    if pod.node_name and len(others) < len(limit_ranges) and is_cut(pod, capped):
+        free = cap_for_pod(autoscaler.recommendation, pod, autoscaler.policies, others, held)
+        cut, capped = capped, keep_sizes(pod, capped, free)
     if autoscaler.mode not in EVICTING_MODES:
         capped = keep_class(
             pod, autoscaler, capped, lambda each: _resized(pod, autoscaler, each, context)
@@ -642,6 +653,7 @@ def _judge(pod: Pod, autoscaler: Autoscaler, context: Context) -> Judgement:
         ),
         holds_change=bool(autoscaler.held) and _would_change(pod, autoscaler, limit_ranges),
         is_boosted=bool(boosts),
+        cut=cut,
     )
 
 

@@ -60,7 +60,7 @@ class HoldReason(StrEnum):
     QUOTA_EXCEEDED = "QuotaExceeded"
     """A ResourceQuota of the namespace refuses a resize, or the successor in a better size."""
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
-    """A LimitRange of the namespace would refuse its successor in the recommended size."""
+    """A LimitRange would refuse its successor in the recommended size, or one that it needs."""
     SUCCESSOR_SMALLER = "SuccessorSmaller"
     """Its successor would lose more of what the autoscaler does not set than it gains."""
     NODES_TOO_SMALL = "NodesTooSmall"

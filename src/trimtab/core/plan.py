@@ -39,6 +39,7 @@ from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.known_pods import KnownPods, LivePods
 from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.matching import governor_of, index_by_workload
 from trimtab.core.node_room import NodeRooms
@@ -996,26 +997,36 @@ def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason 
     return HoldReason.SUCCESSOR_SMALLER if loses else None
 
 
-def _loses_to_nodes(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
-    """Object if nodes cut the successor below what the pod has, and below its lower bounds (D25).
+def _is_cut(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if a cap cuts the successor below what the pod has, and below its lower bounds (D25).
 
-    The pod's own node may take no new pods, or not be seen. A pod that dies early for lack of
-    memory loses nothing, and one that is pending is down.
+    The pod's own node may take no new pods, or not be seen; the pod may be older than a LimitRange.
+    A pod that dies early for lack of memory loses nothing, and one that is pending is down.
     """
-    pod, autoscaler = candidate.pod, candidate.autoscaler
+    pod = candidate.pod
     if candidate.quick_oom or pod.phase is PodPhase.PENDING or not pod.node_name:
         return None
-    judgement = context.judge(pod, autoscaler)
+    items = context.judge(pod, candidate.autoscaler).limit_ranges
+    if not _loses_to(items, candidate, context):
+        return None
+    nodes = [item for item in items if item.type is LimitRangeType.NODE]
+    is_by_nodes = _loses_to(nodes, candidate, context)
+    return HoldReason.NODES_TOO_SMALL if is_by_nodes else HoldReason.LIMIT_RANGE_REFUSES
+
+
+def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Context) -> bool:
+    """Return True if these caps leave the successor less than the pod has and needs."""
+    pod, autoscaler = candidate.pod, candidate.autoscaler
     capped = cap_for_pod(
         autoscaler.recommendation,
         replace(pod, node_name=""),
         autoscaler.policies,
-        judgement.limit_ranges,
+        items,
         autoscaler.held,
     )
     given = {entry.container_name: entry.target for entry in capped.recommendations}
     own = {each.name: each.current.requests for each in pod.containers}
-    kept = judgement.recommendation
+    kept = context.judge(pod, autoscaler).recommendation
     names = [entry.container_name for entry in kept]
     for kind in BOTH:
         after = sum(amount_of(given.get(name), kind) for name in names)
@@ -1023,8 +1034,8 @@ def _loses_to_nodes(candidate: Candidate, context: Context, _: Spent) -> HoldRea
         has = sum(amount_of(own.get(name), kind) for name in names)
         # Shares are rounded down.
         if after + len(names) < min(needed, has):
-            return HoldReason.NODES_TOO_SMALL
-    return None
+            return True
+    return False
 
 
 def _claim(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
@@ -1078,7 +1089,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _awaits_effect,
     _gains_nothing,
     _loses_more,
-    _loses_to_nodes,
+    _is_cut,
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""

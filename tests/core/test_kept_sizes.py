@@ -1,0 +1,125 @@
+"""LimitRanges that come later than pods: no pod is disturbed, or shrunk, for their sake."""
+
+from dataclasses import replace
+
+import pytest
+from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
+from plan_makers import planned, snapshot_of, told
+
+from trimtab.core.assessment import PlanSettings
+from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.hearing import explain_pod, view_plan
+from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
+from trimtab.core.outcomes import Resize
+from trimtab.core.pods import Allocation, Container, Pod, Termination
+from trimtab.core.snapshot import Snapshot
+
+HAS = amounts(511, 500 * MIB)
+AS_IT_IS = a_recommendation(
+    target=HAS, lower=amounts(400, 400 * MIB), upper=amounts(700, 700 * MIB)
+)
+SMALLER = a_recommendation(
+    target=amounts(400, 500 * MIB), lower=amounts(380, 400 * MIB), upper=amounts(450, 700 * MIB)
+)
+MORE_MEMORY = a_recommendation(
+    target=amounts(511, 800 * MIB), lower=amounts(400, 700 * MIB), upper=amounts(700, 900 * MIB)
+)
+MOST = amounts(306)
+RANGES = [
+    pytest.param(LimitRangeItem(LimitRangeType.CONTAINER, max=MOST), id="of containers"),
+    pytest.param(LimitRangeItem(LimitRangeType.POD, max=MOST), id="of pods"),
+]
+MODES = [
+    UpdateMode.RECREATE,
+    UpdateMode.AUTO,
+    UpdateMode.IN_PLACE_OR_RECREATE,
+    UpdateMode.IN_PLACE,
+    UpdateMode.UPSCALE_ONLY,
+]
+KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+
+
+def limited(
+    item: LimitRangeItem,
+    recommendation: ContainerRecommendation,
+    mode: UpdateMode,
+    *,
+    container: Container | None = None,
+    node_name: str = "node-1",
+) -> Snapshot:
+    """Return a snapshot of three pods that are older than a LimitRange."""
+    own = container or a_container(requests=HAS, limits=HAS)
+    pods: list[Pod] = [
+        a_pod(own, name=f"web-{index}", node_name=node_name, ready_since=NOW) for index in range(3)
+    ]
+    autoscaler = an_autoscaler(recommendation, mode=mode)
+    return snapshot_of(pods, autoscaler, limit_ranges={"default": [item]})
+
+
+@pytest.mark.parametrize("item", RANGES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_limit_range_is_no_reason_to_disturb_a_pod(
+    mode: UpdateMode, item: LimitRangeItem
+) -> None:
+    assert told(planned(limited(item, AS_IT_IS, mode))) == ["InsideBounds"] * 3
+
+
+@pytest.mark.parametrize("item", RANGES)
+def test_a_pod_without_a_node_is_cut(item: LimitRangeItem) -> None:
+    outcomes = told(planned(limited(item, AS_IT_IS, UpdateMode.RECREATE, node_name="")))
+
+    assert "Evict" in outcomes
+
+
+@pytest.mark.parametrize("item", RANGES)
+def test_a_pod_shrinks_in_place_no_further_than_is_recommended(item: LimitRangeItem) -> None:
+    outcomes = planned(limited(item, SMALLER, UpdateMode.IN_PLACE))
+
+    assert [each.wanted["app"].requests for each in outcomes if isinstance(each, Resize)] == [
+        SMALLER.target
+    ] * 3
+
+
+@pytest.mark.parametrize("item", RANGES)
+@pytest.mark.parametrize("recommendation", [SMALLER, MORE_MEMORY])
+def test_no_pod_is_evicted_for_a_successor_that_a_limit_range_cuts_too_far(
+    item: LimitRangeItem, recommendation: ContainerRecommendation
+) -> None:
+    snapshot = limited(item, recommendation, UpdateMode.RECREATE)
+    (first, *others) = planned(snapshot)
+    explanation = explain_pod(
+        next(each for each in snapshot.pods if each.pod is first.pod),
+        view_plan(snapshot, PlanSettings(), NOW),
+    )
+
+    assert told([first, *others]) == ["LimitRangeRefuses"] * 3
+    assert explanation is not None
+    assert "LimitRangeRefuses" in {check.reason for check in explanation.checks}
+
+
+def test_a_successor_that_gets_what_it_needs_is_worth_an_eviction() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(390))
+
+    assert "Evict" in told(planned(limited(item, SMALLER, UpdateMode.RECREATE)))
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+def test_what_ends_oom_kills_is_asked_for_as_the_limit_range_allows_it(mode: UpdateMode) -> None:
+    container = a_container(requests=HAS, limits=HAS, last_termination=KILLED)
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=MOST)
+    outcomes = planned(limited(item, MORE_MEMORY, mode, container=container))
+
+    size = amounts(306, 800 * MIB)
+    assert [each.wanted for each in outcomes if isinstance(each, Resize)] == [
+        {"app": Allocation(size, size)}
+    ] * 3
+
+
+def test_a_limit_range_still_bounds_growth() -> None:
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(600))
+    grown = replace(AS_IT_IS, target=amounts(900, 500 * MIB), lower_bound=amounts(800, 400 * MIB))
+    outcomes = planned(limited(item, grown, UpdateMode.IN_PLACE))
+
+    assert [each.wanted["app"].requests for each in outcomes if isinstance(each, Resize)] == [
+        amounts(600, 500 * MIB)
+    ] * 3

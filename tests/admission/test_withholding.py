@@ -24,7 +24,7 @@ from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.withholding import Withholding
 from trimtab.api.new_pods import NewPod
 from trimtab.core.annotations import UPDATES
-from trimtab.core.autoscalers import CpuBoost, UpdateMode
+from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.refusals import Offer, Withheld
@@ -113,6 +113,17 @@ def test_a_boost_that_a_policy_refuses_is_left_out() -> None:
     at_the_door(scene)
 
 
+def test_each_step_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def scene(door: Door) -> None:
+        door.work(60)
+
+        found = [vars(each) for each in caplog.records if hasattr(each, "withheld")]
+        assert [each["withheld"] for each in found] == [Withheld.BOOST, Withheld.SIZE]
+        assert {each["owner"] for each in found} == {"default/ReplicaSet/web-1"}
+
+    at_the_door(scene, target=1200)
+
+
 def test_a_recommendation_that_a_policy_refuses_is_left_out() -> None:
     def scene(door: Door) -> None:
         door.work(30)
@@ -191,6 +202,7 @@ def _a_pod_of(number: int) -> Pod:
     return Pod("default", "", owner=OwnerReference("ReplicaSet", f"web-{number}", "apps/v1"))
 
 
+ANY = Autoscaler("default", "web")
 BOOSTED = Offer(is_boosted=True)
 
 
@@ -198,7 +210,7 @@ def test_memory_of_owners_is_bounded() -> None:
     time = Time()
     memory = Withholding(lambda name: _an_owner(int(name.name.removeprefix("web-"))), time)
     for number in range(10_000):
-        memory.choose(_a_pod_of(number), BOOSTED, is_dry_run=False)
+        memory.choose(_a_pod_of(number), ANY, BOOSTED, is_dry_run=False)
 
     assert len(memory) <= 4096
 
@@ -215,7 +227,7 @@ def test_memory_of_owners_is_bounded() -> None:
 def test_owners_without_trouble_are_forgotten(owner: Workload | None, count: int) -> None:
     known: dict[str, Workload | None] = {"web-0": _an_owner(0)}
     memory = Withholding(lambda name: known[name.name], Time())
-    memory.choose(_a_pod_of(0), BOOSTED, is_dry_run=False)
+    memory.choose(_a_pod_of(0), ANY, BOOSTED, is_dry_run=False)
     known["web-0"] = owner
     memory.look()
 
@@ -229,7 +241,7 @@ def test_a_pod_that_came_and_went_between_two_others_has_appeared() -> None:
     )
     found = set()
     for _ in range(100):
-        found.add(memory.choose(_a_pod_of(0), BOOSTED, is_dry_run=False))
+        found.add(memory.choose(_a_pod_of(0), ANY, BOOSTED, is_dry_run=False))
         for count in (1, 0):
             existing["web-0"] = count
             memory.look()
@@ -245,7 +257,7 @@ def test_owners_are_looked_at_while_their_pods_are_awaited() -> None:
         runs = asyncio.create_task(memory.run())
         found, pause = set(), 1.0
         for _ in range(10):
-            found.add(memory.choose(_a_pod_of(0), BOOSTED, is_dry_run=False))
+            found.add(memory.choose(_a_pod_of(0), ANY, BOOSTED, is_dry_run=False))
             # The pod appears, and is deleted long before the next one comes.
             for count in (1, 0):
                 known["web-0"] = replace(known["web-0"], existing=count)

@@ -92,7 +92,8 @@ class Admission:
         self._sizings = Sizings(settings.gates)
         self._grants = QuotaGrants(timer)
         self._arrivals = Arrivals(timer)
-        self._withholding = Withholding(cluster.owners.known, timer)
+        tell = partial(log_withheld, self._teller)
+        self._withholding = Withholding(cluster.owners.known, timer, tell)
         self._marking: Marking | None = None
         if settings.hpa_conflict is HpaConflict.HOLD:
             by_target = cluster.horizontals.index(attrgetter("target"))
@@ -202,12 +203,7 @@ class Admission:
             self._settings.max_boosted_priority,
         )
         sizing = self._sizings.size(new, autoscaler, bounds)
-        withheld = self._withholding.choose(
-            head,
-            sizing.offer,
-            is_dry_run=is_dry_run,
-            tell=partial(log_withheld, self._teller, head, autoscaler),
-        )
+        withheld = self._withholding.choose(head, autoscaler, sizing.offer, is_dry_run=is_dry_run)
         if withheld is not Withheld.NOTHING:
             bounds = replace(bounds, withheld=withheld)
             sizing = self._sizings.size_once(new, autoscaler, bounds)

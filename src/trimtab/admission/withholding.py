@@ -8,9 +8,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 from trimtab.admission.telling import Timer
+from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.pods import Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.refusals import (
@@ -33,6 +34,14 @@ _IDLE_SECONDS: Final = 60.0
 """Time between two looks while no pods come."""
 
 
+TellChange: TypeAlias = Callable[[Pod, Autoscaler, Withheld], None]
+"""Reports that pods of an owner get less from now on, or the full size again."""
+
+
+def _stay_silent(_pod: Pod, _autoscaler: Autoscaler, _withheld: Withheld) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class _Remembered:
     name: WorkloadName
@@ -42,9 +51,10 @@ class _Remembered:
 class Withholding:
     """Finds out which part of its size a new pod must not get if it is to be created."""
 
-    def __init__(self, known: Known, timer: Timer) -> None:
+    def __init__(self, known: Known, timer: Timer, tell: TellChange = _stay_silent) -> None:
         self._known = known
         self._timer = timer
+        self._tell = tell
         self._owners: OrderedDict[str, _Remembered] = OrderedDict()
         """By the uid of the owner, as the API server made it."""
         self._came_at = 0.0
@@ -54,14 +64,9 @@ class Withholding:
         return len(self._owners)
 
     def choose(
-        self,
-        pod: Pod,
-        offer: Offer,
-        *,
-        is_dry_run: bool,
-        tell: Callable[[Withheld], None] = lambda _: None,
+        self, pod: Pod, autoscaler: Autoscaler, offer: Offer, *, is_dry_run: bool
     ) -> Withheld:
-        """Return the part that a new pod does not get; `tell` hears of each change of it."""
+        """Return the part of an autoscaler's offer that a new pod does not get."""
         owner = None if offer.is_empty else self._find_owner(pod)
         if owner is None or owner.existing is None:
             return Withheld.NOTHING
@@ -79,7 +84,7 @@ class Withholding:
         self._came_at = now
         self._has_news.set()
         if before is not None and attempts.rounds and attempts.withheld is not before.withheld:
-            tell(attempts.withheld)
+            self._tell(pod, autoscaler, attempts.withheld)
         return attempts.withheld
 
     async def run(self) -> NoReturn:

@@ -150,13 +150,19 @@ def add_attempt(before: Attempts | None, status: OwnerStatus, offer: Offer, now:
     if now - before.at >= PAUSE_SECONDS:
         before = replace(before, singles=before.singles + 1 if before.burst == 1 else 0, burst=0)
     chosen = _choose(before, status, offer, now)
-    return replace(
-        chosen,
-        pods=chosen.pods + 1,
-        since=chosen.since if chosen.pods else now,
-        at=now,
-        pause=now - chosen.at,
-        burst=chosen.burst + 1,
+    # A copy by hand takes half the time, and pods come by the hundred.
+    return Attempts(
+        chosen.existing,
+        chosen.withheld,
+        chosen.pods + 1,
+        chosen.since if chosen.pods else now,
+        now,
+        now - chosen.at,
+        chosen.burst + 1,
+        chosen.singles,
+        chosen.rounds,
+        chosen.retry_at,
+        chosen.refused,
     )
 
 

@@ -19,6 +19,7 @@ from trimtab.core.checkpoint import HistogramCheckpoint
 from trimtab.core.containers import PodName
 from trimtab.core.peaks import Peaks
 from trimtab.core.publications import Publications
+from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import (
     RecommendationSettings,
     ResourceSettings,
@@ -620,16 +621,20 @@ def test_every_container_is_published_inside_its_caps(
         assert one.uncapped_target == free.target
 
 
+WARY = PublishingSettings(far_move_fraction=0.02)
+"""Every bound that moved by 2 % matters."""
+
+
 def test_f34_bounds_that_creep_are_told_when_asked_for_and_compared_with_what_was_told() -> None:
     world = World()
     world.pod()
     world.cpu([100] * 300, range(300))
     name = world.autoscaler.identity
-    first = world.publications.refresh(0.02)[name]
+    first = world.publications.refresh(WARY)[name]
     crept = 0
     for minute in range(300, 330):
         world.cpu([100], [minute])
-        changed = world.publications.refresh(0.02)
+        changed = world.publications.refresh(WARY)
         if changed:
             break
         assert world.publications.creeping == {name}
@@ -638,10 +643,10 @@ def test_f34_bounds_that_creep_are_told_when_asked_for_and_compared_with_what_wa
     assert 3 <= crept <= 10
     assert changed[name] != first
     world.cpu([100], [minute + 1])
-    assert world.publications.refresh(0.02) == {}
+    assert world.publications.refresh(WARY) == {}
     told = world.publications.tell(name)
     assert told != changed[name]
-    assert world.publications.refresh(0.02) == {}
+    assert world.publications.refresh(WARY) == {}
     assert world.publications.creeping == set()
 
 
@@ -649,7 +654,73 @@ def test_a_target_is_told_however_little_it_moved() -> None:
     world = World()
     world.pod()
     world.memory([1e9], [0])
-    world.publications.refresh(0.5)
+    world.publications.refresh(PublishingSettings(bound_move_fraction=0.5))
     world.memory([1.06e9], [1])
 
-    assert list(world.publications.refresh(0.5)) == [world.autoscaler.identity]
+    assert list(world.publications.refresh(PublishingSettings(bound_move_fraction=0.5))) == [
+        world.autoscaler.identity
+    ]
+
+
+def test_a_bound_that_moved_by_next_to_nothing_drifts() -> None:
+    world = a_world()
+    world.cpu([100] * 300, range(300))
+    name = world.autoscaler.identity
+    world.publications.refresh(PublishingSettings())
+    world.cpu([100], [300])
+    changed = world.publications.refresh(PublishingSettings(drift_fraction=0.5))
+    drifting = world.publications.drifting
+    world.publications.refresh(PublishingSettings(drift_fraction=0.0))
+
+    assert (changed, drifting) == ({}, {name})
+    assert (world.publications.creeping, world.publications.drifting) == ({name}, set())
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_told"),
+    [
+        pytest.param([30], True, id="the lower bound passed a request"),
+        pytest.param([24, 900], True, id="it moved between two requests"),
+        pytest.param([600], False, id="the request is within the bounds as before"),
+        pytest.param([], False, id="nothing is requested"),
+    ],
+)
+def test_a_bound_is_told_at_once_where_it_moved_past_a_request(
+    requests: list[int], *, is_told: bool
+) -> None:
+    """The lower bound goes from 25 to 68 millicores while history grows, the target stays."""
+    patient = PublishingSettings(far_move_fraction=1e9)
+    world = a_world()
+    world.cpu([100, 100], [0, 1])
+    world.memory([1e6], [0])
+    for number, request in enumerate(requests):
+        world.pod(f"web-{number}")
+        pod = PodName(world.autoscaler.namespace, f"web-{number}")
+        world.usage.note_requests(pod, {"app": amounts(request)})
+    (before,) = world.publications.refresh(patient).values()
+    world.cpu([100] * 3, range(2, 5))
+    changed = world.publications.refresh(patient)
+    after = world.publications.recommendation(world.autoscaler.identity)
+
+    assert before.containers[0].target == after.containers[0].target
+    assert (before.containers[0].lower_bound or {})[CPU] == 25
+    assert (after.containers[0].lower_bound or {})[CPU] == 68
+    assert bool(changed) is is_told
+
+
+def test_histories_are_saved_until_something_else_is_recommended() -> None:
+    world = a_world()
+    world.cpu([100] * 300, range(300))
+    name = world.autoscaler.identity
+    world.publications.refresh()
+    never = world.publications.list_saved(0.02)
+    world.publications.note_saved([name])
+    saved = world.publications.list_saved(0.02)
+    world.cpu([100], [300])
+    world.publications.refresh()
+    creeping = world.publications.list_saved(0.02)
+    world.oom([2e9], [300])
+    world.publications.refresh()
+
+    assert (never, saved, creeping) == (set(), {name}, {name})
+    assert world.publications.list_saved(0.02) == set()

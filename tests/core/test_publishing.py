@@ -16,9 +16,12 @@ from trimtab.core.publishing import (
     find_change,
     list_due,
     list_ripe,
+    passes_request,
+    passing_moves,
     relative_move,
     stored_status,
 )
+from trimtab.core.resources import Resource
 from trimtab.core.settings_errors import SettingsError
 
 SAID = a_recommendation(
@@ -76,10 +79,16 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
             replace(STORED, recommendation=(bounds(51, 1000),)), Change.SMALL, id="2 % are not much"
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 1021),)), Change.BOUND, id="2.1 % up"
+            replace(STORED, recommendation=(bounds(50, 1021),)), Change.MOVED, id="2.1 % up"
         ),
         pytest.param(
-            replace(STORED, recommendation=(bounds(50, 979),)), Change.BOUND, id="2.1 % down"
+            replace(STORED, recommendation=(bounds(50, 979),)), Change.MOVED, id="2.1 % down"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(50, 1500),)), Change.MOVED, id="half up"
+        ),
+        pytest.param(
+            replace(STORED, recommendation=(bounds(50, 1501),)), Change.BOUND, id="more than half"
         ),
         pytest.param(
             replace(STORED, recommendation=(bounds(49, 1000),)),
@@ -99,7 +108,7 @@ def bounds(lower: int, upper: int) -> ContainerRecommendation:
     ],
 )
 def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> None:
-    assert find_change(STORED, wanted, 0.02) is change
+    assert find_change(STORED, wanted, PublishingSettings()) is change
 
 
 @pytest.mark.parametrize(
@@ -108,6 +117,8 @@ def test_the_weightiest_difference_is_found(wanted: Status, change: Change) -> N
         pytest.param(Change.NONE, timedelta(days=1), False, id="nothing is never written"),
         pytest.param(Change.SMALL, minutes(9), False, id="a small move waits"),
         pytest.param(Change.SMALL, minutes(10), True, id="a small move waits ten minutes"),
+        pytest.param(Change.MOVED, minutes(9), False, id="a move past no request waits"),
+        pytest.param(Change.MOVED, minutes(10), True, id="it waits ten minutes"),
         pytest.param(Change.BOUND, minutes(0), True, id="a bound that moved far"),
         pytest.param(Change.CONDITION, minutes(0), True, id="a condition"),
         pytest.param(Change.SPEC, minutes(0), True, id="another spec"),
@@ -139,15 +150,60 @@ def test_arrays_and_single_amounts_agree_on_what_is_far(
     assert far == (relative_move(before, after) > max(fraction, 1e-6))
 
 
+@pytest.mark.parametrize(
+    ("least", "most", "passes"),
+    [
+        pytest.param(60, 60, True, id="a request in between"),
+        pytest.param(50, 50, True, id="a request that is the former bound"),
+        pytest.param(70, 70, True, id="a request that is the new bound"),
+        pytest.param(49, 49, False, id="a request that was below already"),
+        pytest.param(71, 71, False, id="a request that is still above"),
+        pytest.param(20, 90, True, id="requests on both sides"),
+        pytest.param(np.nan, np.nan, False, id="no request"),
+    ],
+)
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["up", "down"])
+def test_a_bound_that_moved_past_a_request_is_found(
+    least: float, most: float, *, passes: bool, is_reversed: bool
+) -> None:
+    moved = replace(STORED, recommendation=(bounds(70, 1000),))
+    stored, wanted = (moved, STORED) if is_reversed else (STORED, moved)
+    spans = {SAID.container_name: {Resource.CPU: (least, most)}}
+
+    assert passes_request(stored, wanted, spans) is passes
+
+
+amount = st.integers(0, 2000)
+
+
+@given(amount, amount, amount, amount)
+def test_arrays_and_records_agree_on_what_passes_a_request(
+    before: int, after: int, one: int, other: int
+) -> None:
+    least, most = sorted((one, other))
+    spans = {SAID.container_name: {Resource.CPU: (float(least), float(most))}}
+    stored, wanted = (replace(STORED, recommendation=(bounds(n, 1000),)) for n in (before, after))
+    found = passing_moves(np.array([before]), np.array([after]), np.array([[least, most]]))
+
+    assert found.tolist() == [[passes_request(stored, wanted, spans)]]
+
+
 def test_what_an_autoscaler_says_is_read_from_its_object() -> None:
     autoscaler = an_autoscaler(SAID, conditions=(PROVIDED,), observed_generation=3)
 
-    assert find_change(stored_status(autoscaler), STORED, 0.02) is Change.NONE
+    assert find_change(stored_status(autoscaler), STORED, PublishingSettings()) is Change.NONE
     assert stored_status(an_autoscaler()).recommendation == ()
 
 
 @pytest.mark.parametrize(
-    "fields", [{"bound_move_fraction": -0.1}, {"patience": timedelta()}], ids=str
+    "fields",
+    [
+        {"bound_move_fraction": -0.1},
+        {"far_move_fraction": -0.1},
+        {"drift_fraction": -0.1},
+        {"patience": timedelta()},
+    ],
+    ids=str,
 )
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, object]) -> None:
     with pytest.raises(SettingsError):

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
-from makers import MIB, a_container, minutes
+from makers import MIB, a_container, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
 from trimtab.api.checkpoints import Checkpoint
@@ -19,6 +20,7 @@ from trimtab.core.autoscalers import (
 from trimtab.core.checkpoint import AggregateCheckpoint
 from trimtab.core.publishing import PublishingSettings
 from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
+from trimtab.core.resources import Resource
 from trimtab.recommender.loop import Recommender
 from trimtab.recommender.reports import TickReport
 
@@ -67,7 +69,8 @@ async def test_f34_statuses_are_written_for_those_that_changed_and_nobody_else(
     count: int, changed: int
 ) -> None:
     world = a_world(count)
-    recommender = await settled(world)
+    # No turn of small moves comes up while it is watched.
+    recommender = await settled(world, publishing=PublishingSettings(patience=minutes(120)))
     before = world.acts["publish_status"]
     for number in range(changed):
         world.loads[f"web-{number}-0"] = Load(memory=4000 * MIB)
@@ -115,6 +118,56 @@ async def test_f34_small_moves_trickle_however_they_began(*, is_restarted: bool)
     assert sum(report.published for report in reports) >= 40
 
 
+async def swing(world: SmallWorld, recommender: Recommender, ticks: int) -> list[TickReport]:
+    """So many ticks of usage that swings by half up and down, by chance."""
+    chance = Random(1)
+    reports = []
+    for _ in range(ticks):
+        for pod in world.pods:
+            cpu, memory = chance.uniform(50, 150), chance.uniform(150, 450)
+            world.loads[pod.name] = Load(cpu, memory * MIB)
+        reports.append(await tick(world, recommender))
+    return reports
+
+
+async def test_f34_usage_that_swings_costs_few_more_statuses() -> None:
+    """Peaks of memory windows that have just begun move bounds that no request is near to."""
+    ample = a_container(requests=amounts(200, 2000 * MIB))
+    world = SmallWorld()
+    for number in range(20):
+        world.deploy(f"web-{number}", ample)
+        world.autoscale(f"web-{number}")
+    recommender = world.recommender(recommendations=SOON_SURE)
+    await swing(world, recommender, 300)
+    # The pods are replaced, and their windows begin.
+    for number in range(20):
+        world.end(f"web-{number}-0")
+        world.start(f"web-{number}-1", ample, app=f"web-{number}")
+    reports = await swing(world, recommender, 10)
+
+    assert sum(report.published for report in reports) <= 40
+
+
+async def test_a_lower_bound_that_passes_a_request_is_written_in_that_tick() -> None:
+    """A pod that needs more does not wait for the turn of small moves."""
+    patient = PublishingSettings(far_move_fraction=1e9, patience=minutes(600))
+    world = SmallWorld()
+    world.deploy("web", a_container(requests=amounts(100, 500 * MIB)))
+    world.autoscale()
+    recommender = await settled(world, publishing=patient)
+    world.loads[""] = Load(memory=480 * MIB)
+    said = []
+    for _ in range(30):
+        await tick(world, recommender)
+        (now,) = recommender.knowledge.publications.amounts().numbers
+        (one,) = world.autoscaler().recommendation or ()
+        said.append((int(now[1, 1]), (one.lower_bound or {})[Resource.MEMORY]))
+
+    passed = [number for number, (lower, _) in enumerate(said) if lower > 500 * MIB]
+    assert passed, said
+    assert said[passed[0]][1] == said[passed[0]][0]
+
+
 async def test_checkpoints_are_read_once_and_not_in_every_tick() -> None:
     world = a_world(3)
     recommender = world.recommender()
@@ -152,6 +205,32 @@ async def test_f35_checkpoints_trickle_and_none_is_older_than_ten_minutes(restar
         assert world.clock.now() - oldest <= minutes(10)
     assert max(writes) <= 4
     assert sum(writes) <= 30 * 5
+
+
+async def test_f34_histories_that_change_nothing_are_saved_in_every_third_rotation() -> None:
+    world = a_world(30)
+    recommender = await trickling(world)
+    for _ in range(150):
+        await tick(world, recommender)
+    writes = []
+    for _ in range(60):
+        writes.append((await tick(world, recommender)).checkpoints_written)
+        oldest = min(saved_at(one) for one in world.checkpoints)
+
+        assert world.clock.now() - oldest <= minutes(30)
+    # In two of their rotations, with the head start that what would be late has.
+    assert 60 <= sum(writes) <= 70
+
+
+async def test_a_history_that_changes_what_is_recommended_is_saved_within_a_rotation() -> None:
+    world = a_world(30)
+    recommender = await trickling(world)
+    world.loads["web-7-0"] = Load(memory=4000 * MIB)
+    changed_at = world.clock.now()
+    for _ in range(10):
+        await tick(world, recommender)
+
+    assert saved_at(world.checkpoint("web-7-app")) >= changed_at
 
 
 def samples(world: SmallWorld) -> dict[str, int]:

@@ -48,9 +48,10 @@ class LoopFlags:
     checkpoints_gc_interval: Span = timedelta(minutes=10)
     """How often checkpoints are looked for whose autoscaler is gone."""
     checkpoint_rotation: Span = timedelta(minutes=10)
-    """Within this time everything that was learned is saved, a part in each turn."""
+    """Within this time histories are saved that change a recommendation, all others within three
+    times as long."""
     status_patience: Span = timedelta(minutes=10)
-    """How long a small move of a bound waits until it is told in its turn."""
+    """How long a bound that moved past no request waits until its status is written."""
     hpa_conflict: HpaConflict = HpaConflict.HOLD
     """Where a HorizontalPodAutoscaler scales on a resource: say that it is held, or only warn."""
     min_checkpoints: Whole = 10

@@ -14,10 +14,11 @@ import numpy as np
 from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Windows
 from trimtab.core.records import dataclass
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.rows import Rows
 
 _BLANK: Final = np.array(
-    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf),
+    (-1, -np.inf, -np.inf, np.nan, 0.0, 0.0, -np.inf, np.nan, np.nan),
     dtype=[
         ("aggregate", np.int64),
         ("last_cpu", np.float64),
@@ -26,8 +27,12 @@ _BLANK: Final = np.array(
         ("usage_peak", np.float64),
         ("oom_peak", np.float64),
         ("born", np.float64),
+        ("cpu", np.float64),
+        ("memory", np.float64),
     ],
 )
+REQUESTS: Final = {Resource.CPU: "cpu", Resource.MEMORY: "memory"}
+"""The columns of what containers request, in millicores and bytes; NaN for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ class Containers:
     def recall(self, row: int, now: float) -> ContainerMemory:
         """What is remembered of a container at that moment."""
         # All fields at once: to read them one by one takes five times as long.
-        _, last_cpu, last_memory, end, usage_peak, oom_peak, _ = self._rows.data[row].item()
+        _, last_cpu, last_memory, end, usage_peak, oom_peak, *_ = self._rows.data[row].item()
         return ContainerMemory(
             last_cpu,
             last_memory,
@@ -124,6 +129,11 @@ class Containers:
         record["window_end"] = np.nan if memory.window_end is None else memory.window_end
         record["usage_peak"] = memory.usage_peak
         record["oom_peak"] = memory.oom_peak
+
+    def put_requests(self, row: int, requests: Resources) -> None:
+        """Note what a container requests."""
+        for resource, column in REQUESTS.items():
+            self.floats(column)[row] = requests.get(resource, np.nan)
 
     def remove(self, row: int) -> None:
         """Forget a container."""

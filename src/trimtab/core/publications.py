@@ -4,7 +4,7 @@ All groups (`blocks.py`) of which anything changed are estimated at once, on arr
 made only for autoscalers whose published numbers changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,9 +13,14 @@ from trimtab.core import estimates
 from trimtab.core.aggregates import Aggregates
 from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.blocks import Block, Layout, lay_out, make_block
-from trimtab.core.buckets import Ints
+from trimtab.core.buckets import Floats, Ints
 from trimtab.core.peaks import Booleans
-from trimtab.core.publishing import far_moves
+from trimtab.core.publishing import (
+    PublishingSettings,
+    RequestSpans,
+    far_moves,
+    passing_moves,
+)
 from trimtab.core.recommendation import Recommendation, RecommendationSettings
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH
@@ -65,19 +70,41 @@ class Publications:
         self._owners: list[AutoscalerName] = []
         self._numbers = _blank_numbers(0)
         self._told = _blank_numbers(0)
+        self._saved = _blank_numbers(0)
+        self._spans: Floats | None = None
+        """What containers request, by group and resource, once anything asked since the refresh."""
         self.creeping: set[AutoscalerName] = set()
-        """Autoscalers whose bounds moved a little since they were last told."""
+        """Autoscalers whose bounds moved since they were last told, in no way that matters."""
+        self.drifting: set[AutoscalerName] = set()
+        """Those of them whose bounds moved by next to nothing."""
 
-    def refresh(self, bound_move_fraction: float = 0.0) -> dict[AutoscalerName, Recommendation]:
+    def refresh(
+        self, settings: PublishingSettings | None = None
+    ) -> dict[AutoscalerName, Recommendation]:
         """The recommendations that changed since they were last told, new autoscalers' included.
 
-        A bound that moved by no more than a fraction of what it was is none of them.
+        A bound that moved in no way that matters by the settings is none of them; without settings
+        every move matters.
         """
         altered = self.renew()
-        matters, differs = _find_changes(self._told, self._numbers, bound_move_fraction)
-        changed = dict.fromkeys([*altered, *self._owners_of(matters)])
-        self.creeping = set(self._owners_of(differs & ~matters)) - changed.keys()
+        self._spans = None
+        differs: Booleans = self._told != self._numbers
+        matters = differs if settings is None else self._find_weighty(settings)
+        changed = dict.fromkeys([*altered, *self._owners_of(_any(matters))])
+        self.creeping = set(self._owners_of(_any(differs))) - changed.keys()
+        self.drifting = set()
+        if settings is not None:
+            more = far_moves(self._told, self._numbers, settings.drift_fraction)
+            self.drifting = self.creeping - set(self._owners_of(_any(more)))
         return {name: self.tell(name) for name in changed}
+
+    def request_spans(self, name: AutoscalerName) -> RequestSpans:
+        """The least and the most that the running containers of an autoscaler request."""
+        rows = self._request_spans()[self._places[name]].tolist()
+        return {
+            container: {kind: (least, most) for kind, (least, most) in zip(BOTH, row, strict=True)}
+            for container, row in zip(self._blocks[name].container_names, rows, strict=True)
+        }
 
     def renew(self) -> list[AutoscalerName]:
         """Estimate anew what may have changed; the autoscalers that are others now.
@@ -111,10 +138,41 @@ class Publications:
             tuple(one for one, record in zip(names, records, strict=True) if record is None),
         )
 
+    def note_saved(self, names: Iterable[AutoscalerName]) -> None:
+        """Note that the histories of some autoscalers are saved, as of the last refresh."""
+        for name in names:
+            if (place := self._places.get(name)) is not None:
+                self._saved[place] = self._numbers[place]
+
+    def list_saved(self, bound_move_fraction: float) -> set[AutoscalerName]:
+        """Return the autoscalers that say what they said when their histories were last saved.
+
+        A bound may have moved by a fraction of what it was.
+        """
+        changed = _any(_find_changes(self._saved, self._numbers, bound_move_fraction))
+        return self._places.keys() - set(self._owners_of(changed))
+
     def uncapped_targets(self) -> UncappedTargets:
         """The uncapped targets as of the last refresh."""
         uncapped = self._numbers[:, :, _NUMBERS[-1]]
         return UncappedTargets(self._owners, self._layout, uncapped)
+
+    def _find_weighty(self, settings: PublishingSettings) -> Booleans:
+        """Which numbers changed in a way that matters: bool[groups, resources, columns]."""
+        told, numbers, nearest = self._told, self._numbers, settings.bound_move_fraction
+        weighty = _find_changes(told, numbers, max(settings.far_move_fraction, nearest))
+        moved = far_moves(told, numbers, nearest) & ~weighty
+        # Nothing compares an uncapped target with a request.
+        moved[:, :, _NUMBERS[-1]] = False
+        if moved.any():
+            weighty |= moved & passing_moves(told, numbers, self._request_spans())
+        return weighty
+
+    def _request_spans(self) -> Floats:
+        if self._spans is None:
+            layout = self._layout
+            self._spans = self._usage.span_requests(layout.aggregates, layout.starts)
+        return self._spans
 
     def _owners_of(self, groups: Booleans) -> list[AutoscalerName]:
         return [self._owners[row] for row in np.flatnonzero(groups).tolist()]
@@ -146,23 +204,27 @@ class Publications:
         for name, block in self._blocks.items():
             places[name] = slice(offset, offset + len(block.container_names))
             offset = places[name].stop
-        numbers, told = _blank_numbers(offset), _blank_numbers(offset)
+        numbers, told, saved = (_blank_numbers(offset) for _ in range(3))
         for name in places.keys() & self._places.keys() - altered:
             numbers[places[name]] = self._numbers[self._places[name]]
             told[places[name]] = self._told[self._places[name]]
-        self._numbers, self._told, self._places = numbers, told, places
+            saved[places[name]] = self._saved[self._places[name]]
+        self._numbers, self._told, self._saved, self._places = numbers, told, saved, places
         self._owners = [name for name, block in self._blocks.items() for _ in block.container_names]
 
 
-def _find_changes(told: Ints, numbers: Ints, fraction: float) -> tuple[Booleans, Booleans]:
-    """Which groups say something else in a way that matters, and which at all."""
-    differs: Booleans = told != numbers
+def _find_changes(before: Ints, after: Ints, fraction: float) -> Booleans:
+    """Which numbers changed, bounds by more than a fraction: bool[groups, resources, columns]."""
     # Negative numbers say that there is none; that changes by steps, not by degrees.
-    exact = (told < 0) | (numbers < 0)
+    exact = (before < 0) | (after < 0)
     exact[:, :, estimates.TARGET] = True
-    far = far_moves(told, numbers, fraction) if fraction else differs
-    matters: Booleans = np.where(exact, differs, far)
-    return np.asarray(matters.any(axis=(1, 2))), np.asarray(differs.any(axis=(1, 2)))
+    changed: Booleans = np.where(exact, before != after, far_moves(before, after, fraction))
+    return changed
+
+
+def _any(changes: Booleans) -> Booleans:
+    """Which groups have a change of any number."""
+    return np.asarray(changes.any(axis=(1, 2)))
 
 
 def _estimate(aggregates: Aggregates, layout: Layout, settings: RecommendationSettings) -> Ints:

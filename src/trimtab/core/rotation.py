@@ -4,16 +4,21 @@ Each autoscaler has its turn once in a rotation. Turns are spread over the ticks
 that writes come as a steady trickle whose height is that of the cluster, not of its changes. Two
 kinds do not wait for their turn. What was never saved is saved at once: of a young history ten
 minutes are all there is. What was restored is saved as soon as it holds anything new, so that a
-process that is restarted again and again learns all the same.
+process that is restarted again and again learns all the same. One kind skips turns: samples that
+changed no recommendation are saved in every third rotation.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from math import ceil
+from typing import Final
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.records import dataclass
+
+QUIET_ROTATIONS: Final = 3
+"""An autoscaler whose recommendation stays has its turn once in so many rotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +45,43 @@ def list_due(
     rotation: timedelta,
     tick: timedelta,
     young: AbstractSet[AutoscalerName] = frozenset(),
+    quiet: AbstractSet[AutoscalerName] = frozenset(),
 ) -> list[AutoscalerName]:
     """Return the autoscalers that are saved now, those that waited longest first.
 
     That is every autoscaler with a container that was never saved, then every one that was
     restored and not saved since, the fair share of one tick of those whose last turn was not just
-    now, and every one that would otherwise wait longer than a rotation.
+    now, and every one that would otherwise wait longer than a rotation. Quiet ones recommend what
+    they did when they were last saved; their rotation is longer.
     """
     order = sorted(turns, key=lambda name: (turns[name].is_saved, turns[name].since, name))
-    share = fair_share(len(turns), rotation=rotation, tick=tick)
     first = [name for name in order if name in young]
     settled = [name for name in order if name not in young]
     restored = [name for name in settled if turns[name].first_save_until is not None]
     others = [name for name in settled if turns[name].first_save_until is None]
-    fair = [name for name in others if _may_be_saved(turns[name], now, rotation)][:share]
+    moving = {name: turns[name] for name in others if name not in quiet}
+    still = {name: turns[name] for name in others if name in quiet}
+    return [
+        *first,
+        *restored,
+        *_list_in_turn(moving, now, rotation, tick),
+        *_list_in_turn(still, now, QUIET_ROTATIONS * rotation, tick),
+    ]
+
+
+def _list_in_turn(
+    turns: Mapping[AutoscalerName, Turn], now: datetime, rotation: timedelta, tick: timedelta
+) -> list[AutoscalerName]:
+    """Return the fair share of one tick, then all that would wait longer than a rotation."""
+    share = fair_share(len(turns), rotation=rotation, tick=tick)
+    fair = [name for name, turn in turns.items() if _may_be_saved(turn, now, rotation)][:share]
     taken = set(fair)
     late = [
-        name for name in others if name not in taken and now - turns[name].since > rotation - tick
+        name
+        for name, turn in turns.items()
+        if name not in taken and now - turn.since > rotation - tick
     ]
-    return first + restored + fair + late
+    return fair + late
 
 
 def awaits_news(turn: Turn, now: datetime) -> bool:

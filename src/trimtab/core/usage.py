@@ -24,13 +24,14 @@ from trimtab.core.aggregates import (
     to_seconds,
 )
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for
-from trimtab.core.buckets import Ints
+from trimtab.core.buckets import Floats, Ints
 from trimtab.core.checkpoint import AggregateCheckpoint, AggregateContent, decode_aggregate
-from trimtab.core.containers import ContainerMemory, Containers, PodName
+from trimtab.core.containers import REQUESTS, ContainerMemory, Containers, PodName
 from trimtab.core.intake import Intake, Samples
 from trimtab.core.links import Learner, Links
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.records import dataclass
+from trimtab.core.resources import BOTH, Resources
 from trimtab.core.selectors import Selector
 
 Place: TypeAlias = tuple[str, str, str]
@@ -105,6 +106,29 @@ class Usage:
         if tracked is not None:
             for name in list(tracked.containers):
                 self._remove_container(pod, tracked, name)
+
+    def note_requests(self, pod: PodName, requests: Mapping[str, Resources]) -> None:
+        """Note what the containers of a tracked pod request."""
+        for name, row in self.containers_of(pod).items():
+            self.containers.put_requests(row, requests.get(name, {}))
+
+    def span_requests(self, aggregates: Ints, starts: Ints) -> Floats:
+        """Find the least and the most that the containers of groups of aggregates request.
+
+        The result is float64[groups, resources, 2], NaN where nothing is requested.
+        """
+        rows = np.flatnonzero(self.containers.aggregate >= 0)
+        owners = self.containers.aggregate[rows]
+        spans = np.full((len(starts), len(BOTH), 2), np.nan)
+        if not len(starts):
+            return spans
+        for place, resource in enumerate(BOTH):
+            requested = self.containers.floats(REQUESTS[resource])[rows]
+            for end, fold in enumerate((np.fmin, np.fmax)):
+                found = np.full(len(self.aggregates.ints("feeders")), np.nan)
+                fold.at(found, owners, requested)
+                spans[:, place, end] = fold.reduceat(found[aggregates], starts)
+        return spans
 
     def containers_of(self, pod: PodName) -> Mapping[str, int]:
         """The rows of a pod's containers by their names; none if it is not tracked."""

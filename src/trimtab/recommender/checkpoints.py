@@ -66,6 +66,7 @@ class CheckpointKeeper:
             rotation=settings.checkpoint_rotation,
             tick=settings.interval,
             young={name for name, subject in served.items() if subject.is_young},
+            quiet=knowledge.publications.list_saved(settings.publishing.bound_move_fraction),
         )
         return await self._save_in_portions(knowledge, due, writers, now)
 
@@ -150,6 +151,7 @@ class CheckpointKeeper:
         new = sorted(
             name for name, turn in turns.items() if not turn.is_saved or turn.first_save_until
         )
+        knowledge.publications.note_saved(names)
         rotation, tick = self.settings.checkpoint_rotation, self.settings.interval
         since = spread_turns(new, now, rotation=rotation, tick=tick)
         for name in names:

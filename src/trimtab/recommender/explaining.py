@@ -65,5 +65,6 @@ def _remarks(subject: Subject, settings: RecommenderSettings) -> Iterator[str]:
         publishing = settings.publishing
         yield (
             f"a bound is published once it has moved by {100 * publishing.bound_move_fraction:.3g}"
-            f" %, or after {int(publishing.patience.total_seconds() // 60)} min; a target at once"
+            f" % past a request, or by {100 * publishing.far_move_fraction:.3g} %,"
+            f" or after {int(publishing.patience.total_seconds() // 60)} min; a target at once"
         )

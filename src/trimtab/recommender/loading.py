@@ -146,6 +146,8 @@ def track(knowledge: Knowledge, pod: Pod, now: datetime) -> None:
     name = PodName(pod.namespace, pod.name)
     names = [container.name for container in pod.containers]
     knowledge.usage.track(name, pod.labels, names, now, created_at=pod.created_at)
+    requests = {each.name: each.current.requests or {} for each in pod.containers}
+    knowledge.usage.note_requests(name, requests)
 
 
 def is_wanted(knowledge: Knowledge, pod: Pod) -> bool:

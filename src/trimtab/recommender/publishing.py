@@ -1,7 +1,7 @@
 """Publishing: what each autoscaler should say, written where that matters."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from trimtab.cluster.ports import Cluster
 from trimtab.core import matching
@@ -11,7 +11,15 @@ from trimtab.core.freshness import find_stale
 from trimtab.core.horizontal import Claim, HpaConflict, Scaling, find_claims, scaling_among
 from trimtab.core.matching import Conflict, ObservedAutoscaler
 from trimtab.core.pods import WorkloadName
-from trimtab.core.publishing import Change, Status, find_change, list_due, list_ripe, stored_status
+from trimtab.core.publishing import (
+    Change,
+    Status,
+    find_change,
+    list_due,
+    list_ripe,
+    passes_request,
+    stored_status,
+)
 from trimtab.core.recommendation import Recommendation
 from trimtab.core.records import dataclass
 from trimtab.core.relearning import has_learned_enough, keep_up
@@ -63,22 +71,32 @@ def _recommend(
 ) -> set[AutoscalerName]:
     """Those whose bounds crept and are not told yet; all others know their recommendations."""
     publications, subjects = knowledge.publications, knowledge.subjects
-    changed = publications.refresh(settings.publishing.bound_move_fraction)
-    waiting = {
-        name: subjects[name].tried_at for name in publications.creeping if subjects[name].is_ours
-    }
-    patience = settings.publishing.patience
-    ripe = list_ripe(waiting, now, patience, _share(knowledge, settings))
+    publishing = settings.publishing
+    changed = publications.refresh(publishing)
+    creeping = {name for name in publications.creeping if subjects[name].is_ours}
+    drifting = creeping & publications.drifting
+    ripe = [
+        name
+        for names, patience in (
+            (creeping - drifting, publishing.patience),
+            (drifting, publishing.drift_patience),
+        )
+        for name in list_ripe(
+            {name: subjects[name].tried_at for name in names},
+            now,
+            patience,
+            _share(knowledge, settings, patience),
+        )
+    ]
     changed |= {name: publications.tell(name) for name in ripe}
     for name, recommendation in changed.items():
         subjects[name].recommendation = recommendation
-    return waiting.keys() - set(ripe)
+    return creeping - set(ripe)
 
 
-def _share(knowledge: Knowledge, settings: RecommenderSettings) -> int:
-    """Of how many small moves are told in one tick."""
-    rotation = settings.publishing.patience
-    return fair_share(len(knowledge.subjects), rotation=rotation, tick=settings.interval)
+def _share(knowledge: Knowledge, settings: RecommenderSettings, patience: timedelta) -> int:
+    """Return the maximum number of moves that wait so long and are published per tick."""
+    return fair_share(len(knowledge.subjects), rotation=patience, tick=settings.interval)
 
 
 def _find_scaling(cluster: Cluster, settings: RecommenderSettings) -> Scaling | None:
@@ -124,21 +142,25 @@ def _draft(
         )
         if subject.settled == (findings, subject.autoscaler):
             continue
-        status, change = _decide(subject, findings, settings, now)
+        status, change = _decide(knowledge, subject, findings, settings, now)
         if change is Change.NONE:
             subject.settled = (findings, subject.autoscaler)
         else:
             found[name] = _Draft(subject, status, change)
     changes = {name: (draft.change, draft.subject.tried_at) for name, draft in found.items()}
     patience = settings.publishing.patience
-    due = list_due(changes, now, patience, _share(knowledge, settings))
+    due = list_due(changes, now, patience, _share(knowledge, settings, patience))
     # In the order of the autoscalers: a simulated run of one seed must be the same each time.
     drafts = [draft for name, draft in found.items() if name in due]
     return drafts, found.keys() - due
 
 
 def _decide(
-    subject: Subject, findings: Findings, settings: RecommenderSettings, now: datetime
+    knowledge: Knowledge,
+    subject: Subject,
+    findings: Findings,
+    settings: RecommenderSettings,
+    now: datetime,
 ) -> tuple[Status, Change]:
     autoscaler = subject.autoscaler
     wanted = Status(
@@ -150,7 +172,11 @@ def _decide(
     if subject.written is not None and subject.written.over is autoscaler:
         # The store does not show yet what we wrote.
         stored = subject.written.status
-    return wanted, find_change(stored, wanted, settings.publishing.bound_move_fraction)
+    change = find_change(stored, wanted, settings.publishing)
+    if change is Change.MOVED:
+        spans = knowledge.publications.request_spans(subject.name)
+        change = Change.BOUND if passes_request(stored, wanted, spans) else change
+    return wanted, change
 
 
 def _recommended(

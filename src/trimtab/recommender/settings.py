@@ -64,7 +64,8 @@ class RecommenderSettings:
     update_worker_count: int = 10
     """So many writes are under way at once."""
     checkpoint_rotation: timedelta = timedelta(minutes=10)
-    """Within this time everything that was learned is saved."""
+    """Within this time histories are saved that change a recommendation, others within three times
+    as long."""
     checkpoints_timeout: timedelta = timedelta(minutes=1)
     """After this time in one tick no further status, and no further checkpoint, is written."""
     checkpoints_gc_interval: timedelta = timedelta(minutes=10)

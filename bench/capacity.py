@@ -96,7 +96,7 @@ class PlayedServer(Client):
             return self._usage.tell(self._clock.now())
         start = int((parameters or {}).get("continue", "0"))
         end = start + _WORKLOADS_PER_PAGE
-        return _page(self._objects(path, self._workloads[start:end]), end, len(self._workloads))
+        return make_page(self._objects(path, self._workloads[start:end]), end, len(self._workloads))
 
     async def stream(self, path: str, parameters: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Nothing more."""
@@ -150,8 +150,9 @@ async def _silence() -> AsyncGenerator[bytes, None]:
     yield b""
 
 
-def _page(items: Iterable[bytes], end: int, count: int) -> bytes:
-    token = f',"continue":"{end}"' if end < count else ""
+def make_page(items: Sequence[bytes], end: int, count: int) -> bytes:
+    """Return a page of a list; as on a real server, an empty page is the last one."""
+    token = f',"continue":"{end}"' if items and end < count else ""
     head = f'{{"metadata":{{"resourceVersion":"1"{token}}},"items":['.encode()
     return head + b",".join(items) + b"]}"
 

@@ -40,3 +40,10 @@ def test_every_tick_has_usage_of_its_own_however_fast_it_is() -> None:
     statuses, checkpoints = 100, 200
     assert found["restored_checkpoints"] == checkpoints
     assert found["writes"] >= statuses + (1 + capacity.TICKS) * checkpoints / 10
+
+
+def test_an_empty_page_says_that_nothing_follows() -> None:
+    """As a server does; a list that says otherwise is refused, and its kind is never listed."""
+    assert b"continue" in capacity.make_page([b"{}"], end=250, count=300)
+    assert b"continue" not in capacity.make_page([b"{}"], end=500, count=300)
+    assert b"continue" not in capacity.make_page([], end=250, count=300)

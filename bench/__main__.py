@@ -3,6 +3,7 @@
     python -m bench
     python -m bench --parts updater stack --sizes 100
     python -m bench --short
+    python -m bench --in-short
 
 Flags that are not known here go to the contests with the original. A part that got worse, failed or
 took too long does not keep the others from being measured; the exit code is then 1. Ctrl-C ends all
@@ -16,14 +17,23 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from bench import interrupts
+from bench import interrupts, summary
 from bench.telling import say
+from bench.updater_tables import Task
 from rig.progress import format_span
 
-ALONE: Final = {"store": 1, "core": 2, "planning": 2, "capacity": 3}
+ALONE: Final = {"store": 1, "core": 2, "planning": 2, "writes": 1, "capacity": 3}
 """What is measured without a cluster, and how many minutes that takes on two quiet cores."""
-CONTESTS: Final = {"recommender": 46, "updater": 28, "admission": 8, "stack": 46}
+CONTESTS: Final = {"recommender": 62, "updater": 34, "admission": 8, "stack": 46}
 """What is measured on one, beside the original."""
+_ONE_ROUND: Final = ("--sizes", str(summary.SIZE), "--rounds", "1")
+IN_SHORT: Final = {
+    "admission": _ONE_ROUND,
+    "recommender": _ONE_ROUND,
+    "updater": (*_ONE_ROUND, "--tasks", Task.ALL, Task.ALL_CONTROLLED),
+}
+"""The flags by which the first table of the page is measured, but for the whole stack at rest."""
+IN_SHORT_MINUTES: Final = {"admission": 2, "recommender": 10, "updater": 7}
 JUDGED: Final = frozenset(("core", *CONTESTS))
 """What knows the flag by which a regress is accepted."""
 MOST_SECONDS: Final = 2 * 60 * 60
@@ -46,6 +56,12 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--parts", nargs="+", choices=minutes, default=list(minutes), help="all by default")
     add("--short", action="store_true", help="small contests, in minutes, nothing written")
+    add(
+        "--in-short",
+        action="store_true",
+        help="one round of the first table of the page, without the stack at rest: "
+        f"{sum(IN_SHORT_MINUTES.values())} minutes",
+    )
     add("--accept", action="store_true", help="write down even what got worse")
     return parser
 
@@ -53,13 +69,21 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Measure all parts that are asked for."""
     given, flags = make_parser().parse_known_args(arguments)
+    minutes = {} if flags else {**ALONE, **CONTESTS}
+    if given.in_short:
+        given.parts = [part for part in IN_SHORT if part in given.parts]
+        minutes = IN_SHORT_MINUTES
     if given.short:
         # What is measured alone has no short form, and writes its results.
         given.parts, flags = [part for part in given.parts if part in CONTESTS], ["--short", *flags]
-    commands = {part: _command(part, flags, accepts=given.accept) for part in given.parts}
+    own = IN_SHORT if given.in_short else {}
+    commands = {
+        part: _command(part, (*own.get(part, ()), *flags), accepts=given.accept)
+        for part in given.parts
+    }
     with interrupts.raised():
         try:
-            failed = run_all(commands, {} if flags else {**ALONE, **CONTESTS})
+            failed = run_all(commands, minutes)
         except KeyboardInterrupt:
             say("interrupted: what was complete is written down")
             return interrupts.EXIT_CODE

@@ -39,7 +39,8 @@ SECTION: Final = Section(
     "admission",
     "The webhook",
     head="""\
-Both as processes on one real API server, with the same objects, certificates and default flags.
+Both as processes on one real API server, with the same objects, certificates and default flags, but
+that both log at `--v=1`: neither writes a line per request.
 Reviews of new pods come over TLS on eight connections that stay open, by HTTP/1.1 as API servers
 speak it to webhooks, as fast as they are answered; the program that sends them uses the same cores.
 Pods *with an autoscaler* get a patch for two containers; *others* belong to a Deployment, too, but

@@ -16,6 +16,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,7 +28,7 @@ from typing import Final
 from bench import measuring, page, scoring, workloads
 from bench.telling import say
 from bench.usage_server import Answers
-from bench.workloads import CONTAINERS, PODS, Manifest, Workload
+from bench.workloads import CONTAINERS, PODS, Manifest, Swing, Workload
 from rig.fake_node import Json
 from trimtab.api.checkpoints import encode_checkpoint
 from trimtab.cli import process
@@ -46,6 +47,7 @@ TICKS: Final = 10
 _KIB: Final = 1024
 _INTERVAL: Final = timedelta(minutes=1)
 _WORKLOADS_PER_PAGE: Final = 250
+CHECKPOINTS: Final = "verticalpodautoscalercheckpoints"
 
 
 class SteppedClock(RealClock):
@@ -74,13 +76,19 @@ class SteppedClock(RealClock):
 class PlayedServer(Client):
     """An API server with workloads, as a client sees it."""
 
-    def __init__(self, count: int, clock: RealClock) -> None:
+    def __init__(
+        self, count: int, clock: RealClock, swing: Swing = Swing.NARROW, answers: int = 1
+    ) -> None:
         self._clock = clock
         self._workloads = [Workload(number) for number in range(count)]
+        self._swing = swing
         # One answer only: what a real server has ready is not in the process that asks.
-        self._usage = Answers(self._workloads, count=1)
+        self._usage = Answers(self._workloads, answers, swing)
         self._now = clock.now()
         self.writes = 0
+        self.written: Counter[str] = Counter()
+        """By kind of object how often it was written."""
+        self.written_bytes: Counter[str] = Counter()
 
     async def fetch(
         self,
@@ -107,23 +115,29 @@ class PlayedServer(Client):
         self, path: str, body: bytes, content_type: str = "", *, is_exempt: bool = False
     ) -> bytes:
         """Whatever is written is taken."""
-        del path, body, content_type, is_exempt
-        self.writes += 1
+        del content_type, is_exempt
+        self._note(path, body)
         return b"{}"
 
     async def post(self, path: str, body: bytes, *, is_urgent: bool = False) -> bytes:
         """Whatever is created is taken."""
-        del path, body, is_urgent
-        self.writes += 1
+        del is_urgent
+        self._note(path, body)
         return b"{}"
+
+    def _note(self, path: str, body: bytes) -> None:
+        kind = CHECKPOINTS if CHECKPOINTS in path else path.rpartition("/")[2]
+        self.writes += 1
+        self.written[kind] += 1
+        self.written_bytes[kind] += len(body)
 
     def _objects(self, path: str, chosen: Iterable[Workload]) -> list[bytes]:
         kind = path.rpartition("/")[2]
-        if kind == "verticalpodautoscalercheckpoints":
+        if kind == CHECKPOINTS:
             return [
                 encode_checkpoint(checkpoint)
                 for one in chosen
-                for checkpoint in workloads.checkpoints(one, self._now)
+                for checkpoint in workloads.checkpoints(one, self._now, self._swing)
             ]
         return [json.dumps(each).encode() for one in chosen for each in self._manifests(kind, one)]
 
@@ -157,10 +171,10 @@ def make_page(items: Sequence[bytes], end: int, count: int) -> bytes:
     return head + b",".join(items) + b"]}"
 
 
-async def live(containers: int) -> dict[str, float]:
-    """A start and some ticks of a recommender with so many containers, in figures."""
-    clock = SteppedClock()
-    server = PlayedServer(containers // (PODS * len(CONTAINERS)), clock)
+async def start_recommender(
+    server: PlayedServer, clock: RealClock
+) -> tuple[Recommender, asyncio.Task[None]]:
+    """A recommender that has seen everything and done nothing, and what keeps its view fresh."""
     scope = Scope(pending_pods=False, limit_ranges=False, memory_evictions=True)
     cluster = LiveCluster(server, scope, clock=clock, random=Random(1))
     settings = RecommenderSettings()
@@ -169,6 +183,14 @@ async def live(containers: int) -> dict[str, float]:
     await cluster.synced()
     # As every component does when all is listed.
     process.collect_garbage()
+    return recommender, feeding
+
+
+async def live(containers: int) -> dict[str, float]:
+    """A start and some ticks of a recommender with so many containers, in figures."""
+    clock = SteppedClock()
+    server = PlayedServer(containers // (PODS * len(CONTAINERS)), clock)
+    recommender, feeding = await start_recommender(server, clock)
     listed_at = time.process_time()
     first = await recommender.tick()
     ticked_at = time.process_time()

@@ -28,6 +28,10 @@ from trimtab.cluster import feeding
 
 TRIMTAB: Final = Path(sys.executable).parent / "trimtab"
 LIFTED: Final = ("--kube-api-qps=100000", "--kube-api-burst=100000")
+QUIET: Final = "--v=1"
+"""How much both sides log, so that neither pays for a line per object or request."""
+WITH_TICKS: Final = "--v=3"
+"""The same of recommenders: the least at which the log of the original shows its ticks."""
 PATIENCE_SECONDS: Final = 900
 """How long is waited for anything at all."""
 _CLIENT_GO_WATCH_SECONDS: Final = (300, 600)
@@ -68,6 +72,10 @@ class Run:
     def vitals(self) -> Vitals:
         """What it costs."""
         return measuring.read_vitals(self.pid)
+
+    def logged_bytes(self) -> int:
+        """How much it has logged."""
+        return self.process.log.stat().st_size
 
     def require_life(self) -> None:
         """Fail if it has ended."""
@@ -117,6 +125,7 @@ def recommending(
         f"--kubeconfig={plane.kubeconfig}",
         f"--address={LOOPBACK}:{port}",
         f"--recommender-interval={seconds:g}s",
+        WITH_TICKS,
         *(LIFTED if limits is Limits.LIFTED else ()),
     ]
     match side:

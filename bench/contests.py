@@ -144,6 +144,7 @@ class Contest:
         record = Record(
             self.section,
             machine=scoring.describe_machine(),
+            commit=scoring.describe_commit(),
             is_trial=given.short,
             accepts_worse=given.accept,
         )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +36,7 @@ class Findings:
     planning: Json
     capacity: Json
     store: Json
+    writes: Json = field(default_factory=dict)
 
     def list_lines(self) -> Iterator[tuple[Section, Line]]:
         """All that has a ratio."""
@@ -61,9 +62,12 @@ def read(folder: Path = RESULTS) -> Findings:
         planning=_read(folder / "planning.json"),
         capacity=_read(folder / "capacity.json"),
         store=_read(folder / "store.json"),
+        writes=_read(folder / "writes.json"),
     )
 
 
 def _read(path: Path) -> Json:
+    if not path.exists():
+        return {}
     found: Json = json.loads(path.read_text(encoding="utf-8"))
     return found

@@ -21,7 +21,7 @@ import yaml
 
 from bench import workloads
 from bench.telling import say
-from bench.workloads import Manifest, Workload
+from bench.workloads import Manifest, Swing, Workload
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 from trimtab.api.checkpoints import encode_checkpoint
@@ -70,13 +70,13 @@ class Fleet:
         await self._delete_checkpoints()
         await self._each("statuses taken away", self.workloads, self._clear_status)
 
-    async def remember(self) -> None:
+    async def remember(self, swing: Swing = Swing.NARROW) -> None:
         """Let every container have a history of eight days in its checkpoint."""
         await self._delete_checkpoints()
         now = datetime.now(UTC)
 
         async def write(workload: Workload) -> None:
-            for checkpoint in workloads.checkpoints(workload, now):
+            for checkpoint in workloads.checkpoints(workload, now, swing):
                 path = paths.checkpoints(checkpoint.namespace)
                 await self.send("POST", path, encode_checkpoint(checkpoint))
 

@@ -15,7 +15,9 @@ from bench import (
     goals,
     recommender_tables,
     stack_tables,
+    summary,
     updater_tables,
+    writes_tables,
 )
 from bench.findings import Findings
 from bench.sections import RESULTS
@@ -26,10 +28,11 @@ _HEAD: Final = """\
 
 Trimtab and the original, version 1.8.1, side by side. `make bench` measures both in one run, in
 turns, and writes this page from the files in `bench/results`; `make bench BENCH=--short` tries all
-of it in minutes, and `make bench BENCH='--parts updater --sizes 100 --rounds 5'` renews a part. A
-ratio says **how many times more the original needs**; it is taken within a round, and told as the
-median of the rounds with the least and the most. CPU seconds, requests and bytes mean something on
-any machine; the time that passes depends on what else the machine does, and is not judged.
+of it in minutes, `make bench BENCH=--in-short` renews the first table but for the stack at rest,
+and `make bench BENCH='--parts updater --sizes 100 --rounds 5'` renews a part. A ratio says **how
+many times more the original needs**; it is taken within a round, and told as the median of the
+rounds with the least and the most. CPU seconds, requests and bytes mean something on any machine;
+the time that passes depends on what else the machine does, and is not judged.
 
 A round is written down as soon as both sides are through, in place of all that was known of its
 size and conditions, so rounds of two runs never mix, and a run that is interrupted keeps what was
@@ -52,12 +55,14 @@ def format_page(folder: Path = RESULTS) -> str:
 
 def _tell(found: Findings) -> Iterator[str]:
     yield _HEAD
+    yield from summary.tell(found)
     yield from goals.tell(found)
-    yield from recommender_tables.SECTION.tell(found.entries["recommender"])
+    yield from recommender_tables.tell(found.entries["recommender"])
     yield from updater_tables.tell(found.entries["updater"], found.planning)
     yield from admission_tables.SECTION.tell(found.entries["admission"])
     yield from stack_tables.tell(found.entries["stack"])
     yield from core_tables.SECTION.tell(found.entries["core"])
+    yield from writes_tables.tell(found.writes)
     yield from capacity_tables.tell(found.capacity)
     yield _STORE.format(**found.store)
 

@@ -47,6 +47,11 @@ class PodFleet(TargetFleet):
         self._sizing = lambda workload: told[workload.namespace, workload.name]
         await self._complete(self._sizing)
 
+    async def clear(self) -> None:
+        """Delete all pods, those that controllers made included."""
+        await self._delete_all("pods", paths.pods)
+        self._sizing = None
+
     async def replace_evicted(self) -> None:
         """Make pods anew that were evicted since all of them were there."""
         assert self._sizing is not None

@@ -9,9 +9,11 @@ In each round, for each size, each side is run twice on the same objects:
 2. *settled*: eight days of history in the checkpoints. How long until the first tick has ended, and
    what does a tick cost in the long run?
 
-Ticks come faster than every minute for both, and ours saves everything in ten ticks, as it does by
-default. The original waits for one interval before it does anything; that wait is not counted
-against it.
+Ticks come faster than every minute for both, and ours saves what changed in ten ticks and all else
+in thirty, as it does by default. The original waits for one interval before it does anything; that
+wait is not counted against it. With usage that swings only the second run is made:
+
+    python -m bench.recommender --sizes 1000 --swings wide
 
 Writes `results/recommender.json` and the page of benchmarks; fails if a ratio got clearly worse.
 """
@@ -24,7 +26,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import product
-from time import time
+from time import monotonic, time
 from typing import Final
 
 from bench import contestants, contests, fleet, measuring, recommender_tables, usage_server
@@ -34,6 +36,7 @@ from bench.fleet import Fleet
 from bench.scoring import Side
 from bench.telling import telling
 from bench.usage_server import UsageServer
+from bench.workloads import Swing
 from rig.controlplane import ControlPlane
 
 CONTEST: Final = Contest(
@@ -45,9 +48,13 @@ CONTEST: Final = Contest(
 )
 DEFAULT_LIMITS_UP_TO: Final = 1000
 """Within its own limits a tick of the original takes minutes beyond that."""
-INTERVALS: Final = {100: timedelta(seconds=5), 1000: timedelta(seconds=15)}
-LONGEST_INTERVAL: Final = timedelta(seconds=20)
+WIDE_SIZES: Final = (100, 1000)
+"""With usage that swings so many autoscalers are measured."""
+INTERVALS: Final = {100: timedelta(seconds=3), 1000: timedelta(seconds=5)}
+LONGEST_INTERVAL: Final = timedelta(seconds=10)
 """From tick to tick by size, long enough for ours to end within: what is due goes by the clock."""
+IDLE_SECONDS: Final = 10.0
+"""For so long the API server is watched while nothing asks it."""
 MANY: Final = 1000
 """Beyond that a tick of the original takes minutes, and only one is measured."""
 
@@ -66,8 +73,8 @@ def count_ticks(turn: Turn) -> int:
     """So many ticks are measured when a side has settled."""
     match turn.side:
         case Side.OURS:
-            # It saves a tenth in each of them.
-            return 10
+            # By then it has saved everything once.
+            return 30
         case Side.ORIGINAL:
             return 3 if turn.size <= MANY else 1
 
@@ -82,7 +89,12 @@ class Bench:
 
     async def measure(self, turn: Turn) -> dict[str, float]:
         """One side in one round."""
-        return {**await self._start_anew(turn), **await self._start_again(turn)}
+        _, swing = recommender_tables.split_group(turn.group)
+        # The first answer is the same for each side.
+        self.usage.show(self.fleet.workloads, swing)
+        if swing is Swing.WIDE:
+            return await self._start_again(turn, swing)
+        return {**await self._start_anew(turn), **await self._start_again(turn, swing)}
 
     async def _start_anew(self, turn: Turn) -> dict[str, float]:
         """A start where nobody has recommended anything yet, and a tick after it."""
@@ -98,11 +110,14 @@ class Bench:
                 "first_cpu": run.vitals().cpu_seconds,
             }
             await run.wait_for_tick(1)
-            return values | await self._watch_ticks(run, "young", 1)
+            young = await self._watch_ticks(run, "young", 1)
+            del young["young_span"]
+            return values | young
 
-    async def _start_again(self, turn: Turn) -> dict[str, float]:
+    async def _start_again(self, turn: Turn, swing: Swing) -> dict[str, float]:
         """A start with full checkpoints, and ticks after it."""
-        await self.fleet.remember()
+        await self.fleet.remember(swing)
+        idle = await self._watch_idle_server()
         with self._recommending(turn) as run:
             end = await run.wait_for_tick(1)
             values = {
@@ -111,10 +126,24 @@ class Bench:
             }
             values |= await self._watch_ticks(run, "settled", count_ticks(turn))
             vitals = run.vitals()
-            return values | {"resident": vitals.resident_bytes, "peak": vitals.peak_bytes}
+        # What the server does by itself goes by the clock, and ticks are no minute apart here.
+        own = values["settled_server_cpu"] - idle * values.pop("settled_span")
+        return {
+            **values,
+            "settled_caused_cpu": max(own, 0.0),
+            "server_idle_cpu": idle * 60,
+            "resident": vitals.resident_bytes,
+            "peak": vitals.peak_bytes,
+        }
+
+    async def _watch_idle_server(self) -> float:
+        """CPU seconds that the API server and etcd use in a second while nothing asks them."""
+        before, began = measuring.server_cpu_seconds(self.plane), monotonic()
+        await asyncio.sleep(IDLE_SECONDS)
+        return (measuring.server_cpu_seconds(self.plane) - before) / (monotonic() - began)
 
     def _recommending(self, turn: Turn) -> AbstractContextManager[Recommender]:
-        limits = Limits(turn.group)
+        limits, _ = recommender_tables.split_group(turn.group)
         return contestants.recommending(turn.side, limits, self.plane, interval(turn))
 
     async def _watch_ticks(self, run: Recommender, title: str, count: int) -> dict[str, float]:
@@ -135,6 +164,8 @@ class Bench:
         return {
             "cpu": run.vitals().cpu_seconds,
             "server_cpu": measuring.server_cpu_seconds(self.plane),
+            "span": monotonic(),
+            "logged": run.logged_bytes(),
         }
 
     def _count_requests(self) -> dict[str, float]:
@@ -143,12 +174,15 @@ class Bench:
         return {"reads": counted.answers + self.usage.answered, "writes": counted.writes}
 
 
-def plan(sizes: Sequence[int], rounds: int, limits: Sequence[Limits]) -> Iterator[Turn]:
+def plan(
+    sizes: Sequence[int], rounds: int, limits: Sequence[Limits], swings: Sequence[Swing]
+) -> Iterator[Turn]:
     """What is measured, in its order."""
-    for size, chosen in product(sorted(sizes), limits):
-        if chosen is Limits.LIFTED or size <= DEFAULT_LIMITS_UP_TO:
+    for size, chosen, swing in product(sorted(sizes), limits, swings):
+        is_fit = chosen is Limits.LIFTED or size <= DEFAULT_LIMITS_UP_TO
+        if is_fit and (swing is Swing.NARROW or size in WIDE_SIZES):
             for number, side in contests.take_turns(rounds):
-                yield Turn(chosen, size, number, side)
+                yield Turn(recommender_tables.join_group(chosen, swing), size, number, side)
 
 
 async def measure_all(plane: ControlPlane, course: Course) -> None:
@@ -159,7 +193,6 @@ async def measure_all(plane: ControlPlane, course: Course) -> None:
             for turn in course:
                 if manned.size < turn.size:
                     await manned.grow(turn.size)
-                    usage.show(manned.workloads)
                 course.note(turn, turn.entry(await bench.measure(turn)))
 
 
@@ -168,13 +201,16 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = CONTEST.parser()
     lifted = [Limits.LIFTED]
     parser.add_argument("--limits", type=Limits, nargs="+", default=lifted, help="of requests")
+    every = list(Swing)
+    parser.add_argument("--swings", type=Swing, nargs="+", default=every, help="narrow, wide")
     return CONTEST.parse(parser, arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code, after everything was measured, printed and recorded."""
     given = parse_arguments(arguments)
-    return CONTEST.hold(given, plan(given.sizes, given.rounds, given.limits), measure_all)
+    turns = plan(given.sizes, given.rounds, given.limits, given.swings)
+    return CONTEST.hold(given, turns, measure_all)
 
 
 if __name__ == "__main__":

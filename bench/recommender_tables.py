@@ -1,12 +1,31 @@
 """The recommender's part of the page of benchmarks: what is told of it, and in which words."""
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from bench import scoring
+from bench.contestants import Limits
+from bench.scoring import Entry
 from bench.sections import Section
 from bench.tables import Measure, Table, Unit
+from bench.workloads import Swing
 
 _SMALL: Final = "Memory and CPU of small clusters"
 _NEW: Final = "New clusters"
+_WIDE: Final = ", usage ±50 %"
+
+
+def join_group(limits: Limits, swing: Swing) -> str:
+    """Name the conditions of a turn."""
+    return limits + (_WIDE if swing is Swing.WIDE else "")
+
+
+def split_group(group: str) -> tuple[Limits, Swing]:
+    """Read the conditions of a turn."""
+    swing = Swing.WIDE if group.endswith(_WIDE) else Swing.NARROW
+    return Limits(group.removesuffix(_WIDE)), swing
+
+
 SECTION: Final = Section(
     "recommender",
     "The recommender",
@@ -14,15 +33,17 @@ SECTION: Final = Section(
 Both as processes on one real API server, with the same objects: autoscalers with two pods of two
 containers each. No controller and no kubelet runs, the pods are written as running, and usage comes
 from a small metrics API behind the API server, so that nothing but the two sides and the server
-uses the cores. Ticks come every 5 to 20 seconds instead of every minute; ours saves everything once
-in ten ticks, as it does by default, and all ten are measured, while of the original, which does the
-same in each, it is three, or one beyond 1 000. Limits are how many requests a second a side allows
-itself: *lifted* is as many as it likes; *default* is 50 for both, and is measured on demand
-(`--limits default`). The original waits for a whole interval before its first tick; that wait is
-taken off its times. Histories are eight days old where nothing else is said. What the API server
-does by itself meanwhile is in its CPU. Reads of a tick are those that are answered at once; watches
-are opened anew by their age, however many ticks that is, and are counted below, where the whole
-stack is.
+uses the cores. Ticks come every 3 to 10 seconds instead of every minute. Ours has a *rotation*: it
+writes checkpoints whose recommendation changed once in ten ticks, and all others once in thirty.
+All thirty are measured, while of the original, which writes everything in each, it is three, or one
+beyond 1 000. Limits are how many requests a second a side allows itself: *lifted* is as many as it
+likes; *default* is 50 for both, and is measured on demand (`--limits default`). *Usage ±50 %* is
+drawn anew for every container and tick between half and one and a half times its average, CPU and
+memory alike; elsewhere CPU spreads by 15 % and memory hardly moves. Both sides log at `--v=3`, the
+least at which the log of the original shows its ticks. The original waits for a whole interval
+before its first tick; that wait is taken off its times. Histories are eight days old where nothing
+else is said. Reads of a tick are those that are answered at once; watches are opened anew by their
+age, however many ticks that is, and are counted below, where the whole stack is.
 """,
     tables=(
         Table(
@@ -30,6 +51,11 @@ stack is.
                 Measure("settled_cpu", "CPU per tick", Unit.SECONDS),
                 Measure(
                     "settled_server_cpu", "CPU of the API server and etcd per tick", Unit.SECONDS
+                ),
+                Measure(
+                    "settled_caused_cpu",
+                    "the same without what both use by themselves",
+                    Unit.SECONDS,
                 ),
                 Measure("settled_writes", "API writes per tick", Unit.COUNT),
                 Measure("settled_reads", "API reads per tick", Unit.COUNT),
@@ -56,6 +82,17 @@ stack is.
                 Measure("restart_cpu", "Restart: CPU until then", Unit.SECONDS, bound=_SMALL),
             )
         ),
+        Table(
+            (
+                Measure("settled_logged", "Bytes logged per tick", Unit.BYTES),
+                Measure(
+                    "server_idle_cpu",
+                    "CPU of the API server and etcd by themselves, per minute",
+                    Unit.SECONDS,
+                ),
+            ),
+            has_ratios=False,
+        ),
     ),
     bounds="""\
 What bounds them, by profiles (cProfile, 3 000 autoscalers):
@@ -63,7 +100,13 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
 - *A tick in the long run.* A third goes into checkpoints (a tenth of them each time: drafting,
   one request each, and the watch event that comes back), somewhat less into decoding usage, a
   quarter into statuses, the rest into autoscalers and pods. All of it is linear. The original
-  walks all pods for each autoscaler when it writes checkpoints.
+  walks all pods for each autoscaler when it writes checkpoints. These shares are from before
+  decision 0054, when a tick wrote about three times as many checkpoints.
+- *Usage that swings.* What a tick computes costs nearly the same; what it writes made the
+  difference. Each new peak of a memory window that has just begun lifts a lower bound. Ours writes
+  that at once where it passes a request, and in turn otherwise. While windows are young it saves
+  changed checkpoints once in ten ticks; an hour later both kinds of usage cost about the same
+  ([counted](#what-the-recommender-writes-in-the-long-run)).
 - *A tick of young histories.* Bounds halve with the second sample, so every status is written, as
   the original does in every tick. What is left is the price of a request in Python.
 - *Memory and CPU of small clusters.* Before its first line of work our process has spent 0.3 s of
@@ -77,3 +120,17 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
   that the original waits for a minute by default before it begins.
 """,
 )
+
+
+_OLD: Final = """
+*Older figures* are those of {cases}.
+They were measured over ten ticks of ours, with usage that repeated after eight. Ours wrote every
+checkpoint within ten ticks then (before decision 0054).
+"""
+
+
+def tell(entries: Sequence[Entry]) -> Iterator[str]:
+    """All of the section, and which of its figures were measured in an older way."""
+    older = [entry for entry in entries if "settled_caused_cpu" not in entry.values]
+    cases = ", ".join(f"{size} {group}" for group, size in scoring.list_cases(older))
+    yield from SECTION.tell(entries, [_OLD.format(cases=cases)] if older else [])

@@ -25,6 +25,7 @@ class Record:
         *,
         folder: Path = RESULTS,
         machine: str = "",
+        commit: str = "",
         is_trial: bool = False,
         accepts_worse: bool = False,
         renew_page: Callable[[], None] = page.write,
@@ -32,6 +33,7 @@ class Record:
         self._section = section
         self._path = section.path(folder)
         self._machine = machine
+        self._commit = commit
         self._is_trial = is_trial
         self._accepts_worse = accepts_worse
         self._renew_page = renew_page
@@ -47,7 +49,9 @@ class Record:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Note what was measured in a turn, and write down what is complete and not worse."""
-        self._measured += [replace(entry, machine=self._machine) for entry in entries]
+        self._measured += [
+            replace(entry, machine=self._machine, commit=self._commit) for entry in entries
+        ]
         worse = set() if self._accepts_worse else {each.case for each in self.find_regresses()}
         kept = [entry for entry in self.complete if entry.case not in worse]
         if kept != self._kept and not self._is_trial:

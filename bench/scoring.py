@@ -10,6 +10,7 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -44,6 +45,8 @@ class Entry:
     """For how many seconds all of that was waited, preparations included."""
     machine: str = ""
     """On what it was measured."""
+    commit: str = ""
+    """Of which state of the code."""
 
     @property
     def case(self) -> Case:
@@ -89,6 +92,16 @@ def read_entries(path: Path) -> list[Entry]:
 def describe_machine() -> str:
     """On what is measured here."""
     return f"{os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def describe_commit() -> str:
+    """Name the state of the code that is measured here; nothing outside of a repository."""
+    command = ["git", "describe", "--always", "--abbrev=7", "--dirty", "--exclude=*"]
+    folder = Path(__file__).parent
+    found = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False
+    )
+    return found.stdout.decode().strip()
 
 
 def list_cases(entries: Iterable[Entry], name: str = "") -> list[Case]:

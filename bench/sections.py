@@ -47,7 +47,7 @@ class Section:
         yield self.format_tables(entries)
         machines = sorted({entry.machine for entry in entries} - {""})
         told = "".join(f" On {machine}." for machine in machines)
-        yield f"\nRounds recorded: {format_rounds(entries)}.{told}\n"
+        yield f"\nRounds recorded: {format_rounds(entries)}.{told}{_format_commits(entries)}\n"
         if growths := list(self.list_growths(entries)):
             yield _GROWTH + tables.format_growths(growths)
         yield from more
@@ -74,6 +74,20 @@ class Section:
         """What is clearly worse than what was recorded."""
         for table in self.tables:
             yield from table.find_regresses(entries, recorded)
+
+
+def _format_commits(entries: Sequence[Entry]) -> str:
+    """The commits at which cases were measured, in words."""
+    cases: dict[str, list[str]] = {}
+    for group, size in scoring.list_cases(entries):
+        of_case = {entry.commit for entry in entries if entry.case == (group, size)}
+        for commit in sorted(of_case - {""}):
+            cases.setdefault(commit, []).append(f"{size} {group}")
+    told = [
+        f"`{commit}`" if len(cases) == 1 else f"`{commit}` ({', '.join(named)})"
+        for commit, named in cases.items()
+    ]
+    return f" At commit {'; '.join(told)}." if told else ""
 
 
 def format_rounds(entries: Sequence[Entry]) -> str:

@@ -5,8 +5,9 @@
 In each round, for each size, each side is run on the same objects, autoscalers with two pods each:
 
 1. *all*: every pod is to be changed. How fast are pods evicted, who is first, and what does it
-   cost? Nobody makes evicted pods anew, so each workload may lose one of its two.
-2. *nothing*: all pods are as they should be. What does a tick cost?
+   cost? Nothing replaces evicted pods, so each workload may lose one of its two.
+2. the same while controllers replace evicted pods, on the same cores.
+3. *nothing*: all pods are as they should be. What does a tick cost?
 
 No webhook runs, so both are told not to look for one. Writes `results/updater.json` and the page of
 benchmarks; fails if a ratio got clearly worse.
@@ -22,7 +23,16 @@ from functools import partial
 from time import time
 from typing import Final
 
-from bench import contests, evictions, fleet, measuring, updater_tables, updaters, workloads
+from bench import (
+    contests,
+    controllers,
+    evictions,
+    fleet,
+    measuring,
+    updater_tables,
+    updaters,
+    workloads,
+)
 from bench.contestants import PATIENCE_SECONDS, Limits
 from bench.contests import Contest, Course, Turn
 from bench.evictions import Eviction
@@ -37,7 +47,7 @@ CONTEST: Final = Contest(
     sizes=(100, 1000),
     rounds=2,
     short_size=100,
-    programs=("original-updater",),
+    programs=("original-updater", "kube-controller-manager"),
 )
 DEFAULT_LIMITS_UP_TO: Final = 1000
 """The original's limits bear on nothing, and ours take too long to see the end."""
@@ -88,6 +98,12 @@ class Bench:
             case Task.ALL | Task.ALL_BY_DEFAULT:
                 await self.fleet.settle(workloads.usual)
                 return await self._change(turn)
+            case Task.ALL_CONTROLLED:
+                await self.fleet.settle(workloads.usual)
+                with controllers.running(self.plane):
+                    values = await self._change(turn)
+                await self.fleet.clear()
+                return values
 
     async def _change(self, turn: Turn) -> dict[str, float]:
         """What evicting costs, from the first eviction on: to the end, or for a while."""

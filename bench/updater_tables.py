@@ -15,6 +15,7 @@ class Task(StrEnum):
     """What is to be done: the groups of the updater's entries."""
 
     ALL = "all, limits lifted"
+    ALL_CONTROLLED = "all, limits lifted, controllers run"
     ALL_BY_DEFAULT = "all, by default"
     NOTHING = "nothing"
 
@@ -51,7 +52,7 @@ CHANGING: Final = Table(
         Measure("peak", "The most memory", Unit.MEBIBYTES, bound=_SMALL),
     ),
     "To be changed",
-    (Task.ALL,),
+    (Task.ALL, Task.ALL_CONTROLLED),
 )
 PACE: Final = Table(
     (
@@ -59,7 +60,7 @@ PACE: Final = Table(
         Measure("urgent_share", "The most urgent tenth among the first tenth", Unit.SHARE),
     ),
     "To be changed",
-    (Task.ALL, Task.ALL_BY_DEFAULT),
+    (Task.ALL, Task.ALL_CONTROLLED, Task.ALL_BY_DEFAULT),
     has_ratios=False,
 )
 RESTING: Final = Table(
@@ -85,15 +86,17 @@ SECTION: Final = Section(
     "The updater",
     head="""\
 Both as processes on one real API server, with the same objects: autoscalers with two pods of two
-containers each, which run, and no controller. *All*: every pod is outside of its bounds. Nobody
-makes evicted pods anew, so each workload may lose one of its two, by the tolerance that both have;
-that is the end. *Limits lifted* is as many requests as it likes for both, and for ours no rate
-limit of evictions and no slow start (`--eviction-rate-limit=0 --eviction-slow-start=0s`); the
-original has no such limit by default. *By default* both keep their limits, and are watched for a
-minute. Ticks come every minute, as by default; the time before the first eviction is not counted.
-*Nothing*: every pod has what is recommended, and ticks come every 2 to 10 seconds. No webhook runs,
-so both are told not to look for one (`--use-admission-controller-status=false`). 3 000 autoscalers
-are measured on demand (`--sizes 3000`).
+containers each, which run, and no controller. *All*: every pod is outside of its bounds. Nothing
+replaces evicted pods, so each workload may lose one of its two, by the tolerance that both have;
+that is the end. Where *controllers run*, the kube-controller-manager replaces them on the same
+cores. No scheduler places the new pods, so the end is the same. Both sides log at `--v=1`. *Limits
+lifted* is as many requests as it likes for both, and for ours no rate limit of evictions and no
+slow start (`--eviction-rate-limit=0 --eviction-slow-start=0s`); the original has no such limit by
+default. *By default* both keep their limits, and are watched for a minute. Ticks come every minute,
+as by default; the time before the first eviction is not counted. *Nothing*: every pod has what is
+recommended, and ticks come every 2 to 10 seconds. No webhook runs, so both are told not to look for
+one (`--use-admission-controller-status=false`). 3 000 autoscalers are measured on demand (`--sizes
+3000`).
 """,
     tables=(CHANGING, PACE, RESTING, ASKING),
     bounds="""\

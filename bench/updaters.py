@@ -56,6 +56,7 @@ def updating(
         f"--kubeconfig={plane.kubeconfig}",
         f"--address={LOOPBACK}:{port}",
         f"--updater-interval={interval.total_seconds():g}s",
+        contestants.QUIET,
         *(contestants.LIFTED if limits is Limits.LIFTED else ()),
         *flags,
     ]

@@ -6,7 +6,6 @@ and only puts the time into them.
 """
 
 import json
-import math
 import ssl
 import threading
 from collections.abc import Iterable, Iterator
@@ -17,13 +16,13 @@ from itertools import cycle
 from random import Random
 from typing import Final
 
-from bench.workloads import CPU_SPREAD, MEMORY_SPREAD, Appetite, Workload
+from bench.workloads import Appetite, Swing, Workload
 from rig import metrics_server
 from rig.controlplane import ControlPlane
 from rig.flags import LOOPBACK
 
-ANSWERS: Final = 8
-"""So many answers are given in turn."""
+ANSWERS: Final = 40
+"""So many answers are given in turn: more than ticks are measured in a row."""
 _GROUP: Final = "/apis/metrics.k8s.io/v1beta1"
 _TIME: Final = b"@now"
 _RESOURCES: Final = json.dumps(
@@ -47,9 +46,16 @@ _RESOURCES: Final = json.dumps(
 class Answers:
     """The usage of workloads, ready to be told."""
 
-    def __init__(self, workloads: Iterable[Workload], count: int = ANSWERS) -> None:
+    def __init__(
+        self,
+        workloads: Iterable[Workload],
+        count: int = ANSWERS,
+        swing: Swing = Swing.NARROW,
+    ) -> None:
         given = list(workloads)
-        self._waiting = cycle([_list(_measure(given, Random(number))) for number in range(count)])
+        self._waiting = cycle(
+            [_list(_measure(given, swing, Random(number))) for number in range(count)]
+        )
 
     def tell(self, now: datetime) -> bytes:
         """The usage of all pods at a moment, as the metrics API tells it."""
@@ -72,9 +78,9 @@ class UsageServer(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of those who went away before they had their answer."""
 
-    def show(self, workloads: Iterable[Workload]) -> None:
+    def show(self, workloads: Iterable[Workload], swing: Swing = Swing.NARROW) -> None:
         """From now on the usage of these is told."""
-        answers = Answers(workloads)
+        answers = Answers(workloads, swing=swing)
         with self._lock:
             self._answers = answers
 
@@ -142,7 +148,7 @@ def _list(items: Iterable[object]) -> bytes:
     return json.dumps(told, separators=(",", ":")).encode()
 
 
-def _measure(workloads: Iterable[Workload], chance: Random) -> Iterator[object]:
+def _measure(workloads: Iterable[Workload], swing: Swing, chance: Random) -> Iterator[object]:
     for workload in workloads:
         appetites = workload.appetites()
         for name in workload.pods:
@@ -155,13 +161,11 @@ def _measure(workloads: Iterable[Workload], chance: Random) -> Iterator[object]:
                 "timestamp": _TIME.decode(),
                 "window": "15.1s",
                 "containers": [
-                    {"name": container, "usage": _usage(appetite, chance)}
+                    {"name": container, "usage": _usage(swing.draw(appetite, chance))}
                     for container, appetite in appetites.items()
                 ],
             }
 
 
-def _usage(appetite: Appetite, chance: Random) -> dict[str, str]:
-    cpu = appetite.cpu_cores * math.exp(chance.gauss(0.0, CPU_SPREAD))
-    memory = appetite.memory_bytes * math.exp(chance.gauss(0.0, MEMORY_SPREAD))
-    return {"cpu": f"{cpu * 1e9:.0f}n", "memory": f"{memory / 1024:.0f}Ki"}
+def _usage(used: Appetite) -> dict[str, str]:
+    return {"cpu": f"{used.cpu_cores * 1e9:.0f}n", "memory": f"{used.memory_bytes / 1024:.0f}Ki"}

@@ -103,6 +103,7 @@ def admitting(side: Side, plane: ControlPlane) -> Iterator[Webhook]:
         f"--tls-private-key={shown.key}",
         f"--client-ca-file={authority}",
         "--register-webhook=false",
+        contestants.QUIET,
     ]
     match side:
         case Side.OURS:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from random import Random
 from typing import Final
 
@@ -26,6 +27,8 @@ CPU_SPREAD: Final = 0.15
 """The standard deviation of the logarithm of a container's usage."""
 MEMORY_SPREAD: Final = 0.002
 """Working sets are much steadier than that."""
+WIDE_SWING: Final = 0.5
+"""Wide usage lies anywhere between half and one and a half times the average."""
 USUAL_MILLICORES: Final = 100
 USUAL_BYTES: Final = 128 * 1024 * 1024
 NODE: Final = "bench-node"
@@ -34,6 +37,7 @@ NO_UID: Final = "00000000-0000-4000-8000-000000000000"
 _HASH: Final = "7d4b9c8f6d"
 _DAYS: Final = 8
 _HISTORY_BUCKETS: Final = range(-9, 10)
+_EVEN_SAMPLES: Final = 10_000
 _TICKS_PER_DAY: Final = 24 * 60
 _CPU_WEIGHT: Final = 0.1
 """What one sample of a container weighs that asks for so many cores."""
@@ -51,6 +55,26 @@ class Appetite:
 
     cpu_cores: float
     memory_bytes: float
+
+
+class Swing(StrEnum):
+    """How far usage moves from one reading to the next."""
+
+    NARROW = "narrow"
+    """CPU by 15 %, memory by next to nothing, around the average."""
+    WIDE = "wide"
+    """Both by up to half of the average, every amount as likely."""
+
+    def draw(self, appetite: Appetite, chance: Random) -> Appetite:
+        """Draw one reading."""
+        match self:
+            case Swing.NARROW:
+                cpu = math.exp(chance.gauss(0.0, CPU_SPREAD))
+                memory = math.exp(chance.gauss(0.0, MEMORY_SPREAD))
+            case Swing.WIDE:
+                cpu = chance.uniform(1 - WIDE_SWING, 1 + WIDE_SWING)
+                memory = chance.uniform(1 - WIDE_SWING, 1 + WIDE_SWING)
+        return Appetite(appetite.cpu_cores * cpu, appetite.memory_bytes * memory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,29 +285,46 @@ def urgency(workload: Workload) -> tuple[bool, float]:
     return max(*cpu, *memory) > 1, sum(shares)
 
 
-def checkpoints(workload: Workload, now: datetime) -> Iterator[Checkpoint]:
+def checkpoints(
+    workload: Workload, now: datetime, swing: Swing = Swing.NARROW
+) -> Iterator[Checkpoint]:
     """Eight days of history of each container, around what it uses."""
     samples = PODS * _TICKS_PER_DAY
     # Both sides move references by whole half-lives only.
     reference = now.replace(hour=0, minute=0, second=0, microsecond=0)
     for name, appetite in workload.appetites().items():
+        cpu, memory = _histories(appetite, swing)
         aggregate = AggregateCheckpoint(
             cpu_histogram=HistogramCheckpoint(
-                reference,
-                _spread(CPU_BUCKETS, appetite.cpu_cores, CPU_SPREAD),
-                samples * _CPU_WEIGHT * _DECAYED_DAYS,
+                reference, cpu, samples * _CPU_WEIGHT * _DECAYED_DAYS
             ),
-            memory_histogram=HistogramCheckpoint(
-                reference,
-                _spread(MEMORY_BUCKETS, appetite.memory_bytes, MEMORY_SPREAD),
-                PODS * _DECAYED_DAYS,
-            ),
+            memory_histogram=HistogramCheckpoint(reference, memory, PODS * _DECAYED_DAYS),
             first_sample_start=now - timedelta(days=_DAYS),
             last_sample_start=now - timedelta(minutes=1),
             total_samples_count=samples * _DAYS,
             last_update_time=now,
         )
         yield Checkpoint(workload.namespace, workload.name, name, aggregate)
+
+
+def _histories(appetite: Appetite, swing: Swing) -> tuple[dict[int, int], dict[int, int]]:
+    """The weights of buckets of CPU usage and of daily memory peaks."""
+    match swing:
+        case Swing.NARROW:
+            cpu = _spread(CPU_BUCKETS, appetite.cpu_cores, CPU_SPREAD)
+            return cpu, _spread(MEMORY_BUCKETS, appetite.memory_bytes, MEMORY_SPREAD)
+        case Swing.WIDE:
+            least, most = (part * appetite.cpu_cores for part in (1 - WIDE_SWING, 1 + WIDE_SWING))
+            # Of the readings of a day the largest is close to the largest that there can be.
+            peak = (1 + WIDE_SWING) * appetite.memory_bytes
+            return _even(CPU_BUCKETS, least, most), _even(MEMORY_BUCKETS, 0.995 * peak, peak)
+
+
+def _even(scheme: BucketScheme, least: float, most: float) -> dict[int, int]:
+    """The weights of buckets of which every amount between two is as likely."""
+    found = np.bincount(scheme.find(np.linspace(least, most, _EVEN_SAMPLES)))
+    weights = np.rint(MAX_WEIGHT * found / found.max()).astype(np.int64)
+    return {bucket: weight for bucket, weight in enumerate(weights.tolist()) if weight}
 
 
 def _spread(scheme: BucketScheme, mean: float, spread: float) -> dict[int, int]:

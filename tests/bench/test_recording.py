@@ -138,3 +138,13 @@ def test_every_entry_says_on_what_it_was_measured(tmp_path: Path) -> None:
 
     assert {entry.machine for entry in written} == {"2 cores"}
     assert "of everything. On 2 cores." in "".join(SECTION.tell(written))
+
+
+def test_what_is_written_down_names_the_state_of_the_code(
+    tmp_path: Path, read: Callable[[], list[Entry]]
+) -> None:
+    record = Record(SECTION, folder=tmp_path, commit="0123456", renew_page=lambda: None)
+    record.add(rounds((1, 12)))
+
+    assert {(entry.size, entry.commit) for entry in read()} == {(100, "0123456"), (1000, "")}
+    assert scoring.describe_commit().removesuffix("-dirty").isalnum()

@@ -1,5 +1,7 @@
 """What stands in a part of the page."""
 
+from dataclasses import replace
+
 import pytest
 from score_makers import SECTION, rounds
 
@@ -34,6 +36,17 @@ def test_rounds_are_counted_where_they_differ() -> None:
 
     assert sections.format_rounds(same) == "2 of everything"
     assert sections.format_rounds(same + other) == "1 of 1000 lifted; 2 of 100 lifted"
+
+
+def test_a_section_tells_at_which_commits_it_was_measured() -> None:
+    old = [replace(entry, commit="0123456") for entry in rounds((1, 10))]
+    new = [replace(entry, commit="789abcd") for entry in rounds((1, 10), size=1000)]
+
+    assert " At commit `0123456`.\n" in "".join(SECTION.tell(old))
+    assert " At commit `0123456` (100 lifted); `789abcd` (1000 lifted).\n" in "".join(
+        SECTION.tell(old + new)
+    )
+    assert "At commit" not in "".join(SECTION.tell(rounds((1, 10))))
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.name)

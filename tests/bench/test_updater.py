@@ -20,6 +20,7 @@ VALUES = {
         "in_first_minute": 1000.0,
         "urgent_share": 0.97,
     },
+    Task.ALL_CONTROLLED: {"seconds": 30.0, "cpu": 0.3},
     Task.ALL_BY_DEFAULT: {"in_first_minute": 7.0, "urgent_share": 1.0},
     Task.NOTHING: {"cpu": 0.1, "reads": 0.0, "writes": 0.0, "resident": 50e6, "peak": 60e6},
 }

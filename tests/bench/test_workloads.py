@@ -1,14 +1,16 @@
 import json
 from datetime import UTC, datetime
+from random import Random
 
 from bench import workloads
 from bench.usage_server import Answers
-from bench.workloads import CONTAINERS, PODS, Workload
+from bench.workloads import CONTAINERS, PODS, Swing, Workload
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.checkpoints import decode_checkpoint, encode_checkpoint
 from trimtab.api.metrics import decode_pod_metrics
 from trimtab.api.pods import decode_pod
 from trimtab.api.workloads import decode_workload
+from trimtab.core.buckets import CPU_BUCKETS
 from trimtab.core.checkpoint import decode_aggregate
 from trimtab.core.pods import PodPhase
 from trimtab.core.urgency import Change, measure_change
@@ -50,6 +52,27 @@ def test_every_history_can_be_loaded() -> None:
             assert content.cpu.total_weight > 100
             assert content.memory.total_weight > 1
         assert [one.container_name for one in stored] == list(CONTAINERS)
+
+
+def test_wide_usage_lies_between_half_and_one_and_a_half_times_the_average() -> None:
+    (appetite, *_) = IT.appetites().values()
+    chance = Random(1)
+    drawn = [Swing.WIDE.draw(appetite, chance) for _ in range(1000)]
+    shares = [one.cpu_cores / appetite.cpu_cores for one in drawn]
+
+    assert 0.5 <= min(shares) < 0.55
+    assert 1.45 < max(shares) <= 1.5
+    assert {one.memory_bytes > appetite.memory_bytes for one in drawn} == {False, True}
+
+
+def test_histories_of_wide_usage_are_as_wide() -> None:
+    (wide, *_) = workloads.checkpoints(IT, NOW, Swing.WIDE)
+    _, *inner, _ = wide.aggregate.cpu_histogram.bucket_weights.values()
+
+    # Buckets grow by 5 %, and the edges are not filled.
+    assert min(inner) > 0.4 * max(inner)
+    assert 2 < CPU_BUCKETS.ratio ** (len(inner) + 1) < 4
+    assert decode_aggregate(wide.aggregate).cpu.total_weight > 100
 
 
 def test_usage_is_told_of_every_container_and_differs_from_answer_to_answer() -> None:

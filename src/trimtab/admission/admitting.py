@@ -32,7 +32,6 @@ from trimtab.core.horizontal import HpaConflict, Marking, Scaling
 from trimtab.core.matching import (
     ObservedAutoscaler,
     acts_on_new_pods,
-    governing,
     rank,
 )
 from trimtab.core.node_room import NodeRooms
@@ -277,12 +276,16 @@ class Admission:
         candidates = self.index.find(workload)
         if not candidates:
             return None
-        selector = partial(self._owners.selector, workload, may_wait=may_wait)
-        observed = [ObservedAutoscaler(each, selector(_api_version(each))) for each in candidates]
+        find = self._owners.selector
+        observed = [
+            ObservedAutoscaler(each, find(workload, _api_version(each), may_wait=may_wait))
+            for each in candidates
+        ]
         ranked = rank(observed, selectors_enabled=self._settings.gates.pod_selector)
-        matching = [each for each in ranked if each.matches(labels)]
-        found = governing(matching, acts_on_new_pods)
-        return found.autoscaler if found and acts_on_new_pods(found.autoscaler) else None
+        for each in ranked:
+            if acts_on_new_pods(each.autoscaler) and each.matches(labels):
+                return each.autoscaler
+        return None
 
 
 def _api_version(autoscaler: Autoscaler) -> str:

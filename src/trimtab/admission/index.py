@@ -50,9 +50,12 @@ class TargetIndex:
 
     def find(self, workload: WorkloadName) -> list[Autoscaler]:
         """All autoscalers that are for the workload now."""
-        names = self._names.get(workload, ())
-        found = (self._autoscalers.find(workload.namespace, name) for name in names)
-        return [each for each in found if each is not None and target_name(each) == workload]
+        found = []
+        for name in self._names.get(workload, ()):
+            each = self._autoscalers.find(workload.namespace, name)
+            if each is not None and target_name(each) == workload:
+                found.append(each)
+        return found
 
     def _add(self, autoscaler: Autoscaler) -> None:
         if (workload := target_name(autoscaler)) is not None:

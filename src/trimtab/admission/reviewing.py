@@ -225,6 +225,8 @@ class Reviewer:
 
 
 def _warnings(sizing: Sizing) -> tuple[str, ...]:
+    if not sizing.misfits and not sizing.notes:
+        return ()
     misfits = (
         f"container {name} keeps its own resources: those of the pod (spec.resources) leave no room"
         " for what is recommended"

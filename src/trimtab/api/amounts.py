@@ -120,19 +120,17 @@ def _copy(wire: Amounts | AmountMap | None) -> _Pair | None:
 
 
 def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
-    if _is_short(requests) and _is_short(limits):
-        return _shared_allocation(requests, limits)
+    longest = max(map(len, (*(requests or ()), *(limits or ()))), default=0)
+    make = _shared_allocation if longest <= _SHORT_BYTES else _make_allocation
+    return make(requests, limits)
+
+
+def _make_allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
     return Allocation(_amounts(requests), _amounts(limits))
-
-
-def _is_short(pair: _Pair | None) -> bool:
-    return pair is None or (len(pair[0]) <= _SHORT_BYTES and len(pair[1]) <= _SHORT_BYTES)
 
 
 # Few different quantities make up a whole cluster, and few different sets of them.
-@lru_cache(maxsize=16_384)
-def _shared_allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
-    return Allocation(_amounts(requests), _amounts(limits))
+_shared_allocation: Final = lru_cache(maxsize=16_384)(_make_allocation)
 
 
 def _amounts(pair: _Pair | None) -> Resources | None:

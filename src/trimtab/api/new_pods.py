@@ -10,7 +10,7 @@ depth shows it.
 
 import hashlib
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -88,6 +88,7 @@ class NewPod:
         self.labels = _texts(self._metadata.labels)
         make_head = _head if self.is_usual else _make_head
         self.head = make_head(namespace, self._metadata.owner_references)
+        self._known_spec: _Spec | None = None
 
     @property
     def is_usual(self) -> bool:
@@ -118,13 +119,16 @@ class NewPod:
         # Short, so that ten thousands of them can be kept.
         return hashlib.sha256(encode((self._metadata.annotations, self._spec))).digest()
 
-    @cached_property
+    @property
     def _spec(self) -> _Spec:
-        return decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
+        # Until Python 3.12 a cached property takes a lock.
+        if self._known_spec is None:
+            self._known_spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
+        return self._known_spec
 
     def read(self) -> Pod:
         """The whole pod."""
-        return decode_new_pod(self._data, self.head.namespace)
+        return decode_new_pod(self._data, self.head)
 
 
 def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:

@@ -178,45 +178,45 @@ def decode_pod(data: bytes) -> Pod:
     return _convert_pod(source.metadata, source.spec, source.status)
 
 
-def decode_new_pod(data: bytes, namespace: str | None = None) -> Pod:
+def decode_new_pod(data: bytes, head: Pod | None = None) -> Pod:
     """The pod in the JSON of one that is being created: its status is not even read.
 
-    A namespace that is given counts, whatever the pod's author wrote.
+    Where its head is known already, the namespace of that counts, whatever the pod's author wrote.
 
     A copy of a running pod (`kubectl get -o yaml | kubectl create -f -`) brings along the status
     of that one. The API server drops it, but only after its webhooks were asked.
     """
     source = decode(_NEW_DECODER, data)
-    return _convert_pod(source.metadata, source.spec, None, namespace)
+    return _convert_pod(source.metadata, source.spec, None, head)
 
 
 def _convert_pod(
     given_metadata: Metadata | None,
     given_spec: _Spec | None,
     given_status: _Status | None,
-    namespace: str | None = None,
+    head: Pod | None = None,
 ) -> Pod:
     metadata = given_metadata or NO_METADATA
     spec = given_spec or _NO_SPEC
     status = given_status or _NO_STATUS
     conditions = status.conditions or ()
-    init_peak = _init_peak(spec)
+    init_peak = _init_peak(spec) if spec.init_containers else _NOTHING
     return Pod(
-        namespace=intern(metadata.namespace or "") if namespace is None else namespace,
+        namespace=intern(metadata.namespace or "") if head is None else head.namespace,
         name=metadata.name or f"{metadata.generate_name or ''}%",
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         labels=text_map(metadata.labels),
         annotations=text_map(metadata.annotations),
         has_empty_annotations=metadata.annotations == {},
-        owner=controlling_owner(metadata),
+        owner=controlling_owner(metadata) if head is None else head.owner,
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
         containers=_with_proportions(
             _list_containers(spec, status),
             None if given_status is None else metadata.annotations,
         ),
         created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
-        started_at=decode_time(status.start_time, "status.startTime"),
+        started_at=decode_time(status.start_time, "status.startTime") if given_status else None,
         # A new pod has none, and while one waits every microsecond counts.
         ready_since=_ready_since(conditions) if conditions else None,
         resize=_resize_state(conditions) if conditions else None,

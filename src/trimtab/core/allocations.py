@@ -49,10 +49,10 @@ def recommended_for_pod(
     item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     default = None if item is None else item.default
     found = {entry.container_name: entry for entry in reversed(capped.recommendations)}
-    allotted = {}
+    allotted, policies = {}, autoscaler.policies
     for container in pod.containers:
         name = container.name
-        entry, policy = found.get(name), policy_for(autoscaler.policies, name)
+        entry, policy = found.get(name), policy_for(policies, name) if policies else None
         if entry is None or (policy is not None and policy.mode is ContainerMode.OFF):
             continue
         notes = capped.notes.get(name, ())
@@ -72,4 +72,5 @@ def controls_limits(autoscaler: Autoscaler, container: Container) -> bool:
 
 def is_off(autoscaler: Autoscaler, container: Container) -> bool:
     """Whether the container is not to be scaled."""
-    return not scales(autoscaler.policies, container.name)
+    policies = autoscaler.policies
+    return bool(policies) and not scales(policies, container.name)

@@ -53,4 +53,4 @@ def keeps_from_eviction(annotations: Mapping[str, str]) -> bool:
 
 def format_observed_containers(containers: Iterable[Container]) -> str:
     """The value of `vpaObservedContainers`."""
-    return NAME_SEPARATOR.join(container.name for container in containers)
+    return NAME_SEPARATOR.join([container.name for container in containers])

@@ -8,6 +8,7 @@ is not refused for its boosts.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Final
 
 from trimtab.core import quotas
@@ -27,6 +28,7 @@ from trimtab.core.resources import Resource
 
 _CPU: Final = Resource.CPU
 _THOUSAND: Final = 1000
+_SPAN: Final = attrgetter("span")
 MAX_PRIORITY: Final = 0
 """Highest priority of pods that are boosted by default: that of pods without a class."""
 
@@ -103,7 +105,7 @@ def share_of(container: Container, usual: Allocation, span: BoostSpan | None) ->
 
 def fit_boosts(pod: Pod, shares: Sequence[Share], room: BoostRoom) -> Sequence[Share]:
     """The shares with as much of their boosts as there is room for."""
-    if not any(share.span for share in shares):
+    if not any(map(_SPAN, shares)):
         return shares
     if pod.envelope is not None:
         # Kubernetes resizes no pod with resources of its own, so that a boost could never end.

@@ -44,7 +44,8 @@ def effective_item(
     items: Iterable[LimitRangeItem], limit_type: LimitRangeType
 ) -> LimitRangeItem | None:
     """One item that bounds as tightly as all of its type together; None if there is none."""
-    of_type = [item for item in items if item.type is limit_type]
+    # Most namespaces have no LimitRange.
+    of_type = [item for item in items if item.type is limit_type] if items else ()
     if not of_type:
         return None
     defaults = [item.default for item in of_type if item.default is not None]

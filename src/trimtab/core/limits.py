@@ -30,11 +30,6 @@ def amount_of(amounts: Resources | None, kind: Resource) -> int:
     return max((amounts or NO_AMOUNTS).get(kind, 0), 0)
 
 
-def has_negatives(amounts: Resources | None) -> bool:
-    """Return True if somebody wrote an amount that no container can ask for."""
-    return min(amounts.values()) < 0 if amounts else False
-
-
 def without_negatives(amounts: Resources) -> Resources:
     """The amounts that somebody can ask for."""
     return {kind: amount for kind, amount in amounts.items() if amount >= 0}

@@ -58,12 +58,14 @@ def rank(
     Where selectors are not enabled an autoscaler with a selector matches nothing: taking it for one
     without would give it pods that its author meant to keep out.
     """
-    return [
+    found = [
         observed
-        for observed in sorted(autoscalers, key=_strength)
+        for observed in autoscalers
         if observed.autoscaler.target is not None
         and (selectors_enabled or not observed.autoscaler.selector)
     ]
+    # Most workloads have one.
+    return sorted(found, key=_strength) if len(found) > 1 else found
 
 
 def index_by_workload(

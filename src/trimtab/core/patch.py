@@ -25,7 +25,7 @@ from trimtab.core.envelopes import find_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items, find_refused
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import NO_AMOUNTS, amount_of, has_negatives, without_negatives
+from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
 from trimtab.core.outcomes import Wanted
@@ -238,13 +238,14 @@ class _Wish:
     def amounts(self) -> tuple[Resources, Resources]:
         """The requests and limits to set."""
         requests, limits = self.recommended.requests, self.recommended.limits
-        if not self.share.is_boosted and not self.loses_mark:
+        # Most containers have no boost, and neither get nor lose anything for it.
+        if self.share.span is None or not (self.is_boosted or self.loses_mark):
             return requests, limits
         given = self.share.allocation
         cpu = _only_cpu(given.requests), _only_cpu(given.limits)
         # Above a limit of zero no request is valid: it stays out, and the patch removes it.
         is_bound = amount_of(given.limits, Resource.CPU) >= amount_of(given.requests, Resource.CPU)
-        moves_limit = is_bound and self.share.span is not None and self.share.span.moves_limit
+        moves_limit = is_bound and self.share.span.moves_limit
         return {**requests, **cpu[0]}, {**limits, **cpu[1]} if moves_limit else limits
 
     def sets(self, kind: Resource) -> bool:
@@ -346,9 +347,11 @@ class _Door:
             wishes = [_give_up(wish) if wish.container.name in misfits else wish for wish in wishes]
         return self._accepted(pod, _hold_back(wishes, self.room.withheld)), misfits
 
-    def _with_boosts(self, pod: Pod, wishes: Sequence[_Wish]) -> list[_Wish]:
+    def _with_boosts(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
         """Return the wishes with as much of their boosts as there is room for."""
-        return _with_shares(wishes, fit_boosts(pod, [wish.share for wish in wishes], self.room))
+        shares = [wish.share for wish in wishes]
+        fitted = fit_boosts(pod, shares, self.room)
+        return wishes if fitted is shares else _with_shares(wishes, fitted)
 
     def _accepted(self, pod: Pod, wishes: list[_Wish]) -> list[_Wish]:
         """Return what the namespace accepts, where a resource that is refused goes first (D19).
@@ -357,7 +360,7 @@ class _Door:
         rules may refuse: what the pod has then must be acceptable too. A pod that would be refused
         as it came is none of admission's making.
         """
-        items = checked_items(self.room.limit_ranges)
+        items = checked_items(self.room.limit_ranges) if self.room.limit_ranges else ()
         if not items and not self.room.quotas:
             return wishes
         rules = _Rules(pod, items, self.room.quotas, _kept_for_siblings(pod, wishes, self.room))
@@ -387,6 +390,7 @@ class _Door:
         """What each container shall get, given what boosted ones asked for originally."""
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
         is_same = all(map(is_, pod.containers, asked))
+        boosts = self.boosts and self.autoscaler.boosts
         recommended = recommended_for_pod(
             pod if is_same else replace(pod, containers=tuple(asked)),
             self.autoscaler,
@@ -396,7 +400,7 @@ class _Door:
         for container, own in zip(pod.containers, asked, strict=True):
             found = recommended.get(container.name, _NO_ALLOTMENT)
             usual = _usual(own.spec, found)
-            span = self._span(container, own.spec, found) if self.boosts else None
+            span = self._span(container, own.spec, found) if boosts else None
             wish = _Wish(
                 container,
                 own.spec,
@@ -568,7 +572,7 @@ def _asks_for_more(wish: _Wish) -> bool:
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:
     """The container before its boost; the API server has not yet refused what is below zero."""
     requests, limits = container.spec.requests or NO_AMOUNTS, container.spec.limits or NO_AMOUNTS
-    if original is None and not (has_negatives(requests) or has_negatives(limits)):
+    if original is None and min((0, *requests.values(), *limits.values())) == 0:
         return container
     if original is not None:
         requests = with_cpu_of(requests, original.requests)
@@ -590,7 +594,7 @@ def _operations(
         found.append(Add(_ANNOTATIONS, {}))
     updates = []
     for wish in wishes:
-        if wish.is_boosted and not wish.is_marked:
+        if wish.share.span is not None and wish.is_boosted and not wish.is_marked:
             name = annotation_name(wish.container.name)
             found.append(_annotate(name, format_original(wish.own, wish.share.usual)))
         requests, limits = wish.amounts()

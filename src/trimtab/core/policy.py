@@ -18,13 +18,7 @@ from trimtab.core.autoscalers import (
     policy_for,
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
-from trimtab.core.limits import (
-    NO_AMOUNTS,
-    amount_of,
-    has_negatives,
-    request_for_limit,
-    without_negatives,
-)
+from trimtab.core.limits import NO_AMOUNTS, amount_of, request_for_limit, without_negatives
 from trimtab.core.node_room import fit_node
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pod_limit_range import fit_pod
@@ -58,7 +52,8 @@ def cap_for_pod(
     """
     if recommendations is None:
         return Capped()
-    held |= _uncontrolled(recommendations, policies)
+    if policies:
+        held |= _uncontrolled(recommendations, policies)
     pod_item = effective_item(limit_ranges, LimitRangeType.POD)
     container_item = effective_item(limit_ranges, LimitRangeType.CONTAINER)
     containers = {container.name: container for container in reversed(pod.containers)}
@@ -72,7 +67,7 @@ def cap_for_pod(
         recommendation = _without_held(fitted, held) if held else fitted
         container = containers.get(recommendation.container_name)
         if container is not None:
-            policy = policy_for(policies, container.name)
+            policy = policy_for(policies, container.name) if policies else None
             if policy is None and container_item is None:
                 # Nothing bounds most containers.
                 capped.append(recommendation)
@@ -123,13 +118,11 @@ def _change_amounts(
 
 def _without_negatives(recommendation: ContainerRecommendation) -> ContainerRecommendation:
     """The recommendation without amounts that no pod can have."""
-    if (
-        has_negatives(recommendation.target)
-        or has_negatives(recommendation.lower_bound)
-        or has_negatives(recommendation.upper_bound)
-    ):
-        return _change_amounts(recommendation, without_negatives)
-    return recommendation
+    lower = recommendation.lower_bound or NO_AMOUNTS
+    upper = recommendation.upper_bound or NO_AMOUNTS
+    if min((0, *recommendation.target.values(), *lower.values(), *upper.values())) == 0:
+        return recommendation
+    return _change_amounts(recommendation, without_negatives)
 
 
 def _without_held(

@@ -47,6 +47,7 @@ from trimtab.core.pods import (
     ResizeState,
     WorkloadName,
 )
+from trimtab.core.resources import Resources
 from trimtab.core.settings_errors import SettingsError
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
@@ -259,6 +260,32 @@ def test_a_target_outside_its_own_bounds_evicts_no_pod_that_has_it() -> None:
     snapshot = snapshot_of(several(2, containers=(container,)), an_autoscaler(odd))
 
     assert told(planned(snapshot)) == ["InsideBounds"] * 2
+
+
+@pytest.mark.parametrize(
+    ("has", "expected"),
+    [
+        pytest.param(amounts(505, 505 * MIB), "ChangeTooSmall", id="a hair"),
+        pytest.param(amounts(505, 550 * MIB), "Evict", id="one resource by much"),
+        pytest.param(amounts(505), "Evict", id="no request at all"),
+    ],
+)
+def test_no_pod_restarts_for_a_hair_outside_its_bounds(has: Resources, expected: str) -> None:
+    close = a_recommendation(target=amounts(500, 500 * MIB), upper=amounts(501, 501 * MIB))
+    pods = several(2, containers=(a_container(requests=has),))
+
+    assert expected in told(planned(snapshot_of(pods, an_autoscaler(close))))
+
+
+def test_two_containers_that_change_places_do_not_cancel_each_other() -> None:
+    large, small = amounts(500, 500 * MIB), amounts(100, 100 * MIB)
+    containers = (a_container("a", requests=large), a_container("b", requests=small))
+    autoscaler = an_autoscaler(
+        a_recommendation("a", target=small, upper=small),
+        a_recommendation("b", target=large, lower=large),
+    )
+
+    assert "Evict" in told(planned(snapshot_of(several(2, containers=containers), autoscaler)))
 
 
 ASKED = Allocation(amounts(500, 500 * MIB))

@@ -18,6 +18,7 @@ from golden.boost_cases import (
 )
 from golden.disruption_cases import (
     boosts_in_a_small_group,
+    has_pending_pods,
     has_pods_of_jobs,
     has_pods_of_other_kinds,
     requests_finely,
@@ -190,6 +191,13 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
         decision="0050",
         reason="a Job counts an eviction as a failure, and may fail for it",
         applies=has_pods_of_jobs,
+        where="plan: ",
+    ),
+    Deviation(
+        set="eviction_limits",
+        decision="0055",
+        reason="a pod that does not run yet is evicted only to shrink, and only without a node",
+        applies=has_pending_pods,
         where="plan: ",
     ),
     Deviation(

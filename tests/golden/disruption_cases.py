@@ -43,6 +43,10 @@ def has_pods_of_other_kinds(case: dict[str, Any]) -> bool:
     )
 
 
+def has_pending_pods(case: dict[str, Any]) -> bool:
+    return any(pod.get("status", {}).get("phase") == "Pending" for pod in case["input"]["pods"])
+
+
 def has_pods_of_jobs(case: dict[str, Any]) -> bool:
     """Whether some pod belongs to a Job."""
     return any(

@@ -20,6 +20,7 @@ from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.outcomes import Evict
 from trimtab.core.plan import plan
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+from trimtab.core.resources import BOTH
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, Snapshot
 
@@ -61,7 +62,8 @@ class Groups:
             return False
         situation = resizing.Situation(
             pod=pod,
-            targets={},
+            # Ours evicts a pending pod only to shrink, so that is what all of them want.
+            targets={each.name: dict.fromkeys(BOTH, 0) for each in pod.containers},
             standing=standing,
             disruptable=self.groups[owner].is_disruptable(
                 self.settings.tolerance, self.spent[owner]

@@ -731,10 +731,13 @@ def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReaso
     """Why the pod keeps running as it is, although its budget would bear a restart."""
     if candidate.is_cooling:
         return HoldReason.COOL_DOWN
+    least = context.settings.thresholds.least_restart
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
-        return None
+        # A bound that follows its target may pass a request by a mebibyte, again and again.
+        is_small = 0 < urgency.largest_step(candidate.pod, candidate.wanted) < least
+        return HoldReason.CHANGE_TOO_SMALL if is_small and not candidate.quick_oom else None
     # Bounds may come as close as a mebibyte, for which nothing restarts (D18).
-    if candidate.change.relative_difference < context.settings.thresholds.least_restart:
+    if candidate.change.relative_difference < least:
         return HoldReason.CHANGE_TOO_SMALL
     # An OOM kill is a reason to restart only where the memory grows by enough (D18).
     relief = urgency.memory_relief(candidate.pod, candidate.wanted)

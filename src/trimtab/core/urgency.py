@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import lru_cache
+from math import inf
 from typing import Final, Protocol, TypeVar
 
 from trimtab.core.allocations import is_off
@@ -24,6 +25,7 @@ _CONTAINER_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 # The original compares in thousandths and takes one of them for a request of nothing.
 _THOUSANDTHS: Final = {Resource.CPU: 1, Resource.MEMORY: 1000}
+_NONE: Final = Allocation()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Thresholds:
 
     @property
     def least_restart(self) -> float:
-        """The growth below which UpscaleOnly restarts nothing, outside bounds or inside."""
+        """Return the change below which nothing restarts, outside bounds or inside."""
         return self.smallest_change / 2
 
     def __post_init__(self) -> None:
@@ -199,6 +201,17 @@ def reason_to_wait(
     if age is None or (age < thresholds.lifetime and not has_new_role):
         return HoldReason.TOO_YOUNG
     return None
+
+
+def largest_step(pod: Pod, wanted: Mapping[str, Allocation]) -> float:
+    """Return the largest relative change of a request; endless where there was none."""
+    steps = [
+        abs(amount - has) / has if (has := requests.get(kind, 0)) else inf
+        for container in pod.containers
+        for requests in (container.current.requests or NO_AMOUNTS,)
+        for kind, amount in ((wanted.get(container.name) or _NONE).requests or NO_AMOUNTS).items()
+    ]
+    return max(steps, default=0.0)
 
 
 def age_of(pod: Pod, last_updated_at: datetime | None, now: datetime) -> timedelta | None:

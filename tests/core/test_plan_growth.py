@@ -29,7 +29,16 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.outcomes import Evict, Resize
-from trimtab.core.pods import Allocation, Container, Pod, PodPhase, ResizeState, Termination
+from trimtab.core.pods import (
+    Allocation,
+    Container,
+    OwnerReference,
+    Pod,
+    PodPhase,
+    ResizeState,
+    Termination,
+    WorkloadName,
+)
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.snapshot import PodMemory, Retry, Snapshot
@@ -391,4 +400,33 @@ def test_of_a_workload_the_pods_that_are_oom_killed_come_first() -> None:
     assert by_pod(planned(snapshot_of([healthy, dying], an_autoscaler(UP)))) == {
         "dying": "Evict",
         "healthy": "BudgetSpent",
+    }
+
+
+def test_pods_of_a_job_that_are_oom_killed_get_more_memory_in_place() -> None:
+    job = OwnerReference("Job", "import", "batch/v1")
+    dying = a_container(requests=SMALL, last_termination=KILLED)
+    snapshot = snapshot_of(
+        pods(2, dying, owner=job),
+        an_autoscaler(UP, mode=UpdateMode.RECREATE),
+        configured_replicas={WorkloadName("default", "Job", "import"): 2},
+    )
+
+    assert told(planned(snapshot)) == ["Resize"] * 2
+
+
+def test_a_sidecar_that_is_oom_killed_does_not_wait_for_one_that_would_restart() -> None:
+    app = a_container("app", requests=SMALL, restarts_on_resize=frozenset(BOTH))
+    helper = a_container("helper", requests=SMALL, last_termination=KILLED)
+    wide = {"lower": amounts(50, 50 * MIB), "upper": amounts(900, 900 * MIB)}
+    autoscaler = an_autoscaler(
+        a_recommendation("app", target=amounts(500, 500 * MIB), lower=amounts(400, 400 * MIB)),
+        a_recommendation("helper", target=amounts(100, 200 * MIB), **wide),
+        mode=UPSCALE_ONLY,
+    )
+    (outcome,) = planned(snapshot_of([a_pod(app, helper, age=minutes(5))], autoscaler))
+
+    assert isinstance(outcome, Resize)
+    assert {name: each.requests for name, each in outcome.wanted.items() if each.requests} == {
+        "helper": amounts(memory=200 * MIB)
     }

@@ -414,10 +414,12 @@ def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Ca
     wanted = resizing.without_restarts(pod, candidate.wanted)
     change = measure_part(pod, context.judge(pod, autoscaler), wanted)
     part = candidate._replace(change=change, wanted=wanted)
+    relief = urgency.memory_relief(pod, wanted)
+    quick_oom = candidate.quick_oom and relief >= context.settings.thresholds.smallest_change
     part, chosen = decide(part, context, disruptable=False, claimed=claimed)
     is_possible = (
         chosen is Action.RESIZE
-        and _reason_to_wait(part, context, quick_oom=False) is None
+        and _reason_to_wait(part, context, quick_oom=quick_oom) is None
         and is_within(pod, wanted, context.limit_ranges_of(pod))
     )
     return part if is_possible else None
@@ -823,13 +825,18 @@ def _hold_stopped(candidate: Candidate, context: Context) -> Hold:
 
 
 def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wanted | None:
-    """The resize of a pod that is OOM-killed early and that a budget keeps from eviction (F22).
+    """Return the resize of a pod that is OOM-killed early and must not be evicted (F22).
 
-    Where all pods die like that, none is ever healthy enough for the budget to let one go.
+    A budget may keep it: where all pods die like that, none is ever healthy enough for the budget
+    to let one go. Or it belongs to a Job, which counts an eviction as a failure.
     """
     pod, autoscaler = candidate.pod, candidate.autoscaler
-    protected = candidate.quick_oom and candidate.memory.eviction.failures > 0
-    if not protected or not context.resizes(pod) or pod.resize is not None:
+    is_protected = candidate.memory.eviction.failures > 0 or _is_of_job(pod)
+    if (
+        not (candidate.quick_oom and is_protected)
+        or not context.resizes(pod)
+        or pod.resize is not None
+    ):
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
     wanted = without_misfits(pod, only_growing(pod, recommended))
@@ -882,9 +889,11 @@ def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason
 
 def _runs_to_completion(candidate: Candidate, _: Context, __: Spent) -> HoldReason | None:
     """Object to the eviction of a Job's pod: the Job counts it as failed, and may fail for it."""
-    owner = candidate.pod.owner
-    is_of_job = owner is not None and owner.kind == _JOB
-    return HoldReason.RUNS_TO_COMPLETION if is_of_job else None
+    return HoldReason.RUNS_TO_COMPLETION if _is_of_job(candidate.pod) else None
+
+
+def _is_of_job(pod: Pod) -> bool:
+    return pod.owner is not None and pod.owner.kind == _JOB
 
 
 def _waits_for_lower_ordinal(

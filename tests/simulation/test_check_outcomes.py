@@ -8,6 +8,7 @@ from makers import BOOST_TOLD, MIB, a_recommendation, amounts
 from simulation.toys import SELECTOR, USUAL, Scene, Stage, judge, set_amounts
 
 from trimtab.api.leases import Lease
+from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference, UpdateMode
 from trimtab.core.boost import annotation_name
 from trimtab.core.pods import (
@@ -423,12 +424,12 @@ def evicted_upscaled(
     return scene
 
 
-def left_outside(*, cores: int, neighbour: PodPhase | None = None) -> Scene:
+def left_outside(*, cores: int, neighbour: PodPhase | None = None, updates: str = "") -> Scene:
     """Two pods outside their bounds are left alone on a node of some size."""
 
     async def scene(stage: Stage) -> None:
         stage.world.nodes.put(Node("node-1", amounts(cores * 1000, 8192 * MIB)))
-        stage.put_pods(2)
+        stage.put_pods(2, annotations={UPDATES: updates})
         stage.put_autoscaler(LARGER)
         put_neighbour(stage, neighbour, cores)
         stage.inspector.expect_quiet()
@@ -802,6 +803,13 @@ SINS = [
         left_outside(cores=1, neighbour=PodPhase.RUNNING),
         id="pods small for their node beside one that has ended",
     ),
+    pytest.param(
+        Converged,
+        left_outside(cores=1, updates="container 0: cpu request"),
+        left_outside(cores=1, updates="container 0: cpu capped to fit the largest node"),
+        id="pods that nodes did not cut",
+    ),
+    pytest.param(Converged, left_alone(106), left_alone(104), id="pods that lack some of it"),
     pytest.param(
         Converged, left_alone(200), left_alone(50), id="a last ready pod that restarts to grow"
     ),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import Autoscaler, Held, UpdateMode
 from trimtab.core.boost import boosted_containers
 from trimtab.core.disruption import owner_of
@@ -22,6 +23,9 @@ _KINDS: Final = ("DaemonSet", "ReplicaSet", "Rollout", "StatefulSet")
 """Owners that make a pod anew and know how many they want."""
 _PATIENCE: Final = timedelta(minutes=30)
 """How long a pod may take to get the size that it should have."""
+_TRIFLE: Final = 0.05
+"""Share of a request for which nothing restarts."""
+_CUT_TO_NODES: Final = "capped to fit the largest node"
 
 
 class Converged(Checker):
@@ -29,8 +33,9 @@ class Converged(Checker):
 
     In the way are a mode that changes no pod, requirements, too few replicas, siblings that are not
     ready, a horizontal autoscaler, a PodDisruptionBudget, a quota, a limit range, a node without
-    room, the last ready pod that would restart to shrink, and what the autoscaler itself says of
-    changes that have no effect.
+    room, nodes that are all too small for the target, a target that the pod nearly has, the last
+    ready pod that would restart to shrink, and what the autoscaler itself says of changes that have
+    no effect.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -91,6 +96,9 @@ class Converged(Checker):
         node = self.world.nodes.find("", pod.node_name)
         if node is None:
             return True
+        if _CUT_TO_NODES in pod.annotations.get(UPDATES, ""):
+            # What DaemonSets may take on a node counts as well, whether they take it or not.
+            return False
         others = self.world.neighbours_of(pod)
         targets = {each.container_name: each.target for each in governor.recommendation or ()}
         return all(
@@ -121,11 +129,11 @@ def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
     entries = {entry.container_name: entry for entry in governor.recommendation or ()}
     pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
     return any(
-        not amount_of(entry.lower_bound, resource)
-        <= amount_of(container.current.requests, resource)
-        <= amount_of(entry.upper_bound, resource)
+        not amount_of(entry.lower_bound, resource) <= has <= amount_of(entry.upper_bound, resource)
+        and abs(target - has) >= _TRIFLE * has
         for container, entry in pairs
-        for resource in entry.target
+        for resource, target in entry.target.items()
+        for has in (amount_of(container.current.requests, resource),)
         if Held(resource) not in held and Held(resource, container.name) not in held
     )
 

@@ -30,6 +30,8 @@ class LeaseServer:
     def __init__(self) -> None:
         self.lease: Lease | None = None
         self.writes: list[Lease] = []
+        self.looks = 0
+        """How often the lease was looked at."""
         self.error: Exception | None = None
 
     def read(self) -> Lease | None:
@@ -60,6 +62,7 @@ class Link:
         stall = self._next_stall()
         await self._travel(stall)
         lease = self._server.read()
+        self._server.looks += 1
         await self._answer(stall)
         return lease
 

@@ -22,7 +22,7 @@ from typing import Final, NoReturn, Protocol, TypeAlias
 
 from trimtab.api.decoding import DecodeError
 from trimtab.api.leases import Lease
-from trimtab.cluster.errors import ClusterError, RivalError
+from trimtab.cluster.errors import ClusterError, ConflictError, NotFoundError, RivalError
 from trimtab.cluster.ports import Clock
 from trimtab.core.records import dataclass
 
@@ -225,11 +225,29 @@ class Elector:
         """Look at the lease and write it if that is due, within what time there is."""
         try:
             async with asyncio.timeout(self._time_left().total_seconds()):
-                await self._look_and_write()
+                if not await self._renew():
+                    await self._look_and_write()
         except (ClusterError, DecodeError, TimeoutError) as error:
             self.problem = error
         else:
             self.problem = None
+
+    async def _renew(self) -> bool:
+        """Renew the lease that we hold, without a look at it first; return False if that fails.
+
+        The write names the version that we wrote last, so it fails if the lease is another now.
+        After a turn that failed that version may be old, and the lease is looked at.
+        """
+        state, now = self._state, self._elapsed()
+        if not isinstance(state, Leading) or now >= state.deadline or self.problem is not None:
+            return False
+        renewed = _renewed(self._settings, state.lease, self._clock.now())
+        try:
+            written = await self._leases.write_lease(renewed)
+        except (ConflictError, NotFoundError):
+            return False
+        self._state = gain(self._settings, written, sent_at=now)
+        return True
 
     async def _look_and_write(self) -> None:
         settings = self._settings

@@ -89,11 +89,12 @@ Both as processes on one real API server, with the same objects: autoscalers wit
 containers each, which run, and no controller. *All*: every pod is outside of its bounds. Nothing
 replaces evicted pods, so each workload may lose one of its two, by the tolerance that both have;
 that is the end. Where *controllers run*, the kube-controller-manager replaces them on the same
-cores. No scheduler places the new pods, so the end is the same. Both sides log at `--v=1`. *Limits
-lifted* is as many requests as it likes for both, and for ours no rate limit of evictions and no
-slow start (`--eviction-rate-limit=0 --eviction-slow-start=0s`); the original has no such limit by
-default. *By default* both keep their limits, and are watched for a minute. Ticks come every minute,
-as by default; the time before the first eviction is not counted. *Nothing*: every pod has what is
+cores. No scheduler places the new pods, so the end is the same; API writes and the server's CPU are
+then with what the controllers do. Both sides log at `--v=1`. *Limits lifted* is as many requests as
+it likes for both, and for ours no rate limit of evictions and no slow start
+(`--eviction-rate-limit=0 --eviction-slow-start=0s`); the original has no such limit by default. *By
+default* both keep their limits, and are watched for a minute. Ticks come every minute, as by
+default; the time before the first eviction is not counted. *Nothing*: every pod has what is
 recommended, and ticks come every 2 to 10 seconds. No webhook runs, so both are told not to look for
 one (`--use-admission-controller-status=false`). 3 000 autoscalers are measured on demand (`--sizes
 3000`).

@@ -127,6 +127,16 @@ def test_pods_of_a_thousand_autoscalers_with_four_templates_each_are_remembered(
     assert all(one is other for one, other in zip(size_all(), size_all(), strict=True))
 
 
+def test_templates_that_get_the_same_share_it() -> None:
+    sizings, found = Sizings(GATES), []
+    autoscaler = an_autoscaler(a_recommendation(target=amounts(500, 500 * MIB)))
+    for millicores in (100, 200, 300):
+        asking = replace(POD, containers=(a_container(requests=amounts(millicores, MIB)),))
+        found.append(sizings.size(WholePod(asking), autoscaler, FREE))
+
+    assert found[0] is found[1] is found[2]
+
+
 def test_no_more_than_some_megabytes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembering, "_KEPT_BYTES", MIB)
     sizings = Sizings(GATES)

@@ -22,12 +22,14 @@ from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
 from trimtab.core.refusals import Withheld
 
-_KEPT_BYTES: Final = 16 * 1024 * 1024
-"""Size of all that is remembered: some thousand usual pods."""
+_KEPT_BYTES: Final = 32 * 1024 * 1024
+"""Size of all that is remembered: usual pods of some ten thousand autoscalers."""
 _TEMPLATES: Final = 8
 """Number of unlike pods that are remembered of one autoscaler."""
-_RECORD_BYTES: Final = 768
-"""Generous size of the records around a patch, and of its bounds."""
+_ENTRY_BYTES: Final = 320
+"""Generous size of what is kept of one template beside its patch: its hash and its bounds."""
+_RECORD_BYTES: Final = 512
+"""Generous size of the records around a patch."""
 _OPERATION_BYTES: Final = 256
 """Generous size of an operation, and of the notes about it."""
 
@@ -112,11 +114,6 @@ class _Sized:
     bounds: Bounds
     sizing: Sizing
 
-    @property
-    def size_bytes(self) -> int:
-        """Size in memory, rounded up."""
-        return _RECORD_BYTES + _OPERATION_BYTES * len(self.sizing.patch)
-
 
 class _Known:
     """Sizes of pods of one autoscaler, in the state in which it is."""
@@ -135,17 +132,32 @@ class _Known:
                 return each
         return None
 
+    def share(self, sizing: Sizing) -> Sizing:
+        """Return an equal size that is remembered already, or else the given one.
+
+        Where nothing follows from what pods ask for themselves, all templates of an autoscaler
+        get the same: it is kept once, and its answer is encoded once.
+        """
+        for each in self.sized:
+            if each.sizing == sizing:
+                return each.sizing
+        return sizing
+
     def keep(self, new: _Sized, former: _Sized | None) -> int:
         """Remember a size in place of a former one; return by how many bytes that is more."""
         leaving = former or (self.sized[0] if len(self.sized) >= _TEMPLATES else None)
-        growth = new.size_bytes
         if leaving is not None:
             # By identity: comparing two sizes costs more than working out one.
             self.sized = [each for each in self.sized if each is not leaving]
-            growth -= leaving.size_bytes
         self.sized.append(new)
-        self.size_bytes += growth
-        return growth
+        before, self.size_bytes = self.size_bytes, self._count_bytes()
+        return self.size_bytes - before
+
+    def _count_bytes(self) -> int:
+        """Return the size in memory of all that is remembered, rounded up."""
+        patches = {id(each.sizing): len(each.sizing.patch) for each in self.sized}
+        of_patches = _RECORD_BYTES * len(patches) + _OPERATION_BYTES * sum(patches.values())
+        return _ENTRY_BYTES * len(self.sized) + of_patches
 
 
 class Sizings:
@@ -173,6 +185,7 @@ class Sizings:
         if new.is_usual:
             if known is None:
                 known = self._known[name] = _Known(autoscaler)
+            sizing = known.share(sizing)
             self._known.move_to_end(name)
             self._bytes += known.keep(_Sized(likeness, bounds, sizing), last)
             while self._bytes > _KEPT_BYTES:

@@ -37,7 +37,7 @@ _PODS: Final = ("", "pods")
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _KEPT_DRAFT_BYTES: Final = 16 * 1024 * 1024
-"""Size of all answers that are remembered: some thousand usual ones."""
+"""Size of all answers that are remembered: some ten thousand usual ones."""
 _RECORD_BYTES: Final = 512
 """Generous size of the records around an answer."""
 _MAX_DRAFT_BYTES: Final = 64 * 1024
@@ -114,8 +114,8 @@ class _SizeReviews:
 
 
 def _size_bytes(review: Review) -> int:
-    # The patch behind a draft is about as large as the draft.
-    return 2 * len(review.draft) + _RECORD_BYTES
+    # The patch behind a draft belongs to the size that is remembered.
+    return len(review.draft) + _RECORD_BYTES
 
 
 class Reviewer:

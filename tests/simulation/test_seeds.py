@@ -30,7 +30,8 @@ Reports: TypeAlias = Mapping[Run, Future[Report]]
 def reports(request: pytest.FixtureRequest) -> Iterator[Reports]:
     """Of all runs that are asked for, as many at a time as there are cores, traced by nobody."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    asked = [item.callspec.params["run"] for item in items if "reports" in item.fixturenames]
+    own = [item for item in items if item.module is request.module]
+    asked = [item.callspec.params["run"] for item in own if "reports" in item.fixturenames]
     runs = dict.fromkeys(cast("list[Run]", asked))
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as crew:
         yield {(seed, size): crew.submit(run_seed, seed, size) for seed, size in runs}

@@ -18,7 +18,9 @@ from trimtab.core.update_conditions import UpdateConditionType
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGES: Final = ("doctor.md", "troubleshooting.md", "checkpoints.md")
 _FENCE: Final = re.compile(r"```.*?```", re.DOTALL)
-_FOREIGN: Final = frozenset({"--audience", "--previous", "--replicas", "--help"})
+_FOREIGN: Final = frozenset(
+    {"--field-selector", "--audience", "--previous", "--replicas", "--help"}
+)
 """Flags of kubectl and of Prometheus."""
 _OTHERS: Final = frozenset(
     {

@@ -10,10 +10,16 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.settings import AdmissionSettings
-from trimtab.admission.tallies import Reviewed, Status
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.encoding import encode
-from trimtab.cluster.errors import UnreachableError
+from trimtab.api.statuses import Status
+from trimtab.cluster.errors import (
+    ApiError,
+    ClusterError,
+    ForbiddenError,
+    TooManyRequestsError,
+    UnreachableError,
+)
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 
 MIB = 1024 * 1024
@@ -267,24 +273,32 @@ def test_one_that_the_watch_shows_and_the_api_server_does_not_have_is_no_hindran
     play(scene)
 
 
+@pytest.mark.parametrize("is_shown", [True, False])
 @pytest.mark.parametrize(
-    ("is_stored", "passes"),
+    "error",
     [
-        pytest.param(True, False, id="one that the watch has shown is believed"),
-        pytest.param(False, True, id="one that was only allowed is a warning"),
+        UnreachableError("GET", "no route"),
+        ForbiddenError("GET", Status(code=403)),
+        TooManyRequestsError("GET", Status(code=429)),
+        ApiError("GET", Status(code=500)),
     ],
+    ids=lambda error: type(error).__name__,
 )
-def test_while_the_api_server_does_not_answer(*, is_stored: bool, passes: bool) -> None:
+def test_while_the_api_server_refuses_to_answer_doubt_is_a_warning(
+    error: ClusterError, *, is_shown: bool
+) -> None:
     async def scene(server: Server) -> None:
-        server.watch_seconds = 0.0 if is_stored else 3600.0
+        server.watch_seconds = 0.0 if is_shown else 3600.0
         await server.create("old")
         await asyncio.sleep(0.01)
-        errors = [UnreachableError("GET", "no route") for _ in range(1000)]
-        server.cluster.refusals["fetch_autoscaler"] = [*errors]
+        server.cluster.refusals["fetch_autoscaler"] = [error] * 1000
         response = await server.create("new")
 
-        assert response["allowed"] is passes
-        assert bool(response.get("warnings")) is passes
+        assert response["allowed"]
+        (warning,) = response["warnings"]
+        assert '"old"' in warning
+        assert "the oldest that acts on pods is in charge" in warning
+        assert "ConfigConflict" in warning
 
     play(scene)
 
@@ -297,8 +311,102 @@ def test_an_api_server_that_hangs_delays_an_answer_for_seconds_only() -> None:
         began = asyncio.get_running_loop().time()
         response = await server.create("new")
 
-        assert not response["allowed"]
+        assert response["allowed"]
+        assert '"old"' in response["warnings"][0]
         assert asyncio.get_running_loop().time() - began < 3
+
+    play(scene)
+
+
+def test_one_that_must_not_wait_is_not_refused_on_doubt() -> None:
+    async def scene(server: Server) -> None:
+        await server.create("old")
+        await asyncio.sleep(30)
+        server.delete("old", is_shown=False)
+        response = server.webhook.ask(a_review(an_autoscaler_object("new"), AUTOSCALERS))
+
+        assert response["allowed"]
+        assert '"old"' in response["warnings"][0]
+
+    play(scene)
+
+
+SLOW_SECONDS = (0.2, 0.25, 0.3, 0.4, 0.6, 0.9, 1.5, 2.2)
+
+
+@pytest.mark.parametrize("lookup_seconds", SLOW_SECONDS)
+def test_a_slow_answer_that_the_other_one_is_gone_counts(lookup_seconds: float) -> None:
+    async def scene(server: Server) -> None:
+        await server.create("old")
+        await asyncio.sleep(30)
+        server.delete("old", is_shown=False)
+        server.cluster.latency = timedelta(seconds=lookup_seconds)
+        before = server.cluster.requests["fetch_autoscaler"]
+        response = await server.create("new")
+
+        assert response["allowed"]
+        assert not response.get("warnings")
+        assert server.cluster.requests["fetch_autoscaler"] == before + 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("lookup_seconds", SLOW_SECONDS)
+def test_a_slow_answer_that_the_other_one_exists_counts(lookup_seconds: float) -> None:
+    async def scene(server: Server) -> None:
+        await server.create("old")
+        await asyncio.sleep(30)
+        server.cluster.latency = timedelta(seconds=lookup_seconds)
+        response = await server.create("new")
+
+        assert not response["allowed"]
+        assert '"old"' in response["status"]["message"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("lookup_seconds", [0.2, 0.4, 0.7])
+@pytest.mark.parametrize("is_named", [True, False])
+def test_of_several_at_once_exactly_one_passes_beside_slow_lookups(
+    lookup_seconds: float, *, is_named: bool
+) -> None:
+    async def scene(server: Server) -> None:
+        server.cluster.latency = timedelta(seconds=lookup_seconds)
+        names = ["first", "second", "third", "fourth"] if is_named else [""] * 4
+        responses = await asyncio.gather(*map(server.create, names))
+
+        assert allowed(responses) == 1
+        assert len(server.stored) == 1
+
+    play(scene)
+
+
+def test_lookups_of_one_namespace_do_not_hold_up_those_of_another() -> None:
+    async def scene(server: Server) -> None:
+        await server.create("old")
+        await asyncio.sleep(30)
+        server.cluster.latency = timedelta(seconds=0.5)
+        for number in range(100):
+            forged = an_autoscaler_object(f"forged-{number}", f"target-{number}")
+            server.webhook.ask(a_review(forged, AUTOSCALERS, namespace="tenant", uid=f"f-{number}"))
+        waiting = [
+            asyncio.create_task(
+                server.webhook.ask_patiently(
+                    a_review(
+                        an_autoscaler_object(f"new-{number}", f"target-{number}"),
+                        AUTOSCALERS,
+                        namespace="tenant",
+                    )
+                )
+            )
+            for number in range(100)
+        ]
+        await asyncio.sleep(0.1)
+        response = await server.create("new")
+        await asyncio.gather(*waiting)
+
+        assert not response["allowed"]
+        assert '"old"' in response["status"]["message"]
 
     play(scene)
 
@@ -401,22 +509,6 @@ def test_a_name_that_is_longer_than_any_object_has_is_refused(
         assert not response["allowed"]
         assert f"{path}: Too long" in response["status"]["message"]
         assert server.webhook.claims.size_bytes == 0
-
-    play(scene)
-
-
-def test_so_many_autoscalers_wait_at_a_time_that_pods_have_room_to_wait() -> None:
-    async def scene(server: Server) -> None:
-        server.store_seconds = 5.0
-        first = asyncio.create_task(server.create("first"))
-        await asyncio.sleep(0.1)
-        others = [asyncio.create_task(server.create(f"other-{number}")) for number in range(40)]
-        await asyncio.sleep(0.2)
-        for task in (first, *others):
-            task.cancel()
-
-        answered = server.webhook.tally.latencies[Status.APPLIED, Reviewed.AUTOSCALER]
-        assert sum(answered.counts) == 1 + 8
 
     play(scene)
 

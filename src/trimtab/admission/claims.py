@@ -1,8 +1,9 @@
 """Claims of autoscalers that were allowed a moment ago, and the rivals of a new one.
 
 An autoscaler that is allowed shows in the index after the API server has stored it and the watch
-has shown it. Until then its claim makes rivals wait. A claim alone refuses nothing: an autoscaler
-is refused because of another one only if the API server says that the other one exists.
+has shown it. Until then its claim makes rivals wait. Neither a claim nor the watch refuses anything
+alone. An autoscaler is refused because of another one only if the API server says that the other
+one exists; where it cannot be asked, the autoscaler is allowed with a warning.
 
 Processes do not share claims. What slips past between them is resolved by the rules for
 overlapping autoscalers.
@@ -14,7 +15,7 @@ from typing import Final, TypeAlias
 
 from trimtab.admission.coverage import Coverage, cover, cover_wire, name_of
 from trimtab.admission.index import TargetIndex
-from trimtab.admission.live_lookups import LiveLookups
+from trimtab.admission.live_lookups import LiveLookups, Seen
 from trimtab.admission.owning import NotYetError
 from trimtab.admission.telling import Timer
 from trimtab.api import autoscaler_wire as wire
@@ -33,17 +34,14 @@ _NAMELESS_GRACE_SECONDS: Final = 1.5
 _LIFETIME_SECONDS: Final = 10.0
 """Time after which a claim is void without a lookup."""
 _POLL_SECONDS: Final = 0.25
-"""Maximum age of a lookup while the API server may be storing the object."""
-_MAX_WAITING: Final = 32
-"""Maximum number of reviews that wait at a time; the server puts off 64 of all kinds."""
-_ASKED_WITHIN_SECONDS: Final = 0.5
+"""Time between two lookups while the API server may be storing the object."""
 _MAX_CLAIMS: Final = 1024
 _MAX_PER_WORKLOAD: Final = 16
 """Maximum number of claims on a workload: each one may cost a lookup."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_NAME: Final = 253
 _MAX_CLAIM_BYTES: Final = 64 * 1024
-"""A larger claim is not kept; requests of that size do not wait either."""
+"""A larger claim is not kept."""
 
 _Key: TypeAlias = tuple[AutoscalerName, str]
 
@@ -70,8 +68,6 @@ class _Claim:
 class Asked:
     """A review of an autoscaler, as far as claims depend on it."""
 
-    uid: str
-    """Identity of the request: an autoscaler without a name has no other one."""
     arrived_at: float
     may_wait: bool
 
@@ -81,9 +77,9 @@ class Rivals:
     """Other autoscalers that may select the same pods."""
 
     confirmed: tuple[wire.VerticalPodAutoscaler, ...] = ()
-    """Rivals that exist."""
+    """Rivals that exist: the API server said so after the review had come."""
     doubtful: tuple[wire.VerticalPodAutoscaler, ...] = ()
-    """Claims of which the API server did not say in time whether the autoscaler exists."""
+    """Rivals of which the API server did not say in time whether they exist."""
 
 
 class _ClaimBook:
@@ -134,23 +130,6 @@ class _ClaimBook:
             self.drop(key)
 
 
-class _Waiting:
-    """Reviews that wait, bounded so that they leave room for pods that wait for their owners."""
-
-    def __init__(self) -> None:
-        self._last_asked: dict[str, float] = {}
-
-    def admit(self, uid: str, now: float) -> bool:
-        """Return True if the review may wait, or go on waiting."""
-        # A review that waits is asked again within this time.
-        oldest = now - _ASKED_WITHIN_SECONDS
-        self._last_asked = {key: at for key, at in self._last_asked.items() if at > oldest}
-        if uid not in self._last_asked and len(self._last_asked) >= _MAX_WAITING:
-            return False
-        self._last_asked[uid] = now
-        return True
-
-
 class Claims:
     """Finds the autoscalers that stand in the way of a new one."""
 
@@ -160,7 +139,6 @@ class Claims:
         self.timer = timer
         """Clock of the moments at which reviews arrive."""
         self._book = _ClaimBook()
-        self._waiting = _Waiting()
 
     @property
     def size_bytes(self) -> int:
@@ -180,8 +158,7 @@ class Claims:
         """Return the rivals of an autoscaler that is created, or changed from `old`.
 
         Raises NotYetError while the API server has not said whether a rival exists, if the review
-        may wait. When it may wait no longer, a rival that the watch has shown counts as confirmed,
-        and one that was only allowed as doubtful.
+        may wait. When it may wait no longer, such a rival is doubtful.
         """
         coverage = _new_coverage(new, old)
         if coverage is None:
@@ -189,13 +166,12 @@ class Claims:
         self._settle(coverage.workload)
         stored = self._judge_stored(new, coverage.workload, asked)
         claimed = self._judge_claimed(new, coverage.workload, asked)
-        exists = (*stored.confirmed, *claimed.confirmed)
-        doubtful = (*stored.doubtful, *claimed.doubtful)
-        if exists and asked.may_wait:
-            return Rivals(exists)
-        if doubtful and asked.may_wait and self._waiting.admit(asked.uid, self.timer()):
+        found = Rivals(
+            (*stored.confirmed, *claimed.confirmed), (*stored.doubtful, *claimed.doubtful)
+        )
+        if found.doubtful and not found.confirmed and asked.may_wait:
             raise NotYetError
-        return Rivals((*exists, *stored.doubtful), claimed.doubtful)
+        return found
 
     def find_stored(
         self, new: wire.VerticalPodAutoscaler
@@ -237,12 +213,11 @@ class Claims:
     ) -> Rivals:
         confirmed: list[wire.VerticalPodAutoscaler] = []
         doubtful: list[wire.VerticalPodAutoscaler] = []
-        since = max(asked.arrived_at, self.timer() - _POLL_SECONDS)
         for each, _ in selector_validation.find_overlaps(new, self._index.find(workload)):
             coverage, name = cover(each), each.identity
             if coverage is None:
                 continue
-            seen = self._lookups.find(name, since)
+            seen = self._lookups.find(name, asked.arrived_at)
             if seen is None:
                 doubtful.append(coverage.as_written(name))
                 if len(doubtful) >= _MAX_PER_WORKLOAD:
@@ -256,6 +231,7 @@ class Claims:
     ) -> Rivals:
         confirmed: list[wire.VerticalPodAutoscaler] = []
         doubtful: list[wire.VerticalPodAutoscaler] = []
+        void: set[AutoscalerName] = set()
         now = self.timer()
         claims = self._book.on(workload)
         written = [claim.coverage.as_written(claim.name) for _, claim in claims]
@@ -264,16 +240,30 @@ class Claims:
             name, is_due = claim.name, now >= claim.void_at
             if id(shown) not in same:
                 continue
-            since = claim.void_at if is_due else now - _POLL_SECONDS
             # Only the watch can show which name the API server has generated.
-            seen = self._lookups.find(name, max(asked.arrived_at, since)) if name.name else None
+            seen = self._look_for(claim, asked) if name.name else None
             if seen and seen.coverage and _covers_same(new, name, seen.coverage):
                 confirmed.append(seen.coverage.as_written(name))
             elif is_due and (seen is not None or not name.name):
                 self._book.drop(key)
+                void.add(name)
             else:
                 doubtful.append(shown)
+        for name in void:
+            # If it is stored after all, the watch shows it, and a new lookup is due.
+            self._lookups.forget(name)
         return Rivals(tuple(confirmed), tuple(doubtful))
+
+    def _look_for(self, claim: _Claim, asked: Asked) -> Seen | None:
+        """Return a lookup that tells if the claim stands for an object; ask for it otherwise."""
+        now = self.timer()
+        if now >= claim.void_at:
+            return self._lookups.find(claim.name, max(asked.arrived_at, claim.void_at))
+        seen = self._lookups.find(claim.name, asked.arrived_at)
+        if seen is not None and seen.asked_at < now - _POLL_SECONDS:
+            # The object may have been stored since.
+            self._lookups.ask(claim.name, now - _POLL_SECONDS)
+        return seen
 
 
 def _new_coverage(

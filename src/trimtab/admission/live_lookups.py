@@ -16,15 +16,15 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.records import dataclass
 
-_MAX_WAITING: Final = 256
-"""Maximum number of lookups that wait; further ones are dropped, and their requests ask again."""
+_MAX_WAITING: Final = 64
+"""Maximum number of lookups of one namespace that wait; requests ask for further ones again."""
 _MAX_KEPT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of the results that are kept; the newest is kept whatever its size."""
 _NOTHING_BYTES: Final = 1024
 """Generous size of a result without an autoscaler."""
 _AT_A_TIME: Final = 4
-_ANSWER_SECONDS: Final = 1.0
-"""Maximum time for one lookup, retries of the client included."""
+_ANSWER_SECONDS: Final = 2.5
+"""Maximum time for one lookup, retries of the client included: no review waits longer."""
 
 FetchAutoscaler: TypeAlias = Callable[[AutoscalerName], Awaitable[Autoscaler | None]]
 
@@ -49,8 +49,10 @@ class LiveLookups:
     def __init__(self, fetch: FetchAutoscaler, timer: Timer) -> None:
         self._fetch = fetch
         self._timer = timer
-        self._waiting: OrderedDict[AutoscalerName, None] = OrderedDict()
-        self._under_way: set[AutoscalerName] = set()
+        self._waiting: OrderedDict[str, OrderedDict[AutoscalerName, None]] = OrderedDict()
+        """Names by their namespaces; the namespace whose turn is next comes first."""
+        self._under_way: dict[AutoscalerName, float] = {}
+        """Moments at which the lookups began."""
         self._outdated: set[AutoscalerName] = set()
         self._seen: OrderedDict[AutoscalerName, Seen] = OrderedDict()
         self._kept_bytes = 0
@@ -61,14 +63,25 @@ class LiveLookups:
         seen = self._seen.get(name)
         if seen is not None and seen.asked_at >= since:
             return seen
-        if name not in self._waiting and len(self._waiting) < _MAX_WAITING:
-            self._waiting[name] = None
-            self._has_work.set()
+        self.ask(name, since)
         return None
+
+    def ask(self, name: AutoscalerName, since: float) -> None:
+        """Ask for a lookup, unless one that began at `since` or later is under way.
+
+        Does nothing if too many of the namespace wait.
+        """
+        began_at = self._under_way.get(name)
+        if began_at is not None and began_at >= since and name not in self._outdated:
+            return
+        of_namespace = self._waiting.setdefault(name.namespace, OrderedDict())
+        if len(of_namespace) < _MAX_WAITING:
+            of_namespace[name] = None
+            self._has_work.set()
 
     def forget(self, name: AutoscalerName) -> None:
         """Drop the result for an autoscaler, and that of a lookup that is under way."""
-        self._outdated |= self._under_way & {name}
+        self._outdated |= self._under_way.keys() & {name}
         self._drop(name)
 
     async def run(self) -> None:
@@ -84,27 +97,31 @@ class LiveLookups:
                 self._has_work.clear()
                 await self._has_work.wait()
                 continue
-            self._under_way.add(name)
+            self._under_way[name] = self._timer()
             try:
                 await self._look_up(name)
             except (ClusterError, DecodeError, TimeoutError):
                 # The request asks again for as long as it waits.
                 continue
             finally:
-                self._under_way.discard(name)
+                del self._under_way[name]
                 self._outdated.discard(name)
                 self._has_work.set()
 
     def _take(self) -> AutoscalerName | None:
-        """Return the lookup that waits longest and is not under way already."""
-        for name in self._waiting:
-            if name not in self._under_way:
-                del self._waiting[name]
-                return name
+        """Return a lookup that waits and is not under way already; namespaces take turns."""
+        for namespace, names in self._waiting.items():
+            for name in names:
+                if name not in self._under_way:
+                    del names[name]
+                    self._waiting.move_to_end(namespace)
+                    if not names:
+                        del self._waiting[namespace]
+                    return name
         return None
 
     async def _look_up(self, name: AutoscalerName) -> None:
-        asked_at = self._timer()
+        asked_at = self._under_way[name]
         async with asyncio.timeout(_ANSWER_SECONDS):
             found = await self._fetch(name)
         if name not in self._outdated:

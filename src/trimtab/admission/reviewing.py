@@ -194,7 +194,7 @@ class Reviewer:
             refused = Refused(request.name, explain_unreadable(request.object, error))
             return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         old = _decode_old(request.old_object)
-        asked = Asked(request.uid, self._timer() - waited_seconds, may_wait=may_wait)
+        asked = Asked(self._timer() - waited_seconds, may_wait=may_wait)
         rivals = self._find_rivals(new, old, asked)
         verdict = validate(
             new,
@@ -252,8 +252,9 @@ def _doubt(rival: wire.VerticalPodAutoscaler) -> str:
     name = (rival.metadata or NO_METADATA).name
     other = f"VerticalPodAutoscaler {field_errors.quote(name)}" if name else "another one"
     return (
-        f"spec.selector: {other} was allowed for the same target a moment ago, and the API server"
-        " did not say in time whether it exists; if it does, the older of the two is in charge"
+        f"spec.selector: {other} may select the same pods of the same target, and the API server"
+        " did not say in time whether it exists; if it does, the oldest that acts on pods is in"
+        " charge, and both show the condition ConfigConflict"
     )
 
 

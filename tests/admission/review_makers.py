@@ -104,7 +104,7 @@ class Webhook:
                 waited,
                 may_wait=waited < MAX_PATIENCE.total_seconds(),
             )
-            if found is not None:
+            if isinstance(found, bytes):
                 response: Json = json.loads(found)["response"]
                 return response
             await asyncio.sleep(0.05)
@@ -112,7 +112,7 @@ class Webhook:
     def send(self, body: bytes, content_type: str = "application/json") -> Json:
         """The answer to whatever is sent."""
         found = self.answering.answer(HttpRequest(content_type, body), 0.0)
-        assert found is not None
+        assert isinstance(found, bytes)
         answer: Json = json.loads(found)
         return answer
 

@@ -33,7 +33,7 @@ class Answers:
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | None:
+    ) -> bytes:
         del request, waited_seconds, may_wait
         self.answered += 1
         return b"{}"

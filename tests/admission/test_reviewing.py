@@ -1,7 +1,8 @@
 """Reviews through everything but the network: pods, autoscalers, and whatever else comes."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
@@ -23,8 +24,10 @@ from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.admission.admitting import Admitted
+from trimtab.admission.http_requests import HttpRequest
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.tallies import Reviewed, Status, Trouble
+from trimtab.admission.waiting import Share
 from trimtab.core.autoscalers import BoostType, CpuBoost, TargetReference
 from trimtab.core.gates import FeatureGates
 from trimtab.core.operations import Add
@@ -44,6 +47,27 @@ def in_cluster(scene: Callable[[SmallCluster], None]) -> None:
         scene(cluster)
 
     run_virtually(play())
+
+
+def patiently_in_cluster(scene: Callable[[SmallCluster], Awaitable[None]]) -> None:
+    """Play a scene as `in_cluster` does, where reviews wait."""
+
+    async def play() -> None:
+        cluster = SmallCluster()
+        cluster.deploy()
+        cluster.autoscale(UP)
+        await scene(cluster)
+
+    run_virtually(play())
+
+
+async def ask_patiently(webhook: Webhook, review: Json) -> Json:
+    """Return the response to a review for which the API server may be asked."""
+    asking = asyncio.create_task(webhook.claims.run())
+    try:
+        return await webhook.ask_patiently(review)
+    finally:
+        asking.cancel()
 
 
 def test_a_new_pod_gets_its_size_in_a_patch() -> None:
@@ -478,10 +502,10 @@ def test_a_feature_that_is_off_may_not_be_used_anew_but_stays_where_it_is() -> N
 def test_a_second_autoscaler_for_one_target_is_refused_unless_their_pods_are_known_to_differ() -> (
     None
 ):
-    def scene(cluster: SmallCluster) -> None:
+    async def scene(cluster: SmallCluster) -> None:
         webhook = Webhook(cluster)
         second = an_autoscaler_object(target="web")
-        response = webhook.ask(a_review(second, AUTOSCALERS))
+        response = await ask_patiently(webhook, a_review(second, AUTOSCALERS))
 
         assert [one["field"] for one in response["status"]["details"]["causes"]] == [
             "spec.selector"
@@ -494,6 +518,25 @@ def test_a_second_autoscaler_for_one_target_is_refused_unless_their_pods_are_kno
             target="web", selector={"matchLabels": {"role": "follower"}}
         )
         assert webhook.ask(a_review(follower, AUTOSCALERS))["allowed"]
+
+    patiently_in_cluster(scene)
+
+
+@pytest.mark.parametrize(("note_bytes", "waits"), [(100, True), (70_000, False)])
+def test_a_pod_of_an_unknown_owner_waits_unless_it_is_large(
+    note_bytes: int, *, waits: bool
+) -> None:
+    def scene(cluster: SmallCluster) -> None:
+        cluster.slow_lookups(1)
+        pod = a_pod_object()
+        rollout = {"apiVersion": "example.com/v1", "kind": "Rollout", "name": "new", "uid": "u"}
+        pod["metadata"]["ownerReferences"][0] |= rollout
+        pod["metadata"]["annotations"] = {"note": "x" * note_bytes}
+        request = HttpRequest("application/json", json.dumps(a_review(pod)).encode())
+        found = Webhook(cluster).answering.answer(request, 0.0, may_wait=True)
+
+        assert isinstance(found, Share) is waits
+        assert not waits or found == Share("pods", "default")
 
     in_cluster(scene)
 
@@ -521,7 +564,7 @@ def test_overlapping_autoscalers_are_allowed_with_a_warning_where_that_is_wished
 
 
 def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler() -> None:
-    def scene(cluster: SmallCluster) -> None:
+    async def scene(cluster: SmallCluster) -> None:
         one, other = Webhook(cluster), Webhook(cluster)
         first = one.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
         at_once = other.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
@@ -529,7 +572,9 @@ def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler()
         for copy in (one, other):
             copy.admission.index.rebuild()
         later = [
-            copy.ask(a_review(an_autoscaler_object("third"), AUTOSCALERS))["allowed"]
+            (await ask_patiently(copy, a_review(an_autoscaler_object("third"), AUTOSCALERS)))[
+                "allowed"
+            ]
             for copy in (one, other)
         ]
 
@@ -538,7 +583,7 @@ def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler()
         assert at_once["allowed"]
         assert later == [False, False]
 
-    in_cluster(scene)
+    patiently_in_cluster(scene)
 
 
 def test_of_two_that_slipped_past_two_copies_both_copies_obey_the_older_one() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from trimtab.admission.tls import (
     parse_version,
     require_clients,
 )
+from trimtab.admission.waiting import Share
 from trimtab.cluster.trust import show_certificate
 
 LOOPBACK = "127.0.0.1"
@@ -81,6 +83,8 @@ class Echo:
     """True if it can answer without waiting."""
     fails: int = 0
     """How many of the next requests it fails to answer."""
+    cost_seconds: float = 0.0
+    """Time for which it keeps the loop busy with each request."""
     put_off: int = 0
     sizes: list[int] = field(default_factory=list)
     """Sizes of the bodies that it answered, in their order."""
@@ -90,11 +94,12 @@ class Echo:
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | None:
+    ) -> bytes | Share:
         assert waited_seconds >= 0
+        time.sleep(self.cost_seconds)
         if may_wait and not self.is_ready:
             self.put_off += 1
-            return None
+            return Share("pods", request.content_type)
         if self.fails:
             self.fails -= 1
             raise RuntimeError
@@ -511,22 +516,78 @@ def test_a_request_is_put_off_a_few_times_and_no_longer_than_patience_lasts(play
     play(scene)
 
 
-@pytest.mark.parametrize(
-    ("limits", "body"),
-    [
-        pytest.param(ServerLimits(put_off=0), b"one", id="too many are put off"),
-        pytest.param(ServerLimits(), b"x" * 65_537, id="it is large"),
-    ],
-)
-def test_a_request_that_must_not_wait_is_answered_at_once(
-    play: Play, limits: ServerLimits, body: bytes
-) -> None:
+def test_a_request_for_which_there_is_no_room_is_answered_at_once(play: Play) -> None:
     async def scene() -> None:
+        limits = ServerLimits(put_off_bytes=0)
         async with a_server(limits=limits) as it, a_client(it.port) as client:
             it.echo.is_ready = False
 
-            assert await client.ask(body) == (200, body)
-            assert it.echo.put_off == 0
+            assert await client.ask(b"one") == (200, b"one")
+            assert it.echo.put_off == 1
+
+    play(scene)
+
+
+def test_a_large_request_is_put_off_like_others(play: Play) -> None:
+    async def scene() -> None:
+        async with a_server() as it, a_client(it.port) as client:
+            it.echo.is_ready = False
+            asked = asyncio.create_task(client.ask(b"x" * 200_000))
+            await until(lambda: it.echo.put_off > 0)
+            it.echo.is_ready = True
+
+            assert await asked == (200, b"x" * 200_000)
+            assert it.echo.answered == 1
+
+    play(scene)
+
+
+def take(it: Open, number: int, namespace: str, body: bytes = b"?") -> None:
+    """Let a connection ask for something in a namespace."""
+    list(it.server._connections)[number]._take(HttpRequest(namespace, body))
+
+
+def test_a_namespace_makes_room_for_others_by_what_it_has_waiting(play: Play) -> None:
+    async def scene() -> None:
+        limits = ServerLimits(put_off_bytes=4 * 64 * 1024, patience=timedelta(seconds=30))
+        async with a_server(limits=limits) as it, AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(a_client(it.port)) for _ in range(7)]
+            await until(lambda: it.server.connections == len(clients))
+            it.echo.is_ready = False
+            for number in range(5):
+                take(it, number, "tenant", b"%d" % number)
+            # The fifth finds no room, and those that came first go on waiting.
+            assert await clients[4].read() == (200, b"4")
+            assert it.echo.answered == 1
+            take(it, 5, "other", b"5")
+            # The oldest of the tenant is answered from what is known, and the other one waits.
+            assert await clients[0].read() == (200, b"0")
+            assert it.echo.answered == 2
+            take(it, 6, "other", b"6")
+            # Now both have two.
+            assert await clients[1].read() == (200, b"1")
+            assert it.echo.answered == 3
+            it.echo.is_ready = True
+            rest = [await clients[number].read() for number in (2, 3, 5, 6)]
+
+            assert rest == [(200, b"2"), (200, b"3"), (200, b"5"), (200, b"6")]
+
+    play(scene)
+
+
+def test_retries_of_costly_requests_leave_time_for_others(play: Play) -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+
+        limits = ServerLimits(patience=timedelta(seconds=1))
+        async with a_server(limits=limits) as it, AsyncExitStack() as stack:
+            it.echo.is_ready, it.echo.cost_seconds = False, 0.01
+            it.server.timer = loop.time
+            clients = [await stack.enter_async_context(a_client(it.port)) for _ in range(16)]
+            await asyncio.gather(*(client.ask(b"?") for client in clients))
+
+            # First tries, last ones, and a quarter of a second of a hundred retries between.
+            assert it.echo.put_off + it.echo.answered <= 2 * 16 + 40
 
     play(scene)
 

@@ -124,7 +124,7 @@ class Webhook:
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5", encoding="utf-8")
 
 
-class _Shown(SmallCluster):
+class Shown(SmallCluster):
     """Refuses all writes: status leases and events."""
 
     def answer(self, asked: Asked) -> Response:
@@ -137,16 +137,23 @@ class _Shown(SmallCluster):
 
 def a_cluster(policies: int) -> SmallCluster:
     """Show `web`, `giant` with so many policies, and 20 siblings with large selectors."""
-    cluster = _Shown()
-    for name in ("web", "giant", "crowd"):
+    cluster = a_small_cluster(Shown())
+    for name in ("giant", "crowd"):
         cluster.deploy(name, namespace=NAMESPACE, replicas=1)
+    giant = a_large_autoscaler(policies, name="giant")
+    giant["spec"]["targetRef"]["name"] = "giant"
+    for each in (giant, *(a_sibling(number) for number in range(20))):
+        cluster.add_object("verticalpodautoscalers", each)
+    return cluster
+
+
+def a_small_cluster(cluster: SmallCluster) -> SmallCluster:
+    """Show `web` with an autoscaler, and a node."""
+    cluster.deploy("web", namespace=NAMESPACE, replicas=1)
     cluster.add_node(cpu="64", memory="256Gi")
     web = a_large_autoscaler(1)
     web["status"]["recommendation"]["containerRecommendations"][0]["containerName"] = "app"
-    giant = a_large_autoscaler(policies, name="giant")
-    giant["spec"]["targetRef"]["name"] = "giant"
-    for each in (web, giant, *(a_sibling(number) for number in range(20))):
-        cluster.add_object("verticalpodautoscalers", each)
+    cluster.add_object("verticalpodautoscalers", web)
     return cluster
 
 
@@ -183,15 +190,16 @@ def shown(cluster: SmallCluster, folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def running(folder: Path, good: Json, policies: int = 6000) -> Iterator[Webhook]:
+def running(folder: Path, good: Json, cluster: SmallCluster | None = None) -> Iterator[Webhook]:
     """Run a webhook that patches the pod of the good review."""
+    cluster = cluster or a_cluster(policies=6000)
     authority = an_authority()
     pair = a_pair(authority, "webhook")
     paths = _write(folder, authority, pair)
     (folder / "good.json").write_text(json.dumps(good), encoding="utf-8")
     with socket.create_server((LOOPBACK, 0)) as free:
         port = free.getsockname()[1]
-    with shown(a_cluster(policies), folder) as kubeconfig, (folder / "log").open("wb") as log:
+    with shown(cluster, folder) as kubeconfig, (folder / "log").open("wb") as log:
         flags = [
             "admission-controller",
             f"--kubeconfig={kubeconfig}",

@@ -12,6 +12,7 @@ from trimtab.admission.owning import NotYetError
 from trimtab.admission.reviewing import UNCHANGED, Review, Reviewer, conclude
 from trimtab.admission.tallies import Reviewed, Status, Step, Tally, Trouble, count_up
 from trimtab.admission.telling import MAX_REFUSAL, Teller, Timer
+from trimtab.admission.waiting import Share
 from trimtab.api.admission import (
     AdmissionRequest,
     Refused,
@@ -51,18 +52,18 @@ class Answering:
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | None:
-        """The review that answers the request, whatever that is.
+    ) -> bytes | Share:
+        """Return the review that answers the request, whatever that is.
 
-        None if the request may wait, and more may be known of its pod in a moment.
+        Return the share of the request instead if it may wait, and more may be known in a moment.
         """
         began = self._timer()
         self._teller.turn_over(began)
         look = self._watch if self._is_watched else self._look_at
-        try:
-            uid, review = look(request, waited_seconds, may_wait=may_wait)
-        except NotYetError:
-            return None
+        found = look(request, waited_seconds, may_wait=may_wait)
+        if isinstance(found, Share):
+            return found
+        uid, review = found
         decided = self._timer()
         body = address_draft(review.draft, uid)
         built = self._timer()
@@ -99,23 +100,28 @@ class Answering:
 
     def _watch(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
-    ) -> tuple[str, Review]:
+    ) -> tuple[str, Review] | Share:
         with self._tracer.span("review") as span:
-            uid, review = self._look_at(request, waited_seconds, may_wait=may_wait)
-            span.note("trimtab.resource", review.about.value)
-            span.note("trimtab.status", review.status.value)
-            return uid, review
+            found = self._look_at(request, waited_seconds, may_wait=may_wait)
+            if not isinstance(found, Share):
+                review = found[1]
+                span.note("trimtab.resource", review.about.value)
+                span.note("trimtab.status", review.status.value)
+            return found
 
     def _look_at(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool
-    ) -> tuple[str, Review]:
+    ) -> tuple[str, Review] | Share:
         if not _is_json(request.content_type):
             return _uid(request.body), _misunderstood(Trouble.CONTENT_TYPE, request.content_type)
         try:
             asked = decode_review(request.body)
         except DecodeError as error:
             return _uid(request.body), _misunderstood(Trouble.BROKEN, str(error))
-        review = self._reviewer.review(asked, waited_seconds=waited_seconds, may_wait=may_wait)
+        try:
+            review = self._reviewer.review(asked, waited_seconds=waited_seconds, may_wait=may_wait)
+        except NotYetError:
+            return Share(asked.resource, asked.namespace)
         self._tell_of_refusal(asked, review)
         return asked.uid, review
 

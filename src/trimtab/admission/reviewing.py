@@ -45,6 +45,8 @@ _MAX_DRAFT_BYTES: Final = 64 * 1024
 
 POD_PATIENCE: Final = timedelta(seconds=1)
 """Maximum time for which a pod waits until its owner is known."""
+_MAX_WAITING_POD_BYTES: Final = 64 * 1024
+"""A larger pod does not wait: it would be read again each time."""
 
 UNCHANGED: Final = Allowed()
 
@@ -162,13 +164,14 @@ class Reviewer:
         if request.version != "v1":
             return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
         if about is Reviewed.POD:
-            has_time = waited_seconds < POD_PATIENCE.total_seconds()
-            return self._review_pod(request, may_wait=may_wait and has_time)
+            may_wait = may_wait and waited_seconds < POD_PATIENCE.total_seconds()
+            return self._review_pod(request, may_wait=may_wait)
         return self._review_autoscaler(request, waited_seconds, may_wait=may_wait)
 
     def _review_pod(self, request: AdmissionRequest, *, may_wait: bool) -> Review:
         if request.operation != _CREATE or request.object is None:
             return _POD_UNCHANGED
+        may_wait = may_wait and len(request.object) <= _MAX_WAITING_POD_BYTES
         patch = self._probe(request)
         if patch is not None:
             return conclude(Allowed(patch), Status.APPLIED, Reviewed.POD)

@@ -4,9 +4,9 @@ Requests wait in the order in which they came, and are answered a few per turn o
 Large requests wait apart, and one of them is answered per turn: they cost most, and must not hold
 up the others. A request whose client has left is dropped. Where a queue is full a request is
 answered at once without being looked at: an answer that comes too late is worth less than none.
-A request about whose pod more may be known in a moment
-is put off a few times, for a second at most. Slow and silent connections, and too many of them, are
-bounded, too, and make room for new ones.
+A request about whose object more may be known in a moment is put off a few times, until patience
+ends; namespaces share the room for such requests. Slow and silent connections, and too many of
+them, are bounded, too, and make room for new ones.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from http import HTTPStatus
 from socket import socket
@@ -29,6 +28,7 @@ from trimtab.admission.http_requests import (
     format_response,
 )
 from trimtab.admission.telling import Timer
+from trimtab.admission.waiting import Share, WaitingRoom
 from trimtab.core.crowding import find_longest_awaited
 from trimtab.core.records import dataclass
 
@@ -40,8 +40,10 @@ _LAST_WORDS: Final = timedelta(seconds=1)
 """How long somebody who was refused may take to read why."""
 _RETRIES_SECONDS: Final = (0.025, 0.05, 0.1, 0.2)
 """Delays before each retry of a request that is put off; the last one repeats."""
+_RETRIES_SHARE: Final = 0.25
+"""Part of the time, at most, that goes into retries of requests that are put off."""
 _LARGE_BYTES: Final = 64 * 1024
-"""A larger request waits apart, and is not put off: each time it would be read again."""
+"""A larger request waits apart."""
 _HEAVY_BYTES: Final = 32 * 1024
 """A connection that has sent so much at once is heavy: TLS keeps buffers of that size for it."""
 _UNREAD_BYTES: Final = 16 * 1024
@@ -66,8 +68,8 @@ class ServerLimits:
     """So many connections are made at a time; of more the oldest is ended."""
     buffered_bytes: int = 32 * 1024 * 1024
     """So much of unfinished requests is kept, of all together; of more the oldest is refused."""
-    put_off: int = 64
-    """So many requests are put off at a time; of more each is answered from what is known."""
+    put_off_bytes: int = 8 * 1024 * 1024
+    """Size of the requests that are put off, 64 KiB each at least; namespaces share it."""
     patience: timedelta = timedelta(seconds=1)
     """Maximum time for which a request is put off."""
     request_time: timedelta = timedelta(seconds=10)
@@ -86,8 +88,11 @@ class Responder(Protocol):
 
     def answer(
         self, request: HttpRequest, waited_seconds: float, *, may_wait: bool = False
-    ) -> bytes | None:
-        """The body of the answer; None if it may wait, and should. It must not raise."""
+    ) -> bytes | Share:
+        """Return the body of the answer, or the share of a request that may and should wait.
+
+        It must not raise.
+        """
 
     def let_through(self, request: HttpRequest) -> bytes:
         """The body of an answer that changes nothing, found as quickly as can be."""
@@ -102,7 +107,7 @@ class Responder(Protocol):
         """A connection was ended because of what came, or of how much."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Turn:
     """A request that waits for its answer."""
 
@@ -141,7 +146,9 @@ class WebhookServer:
         self._large: deque[_Turn] = deque()
         self._queued_bytes = 0
         self._is_answering = False
-        self._put_off = 0
+        self._put_off: WaitingRoom[_Turn] = WaitingRoom(limits.put_off_bytes)
+        self._timers: dict[_Turn, asyncio.TimerHandle] = {}
+        """Timers of the requests that are put off, and are not in a queue again."""
         self._connections: dict[_Connection, None] = {}
         self._heavy: dict[_Connection, None] = {}
         self._doors: set[Door] = set()
@@ -285,12 +292,14 @@ class WebhookServer:
         turn = queue.popleft()
         self._queued_bytes -= len(turn.request.body)
         if turn.connection.is_gone:
+            self._put_off.leave(turn)
             return
         is_answered = False
         try:
             self._answer(turn)
             is_answered = True
         except Exception as error:  # noqa: BLE001 - one request must not silence the webhook.
+            self._put_off.leave(turn)
             body = self.responder.allow_failed(turn.request, error)
             turn.connection.respond(turn.request, body)
             is_answered = True
@@ -299,12 +308,18 @@ class WebhookServer:
                 turn.connection.abort()
 
     def _answer(self, turn: _Turn) -> None:
-        waited = self.timer() - turn.since
+        began = self.timer()
+        waited = began - turn.since
         may_wait = self._may_wait(turn, waited)
         body = self.responder.answer(turn.request, waited, may_wait=may_wait)
-        if body is None:
-            self._delay(turn, waited)
-            return
+        if not isinstance(body, bytes):
+            if self._has_room(turn, body):
+                self._delay(turn, waited, self.timer() - began)
+                return
+            body = self.responder.answer(turn.request, waited)
+            if not isinstance(body, bytes):
+                raise TypeError(body)
+        self._put_off.leave(turn)
         since = self.timer()
         turn.connection.respond(turn.request, body)
         self.responder.note_written(self.timer() - since)
@@ -323,21 +338,34 @@ class WebhookServer:
         return (
             not turn.is_last
             and waited < self.limits.patience.total_seconds()
-            and self._put_off < self.limits.put_off
-            and len(turn.request.body) <= _LARGE_BYTES
             and not self.is_draining
         )
 
-    def _delay(self, turn: _Turn, waited: float) -> None:
+    def _has_room(self, turn: _Turn, share: Share) -> bool:
+        """Return True if the request may be put off; others are answered now to make room."""
+        if turn in self._put_off:
+            return True
+        leaving = self._put_off.enter(turn, share, len(turn.request.body))
+        for each in leaving or ():
+            each.is_last = True
+            timer = self._timers.pop(each, None)
+            if timer is not None:
+                timer.cancel()
+                self._append(each)
+        return leaving is not None
+
+    def _delay(self, turn: _Turn, waited: float, took: float) -> None:
         """Ask for the answer again a little later, and for the last time when patience ends."""
-        delay = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
+        step = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
+        # All that waits is asked for again and again, and must leave time for what comes.
+        delay = max(step, took * len(self._put_off) / _RETRIES_SHARE)
         left = self.limits.patience.total_seconds() - waited
-        self._put_off += 1
-        again = replace(turn, retries=turn.retries + 1, is_last=delay >= left)
-        self.loop.call_later(min(delay, left), self._resume, again)
+        turn.retries += 1
+        turn.is_last = delay >= left
+        self._timers[turn] = self.loop.call_later(min(delay, left), self._resume, turn)
 
     def _resume(self, turn: _Turn) -> None:
-        self._put_off -= 1
+        del self._timers[turn]
         self._append(turn)
 
 

@@ -61,6 +61,9 @@ def test_a_question_about_an_account_names_its_groups_too() -> None:
     ("answer", "may"),
     [
         pytest.param({"status": {"allowed": True}}, True, id="one may"),
+        pytest.param({"status": {"allowed": True, "denied": False}}, True, id="not denied"),
+        pytest.param({"status": {"allowed": True, "denied": True}}, False, id="both"),
+        pytest.param({"status": {"denied": True}}, False, id="denied"),
         pytest.param({"status": {"allowed": False, "reason": "no"}}, False, id="one may not"),
         pytest.param({"status": {}}, None, id="no word of it"),
         pytest.param({}, None, id="no answer at all"),

@@ -13,6 +13,7 @@ from trimtab.core.records import dataclass
 
 class _Status(Wire, frozen=True, kw_only=True):
     allowed: bool | None = None
+    denied: bool | None = None
 
 
 class _Review(Wire, frozen=True, kw_only=True):
@@ -75,6 +76,11 @@ def encode_question(question: Question, account: tuple[str, str] | None = None) 
 
 
 def decode_answer(data: bytes) -> bool | None:
-    """Whether it may be done, by the JSON of a review that was answered; None if it is silent."""
+    """Return True if it may be done, by the JSON of an answered review; None if it is silent.
+
+    A denial outweighs a permission: an answer with both is in error.
+    """
     status = decode(_REVIEW, data).status
-    return None if status is None else status.allowed
+    if status is None:
+        return None
+    return False if status.denied else status.allowed

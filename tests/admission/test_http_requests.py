@@ -1,5 +1,6 @@
 """Requests out of bytes, whatever way these come in."""
 
+import time
 from http import HTTPStatus
 
 import pytest
@@ -137,8 +138,27 @@ def test_requests_are_the_same_however_their_bytes_are_cut(
 def test_what_can_be_read_in_two_ways_or_is_too_much_is_refused(stream: bytes, status: int) -> None:
     reader = RequestReader()
     reader.feed(stream)
+    slow = RequestReader()
+    found = None
+    for byte in stream:
+        slow.feed(bytes((byte,)))
+        found = slow.read()
+        if found is not None:
+            break
 
     assert reader.read() == HttpFlaw(HTTPStatus(status))
+    assert found == HttpFlaw(HTTPStatus(status))
+
+
+def test_a_head_that_comes_byte_by_byte_costs_little() -> None:
+    reader = RequestReader()
+    began = time.process_time()
+    for byte in b"POST / HTTP/1.1\r\nX-Long: " + b"x" * 16_000:
+        reader.feed(bytes((byte,)))
+        assert reader.read() is None
+
+    # Read from its beginning each time it takes four seconds.
+    assert time.process_time() - began < 1
 
 
 def test_a_body_of_exactly_five_mebibytes_is_taken() -> None:

@@ -332,3 +332,61 @@ async def test_who_sends_many_requests_in_a_row_is_not_the_only_one_who_is_heard
         await other.ask(b"GET /other HTTP/1.1\r\n\r\n")
 
         assert asked.index("/other") < 50
+
+
+BAD_HEADS = [
+    pytest.param(b"GET /ping HTTP/1.1\nHost: x\n\n", 400, id="bare LF only"),
+    pytest.param(b"GET /ping HTTP/1.1\r\nA: b\nC: d\r\n\r\n", 400, id="bare LF"),
+    pytest.param(b"GET /ping HTTP/1.1\r\nA: b\rC: d\r\n\r\n", 400, id="bare CR"),
+    pytest.param(b"GET /ping HTTP/1.1\r\nA: b\r\r\n\r\n", 400, id="CR at the end"),
+    pytest.param(b"GET /ping HTTP/1.1\r\nA: b\0c\r\n\r\n", 400, id="NUL"),
+    pytest.param(b"GET /pi\0ng HTTP/1.1\r\n\r\n", 400, id="NUL in the target"),
+    pytest.param(PING[:-2] + b"A: " + b"x" * 20_000 + b"\r\n\r\n", 431, id="too long"),
+    pytest.param(PING[:-2] + b"A: " + b"x" * 1_000_000, 431, id="without end"),
+]
+
+
+@pytest.mark.parametrize("before", [b"", PING], ids=["first", "second"])
+@pytest.mark.parametrize(("sent", "status"), BAD_HEADS)
+@in_either_loop
+async def test_a_head_that_is_malformed_or_too_long_is_refused(
+    before: bytes, sent: bytes, status: int
+) -> None:
+    asked = list[Request]()
+
+    async def note(request: Request) -> Answer:
+        asked.append(request)
+        return await echo(request)
+
+    async with a_scene(answer=note) as scene:
+        client = await scene.enter()
+        sending = asyncio.create_task(client.loop.sock_sendall(client.wire, before + sent + PING))
+        answer = await client.read_all()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+        assert answer.count(b"HTTP/1.1 ") == 1 + bool(before)
+        assert b"HTTP/1.1 %d " % status in answer
+        assert len(asked) == bool(before)
+
+
+@in_either_loop
+async def test_a_head_may_come_in_pieces() -> None:
+    async with a_scene() as scene:
+        client = await scene.enter()
+        request = b"GET /pieces HTTP/1.1\r\nA: b\r\n\r\n"
+        for place in range(len(request) - 1):
+            client.wire.send(request[place : place + 1])
+            await asyncio.sleep(0.001)
+
+        assert await client.ask(request[-1:]) == b"/pieces"
+
+
+@in_either_loop
+async def test_who_does_not_read_why_it_was_refused_leaves_soon() -> None:
+    async with a_scene() as scene:
+        client = await scene.enter()
+        client.wire.send(b"GET /\0 HTTP/1.1\r\n\r\n")
+        await until(scene.writers[0].transport.is_closing)
+
+        assert (await client.read_all()).startswith(b"HTTP/1.1 400 ")

@@ -155,6 +155,34 @@ async def test_an_unknown_page_costs_no_review(context: ssl.SSLContext) -> None:
     assert server.asked == []
 
 
+@pytest.mark.parametrize(
+    ("token", "status"),
+    [
+        pytest.param(b"x" * 20_000, b"431", id="too long"),
+        pytest.param(b"x" * 500_000, b"431", id="far too long"),
+        pytest.param(b"bad\nAuthorization: Bearer good", b"400", id="bare LF"),
+        pytest.param(b"bad\rAuthorization: Bearer good", b"400", id="bare CR"),
+        pytest.param(b"good\0", b"400", id="NUL"),
+    ],
+)
+async def test_a_head_that_is_malformed_or_too_long_is_refused_with_a_status(
+    context: ssl.SSLContext, token: bytes, status: bytes
+) -> None:
+    address = free_address()
+    server = Server()
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    async with serving(address, probes(), {}, Protection(context, server.guard().check)):
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=trusting)
+        writer.write(b"GET /metrics HTTP/1.1\r\nAuthorization: Bearer " + token + b"\r\n\r\n")
+        answer = await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert not server.asked
+
+
 async def test_a_request_without_tls_gets_nothing(context: ssl.SSLContext) -> None:
     address = free_address()
     async with serving(address, probes(), {}, Protection(context, Server().guard().check)):

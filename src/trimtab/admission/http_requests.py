@@ -51,12 +51,22 @@ class _Head:
 Read: TypeAlias = HttpRequest | HttpFlaw | None
 
 
+def has_stray(head: bytes | bytearray, start: int = 0) -> bool:
+    """Return True if a head, or the first part of one, holds NUL, a bare CR or a bare LF.
+
+    What comes before `start` was looked at already.
+    """
+    return _STRAY.search(head, start, MAX_HEAD_BYTES) is not None
+
+
 class RequestReader:
     """Takes the bytes of one connection, gives requests one after the other."""
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._max_body_bytes = max_body_bytes
         self._buffer = bytearray()
+        self._scanned = 0
+        """Place in the buffer before which there is neither the end of a head nor a flaw."""
         self._head: _Head | None = None
 
     @property
@@ -96,11 +106,14 @@ class RequestReader:
         return self._read_body(self._head)
 
     def _read_head(self) -> _Head | HttpFlaw | None:
-        end = self._buffer.find(_HEAD_END, 0, MAX_HEAD_BYTES)
+        start, self._scanned = self._scanned, 0
+        end = self._buffer.find(_HEAD_END, start, MAX_HEAD_BYTES)
         if end < 0:
             # Nothing that still comes makes a head of it.
-            if _STRAY.search(self._buffer, 0, MAX_HEAD_BYTES):
+            if has_stray(self._buffer, start):
                 return HttpFlaw(HTTPStatus.BAD_REQUEST)
+            # A head that comes byte by byte must not be read from its beginning each time.
+            self._scanned = max(len(self._buffer) - len(_HEAD_END), 0)
             is_too_long = len(self._buffer) >= MAX_HEAD_BYTES
             return HttpFlaw(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE) if is_too_long else None
         written = bytes(self._buffer[:end])
@@ -126,7 +139,7 @@ class RequestReader:
 # One API server sends the same head again and again, but for the length, and few lengths differ.
 @lru_cache(maxsize=_KEPT_HEADS)
 def _parse_head(written: bytes) -> _Head | HttpFlaw:
-    if _STRAY.search(written) or written.endswith(b"\r"):
+    if has_stray(written) or written.endswith(b"\r"):
         return HttpFlaw(HTTPStatus.BAD_REQUEST)
     line, *rest = written.decode("latin-1").split("\r\n")
     method, _, version = line.partition(" ")

@@ -21,9 +21,10 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from trimtab.admission.accepting import Door, Handshakes
+from trimtab.admission.http_requests import MAX_HEAD_BYTES
 from trimtab.cli import listening
 from trimtab.cli.failures import FailedError
-from trimtab.cli.http_visits import MAX_HEAD_BYTES, TLS_LIMITS, Answer, Request, Visits
+from trimtab.cli.http_visits import TLS_LIMITS, Answer, Request, Visits
 from trimtab.cli.usage import UsageError
 from trimtab.core.page_access import Access, Decision
 from trimtab.core.records import dataclass

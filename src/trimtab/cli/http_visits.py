@@ -13,11 +13,13 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
+from trimtab.admission.http_requests import MAX_HEAD_BYTES, has_stray
 from trimtab.core.crowding import find_longest_awaited
 from trimtab.core.records import dataclass
 
-MAX_HEAD_BYTES: Final = 16 * 1024
 _HEAD_END: Final = b"\r\n\r\n"
+_LAST_WORDS: Final = timedelta(seconds=1)
+"""Time in which the other side may read why its request was refused."""
 _PIECE_BYTES: Final = 64 * 1024
 """So much of an answer is written at once: no visitor has a copy of all that it has to read."""
 
@@ -72,6 +74,13 @@ class Answer:
         return head.encode("ascii")
 
 
+_MALFORMED: Final = Answer(
+    HTTPStatus.BAD_REQUEST, b"the head of the request holds a bare CR, a bare LF or NUL\n"
+)
+_TOO_LONG: Final = Answer(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the head of the request is above 16 KiB\n"
+)
+
 Answering: TypeAlias = Callable[[Request], Awaitable[Answer]]
 """The answer to a request; it must not raise."""
 
@@ -81,6 +90,8 @@ class _Visitor:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     awaited_since: float | None
+    heard: bytearray = field(default_factory=bytearray)
+    """Bytes that it has sent and that belong to no whole head yet."""
     unread: bytes = b""
     """The body that it has not read to its end."""
 
@@ -121,7 +132,7 @@ class Visits:
 
     async def _serve(self, visitor: _Visitor) -> None:
         try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            with suppress(OSError, EOFError):
                 while await self._attend(visitor):
                     pass
         finally:
@@ -129,8 +140,12 @@ class Visits:
             self._visitors.pop(visitor, None)
 
     async def _attend(self, visitor: _Visitor) -> bool:
-        """Answer one request; whether another may follow."""
-        request = _parse_request(await self._hear(visitor))
+        """Answer one request; return True if another may follow."""
+        head = await self._hear(visitor)
+        if isinstance(head, Answer):
+            await self._refuse(visitor, head)
+            return False
+        request = _parse_request(head)
         visitor.awaited_since = None
         answer = await self._answer(request)
         visitor.awaited_since = self._timer()
@@ -142,15 +157,35 @@ class Visits:
                 await _part(visitor)
         return not request.is_last
 
-    async def _hear(self, visitor: _Visitor) -> bytes:
-        """The head of the next request."""
+    async def _refuse(self, visitor: _Visitor, answer: Answer) -> None:
+        """Say why this is the end, and throw away what still comes until that was read.
+
+        Ending the connection at once would reset it, and the other side might never see why.
+        """
+        visitor.awaited_since = self._timer()
+        visitor.unread = answer.body
+        async with asyncio.timeout(_LAST_WORDS.total_seconds()):
+            await _send(visitor, answer.format_head(is_last=True))
+            if visitor.writer.can_write_eof():
+                visitor.writer.write_eof()
+            while await visitor.reader.read(MAX_HEAD_BYTES):
+                pass
+
+    async def _hear(self, visitor: _Visitor) -> bytes | Answer:
+        """Return the head of the next request, or the answer to one that nothing can follow."""
         # Who sends a thousand requests in a row is not the only one to be heard.
         await asyncio.sleep(0)
-        async with asyncio.timeout(self._limits.idle_time.total_seconds()):
-            first = await visitor.reader.readexactly(1)
+        if not visitor.heard:
+            async with asyncio.timeout(self._limits.idle_time.total_seconds()):
+                await _listen(visitor)
         visitor.awaited_since = self._timer()
         async with asyncio.timeout(self._limits.request_time.total_seconds()):
-            return first + await visitor.reader.readuntil(_HEAD_END)
+            scanned = 0
+            while (head := _take_head(visitor.heard, scanned)) is None:
+                # A head that comes byte by byte must not be read from its beginning each time.
+                scanned = max(len(visitor.heard) - len(_HEAD_END), 0)
+                await _listen(visitor)
+        return head
 
     def _limit_unread(self, newest: _Visitor) -> None:
         """Show those out who have been reading longest, until what is not read is little enough."""
@@ -160,6 +195,27 @@ class Visits:
             if slowest is None:
                 return
             self._show_out(slowest)
+
+
+async def _listen(visitor: _Visitor) -> None:
+    piece = await visitor.reader.read(MAX_HEAD_BYTES)
+    if not piece:
+        raise EOFError
+    visitor.heard += piece
+
+
+def _take_head(heard: bytearray, scanned: int) -> bytes | Answer | None:
+    """Take a head from what was heard, or the answer to what is none; None if more must come."""
+    end = heard.find(_HEAD_END, scanned, MAX_HEAD_BYTES)
+    if end < 0:
+        if has_stray(heard, scanned):
+            return _MALFORMED
+        return _TOO_LONG if len(heard) >= MAX_HEAD_BYTES else None
+    head = bytes(heard[:end])
+    if has_stray(head) or head.endswith(b"\r"):
+        return _MALFORMED
+    del heard[: end + len(_HEAD_END)]
+    return head
 
 
 def _parse_request(head: bytes) -> Request:

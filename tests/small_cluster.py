@@ -16,6 +16,8 @@ from api_server import Asked, Response, Unfinished, ok, refused, serving
 Json = dict[str, Any]
 _AUTOSCALING = "verticalpodautoscalers", "verticalpodautoscalercheckpoints"
 _HORIZONTAL = "horizontalpodautoscalers"
+_OF_NAMESPACE = 4
+"""Slashes in the path of a namespace."""
 _WORKLOADS = (
     *("deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"),
     "replicationcontrollers",
@@ -67,6 +69,8 @@ class SmallCluster:
     usage: list[Json] = field(default_factory=list)
     forbidden: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=lambda: {"default", "shop"})
+    """Namespaces that exist, beside those of objects."""
     was_measured: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once somebody has asked for usage."""
 
@@ -137,11 +141,23 @@ class SmallCluster:
         if asked.path.startswith("/apis/metrics.k8s.io/"):
             return self._show_usage(asked)
         resource = asked.path.rpartition("/")[2]
+        if asked.path.startswith("/api/v1/namespaces/") and asked.path.count("/") == _OF_NAMESPACE:
+            return self._show_namespace(resource)
         if resource in self.forbidden:
             return refused(403, reason="Forbidden", message=f"{resource} is forbidden")
         if resource in self.missing or resource not in self.objects:
             return refused(404, reason="NotFound")
         return in_namespace(asked, self.objects[resource])
+
+    def _show_namespace(self, name: str) -> Response:
+        if "namespaces" in self.forbidden:
+            return refused(403, reason="Forbidden", message="namespaces is forbidden")
+        used = {
+            each["metadata"].get("namespace") for kind in self.objects.values() for each in kind
+        }
+        if name not in used | self.namespaces:
+            return refused(404, reason="NotFound")
+        return ok({"metadata": {"name": name}})
 
     def _show_usage(self, asked: Asked) -> Response:
         self.was_measured.set()

@@ -367,6 +367,24 @@ async def test_without_any_usage_it_says_so_and_fails(
     assert "as it should be" not in done.stdout
 
 
+async def test_where_policies_are_off_nothing_is_called_as_it_should_be(report: Report) -> None:
+    cluster = SmallCluster()
+    cluster.deploy("web", resources={"requests": {"cpu": "1"}})
+    cluster.use("500m", "300Mi")
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    off = {"containerPolicies": [{"containerName": "*", "mode": "Off"}]}
+    spec = {"targetRef": target, "resourcePolicy": off}
+    metadata = {"name": "web", "namespace": "shop"}
+    cluster.add_object("verticalpodautoscalers", {"metadata": metadata, "spec": spec})
+    done = await report(cluster)
+    page = await report(cluster, "-o", "html")
+
+    assert done.returncode == 0
+    assert "Nothing is recommended." in done.stdout
+    assert "as it should be" not in done.stdout
+    assert "saved" not in page.stdout
+
+
 async def test_a_folder_that_cannot_be_written_is_one_line(
     cluster: SmallCluster, report: Report, tmp_path: Path
 ) -> None:
@@ -381,8 +399,8 @@ async def test_a_folder_that_cannot_be_written_is_one_line(
 async def test_an_empty_namespace_is_said_to_be_empty(report: Report) -> None:
     done = await report(SmallCluster())
 
-    assert done.returncode == 0
-    assert done.stderr == "trimtab: there are no pods; -A looks into all namespaces\n"
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("trimtab: there are no pods in the namespace shop; ")
 
 
 async def test_whoever_has_seen_enough_ends_it_without_a_traceback(

@@ -16,6 +16,7 @@ from trimtab.api.checkpoints import decode_checkpoint
 from trimtab.api.crd_schema import JSON
 from trimtab.api.decoding import DecodeError
 from trimtab.cli import checkpoint_words as words
+from trimtab.cli.absences import require_namespace, tell_absence
 from trimtab.cli.checkpoint_words import Inspected
 from trimtab.cli.failures import FailedError
 from trimtab.cli.output_files import write_out
@@ -60,7 +61,7 @@ def inspect(
         buckets: Show every bucket of the histograms below the table, too.
         view: Which cluster is looked at.
     """
-    found, now = visit(view, _inspect_all)
+    found, namespace, now = visit(view, _inspect_all)
     chosen = [one for one in found if not names or {one.name, one.autoscaler} & set(names)]
     missing = sorted(set(names) - {name for one in chosen for name in (one.name, one.autoscaler)})
     if chosen:
@@ -69,8 +70,8 @@ def inspect(
         sys.stdout.write(words.to_buckets(chosen))
     for name in missing:
         say(f"trimtab: there is no checkpoint of {name}")
-    if not found:
-        say("trimtab: there are no checkpoints; -A looks into all namespaces")
+    if not found and not missing:
+        say(f"trimtab: {tell_absence('checkpoints', namespace)}")
     return int(bool(missing))
 
 
@@ -88,14 +89,14 @@ def export(
         file: Where to write it; to the standard output if not given.
         view: Which cluster is looked at.
     """
-    found, server, now = visit(view, _fetch_all)
+    found, visited, now = visit(view, _fetch_all)
     chosen = [one for one in found if not names or _owner(one) in names]
     missing = sorted(set(names) - {_owner(one) for one in chosen})
     if missing:
         raise FailedError(f"there is no checkpoint of {', '.join(missing)}; nothing was written")
     if not chosen:
-        raise FailedError("there are no checkpoints; -A looks into all namespaces")
-    document = make_file(chosen, server=server, at=now, version=__version__)
+        raise FailedError(tell_absence("checkpoints", visited.namespace))
+    document = make_file(chosen, server=visited.connection.server, at=now, version=__version__)
     write_out(
         words.to_json(document) if output is FileFormat.JSON else words.to_yaml(document), file
     )
@@ -103,18 +104,25 @@ def export(
     return 0
 
 
-async def _fetch_all(visited: Visit) -> tuple[list[dict[str, JSON]], str, datetime]:
+async def _fetch_all(visited: Visit) -> tuple[list[dict[str, JSON]], Visit, datetime]:
     """All checkpoints as they are, where, and when."""
-    found = await list_checkpoints(visited.client, visited.namespace)
-    return found, visited.connection.server, visited.clock.now()
+    return await _list(visited), visited, visited.clock.now()
 
 
-async def _inspect_all(visited: Visit) -> tuple[list[Inspected], datetime]:
+async def _inspect_all(visited: Visit) -> tuple[list[Inspected], str, datetime]:
     client, namespace = visited.client, visited.namespace
-    documents = await list_checkpoints(client, namespace)
+    documents = await _list(visited)
     autoscalers = await list_all(client, paths.autoscalers(namespace), decode_document)
     names = {AutoscalerName(*_names(one)) for one in autoscalers}
-    return [_inspect(one, names) for one in documents], visited.clock.now()
+    return [_inspect(one, names) for one in documents], namespace, visited.clock.now()
+
+
+async def _list(visited: Visit) -> list[dict[str, JSON]]:
+    """All checkpoints; a FailedError if there is no such namespace."""
+    found = await list_checkpoints(visited.client, visited.namespace)
+    if not found:
+        await require_namespace(visited.client, visited.namespace)
+    return found
 
 
 def _inspect(document: dict[str, JSON], autoscalers: set[AutoscalerName]) -> Inspected:

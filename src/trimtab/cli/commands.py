@@ -161,7 +161,8 @@ app.command(
 
     Each container of each autoscaler: the request of a pod in the middle, the target, its bounds,
     and by how much the target is above the request. Nothing but reading is needed; the exit code is
-    0, 1 if there is no cluster or no such autoscaler, and 2 if the flags make no sense.
+    0, 1 if there is no cluster or no such namespace or autoscaler, and 2 if the flags make no
+    sense.
 
     For example:
       trimtab get -A
@@ -176,7 +177,7 @@ app.command(
 
     Workloads without an autoscaler, too: what the recommender would say of each, after a look at
     the metrics API or from what Prometheus remembers. Nothing is written to the cluster. The exit
-    code is 0, 1 if there is no cluster or no usage, and 2 if the flags make no sense.
+    code is 0, 1 if there is no cluster, no pod or no usage, and 2 if the flags make no sense.
 
     For example:
       trimtab report -A

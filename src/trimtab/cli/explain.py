@@ -21,6 +21,7 @@ from trimtab.api.explanations import (
     show_autoscaler,
 )
 from trimtab.cli import explain_sight, logs
+from trimtab.cli.absences import require_namespace
 from trimtab.cli.explain_sight import Surroundings
 from trimtab.cli.explain_sources import (
     USUAL_PLACE,
@@ -141,7 +142,7 @@ class _Desk:
             looking(client, scope, self.clock, _PATIENCE) as sight,
         ):
             around = await explain_sight.survey(sight, self.clock, self.connection.server)
-            autoscaler = self._find(subject, around)
+            autoscaler = await self._find(subject, around, client)
             pod = subject.name if subject.is_pod else ""
             question = Question(self.namespace, autoscaler.name, pod)
             answers = await self._ask(client, question)
@@ -168,13 +169,15 @@ class _Desk:
             return Answers()
         return await ask_through_server(client, self.asked.components_namespace, question)
 
-    def _find(self, subject: _Subject, around: Surroundings) -> Autoscaler:
+    async def _find(self, subject: _Subject, around: Surroundings, client: Client) -> Autoscaler:
         if not subject.is_pod:
             found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
             if found is None:
+                await require_namespace(client, self.namespace)
                 raise FailedError(f"there is no autoscaler {subject.name} in {self.namespace}")
             return found
         if not around.has_pod(self.namespace, subject.name):
+            await require_namespace(client, self.namespace)
             raise FailedError(f"there is no pod {subject.name} in {self.namespace}")
         governor = around.governor(self.namespace, subject.name)
         if governor is None:

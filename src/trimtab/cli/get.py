@@ -9,6 +9,7 @@ from typing import Annotated, Final, assert_never
 import yaml
 from cyclopts import Parameter
 
+from trimtab.cli.absences import tell_absence
 from trimtab.cli.amounts import TITLES, show_amount, write_quantities
 from trimtab.cli.columns import lay_out, screen_width
 from trimtab.cli.csv_text import format_csv
@@ -40,14 +41,15 @@ def get(
         output: How it is written.
         view: Which cluster is looked at.
     """
-    views = survey(look(view))
+    snapshot, namespace = look(view)
+    views = survey(snapshot)
     chosen = [each for each in views if not names or each.autoscaler.name in names]
     missing = sorted(set(names) - {each.autoscaler.name for each in chosen})
     _write(chosen, output, view)
     for name in missing:
         say(f"trimtab: there is no autoscaler {name}")
-    if not views:
-        say("trimtab: there are no autoscalers; -A looks into all namespaces")
+    if not views and not missing:
+        say(f"trimtab: {tell_absence('autoscalers', namespace)}")
     return int(bool(missing))
 
 

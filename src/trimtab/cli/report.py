@@ -63,8 +63,6 @@ def report(
     shown = _choose(found.workloads, tell)
     chosen = replace(found, workloads=shown, hidden=len(found.workloads) - len(shown))
     sys.stdout.write(_format(chosen, tell.output, view))
-    if not found.workloads:
-        say("trimtab: there are no pods; -A looks into all namespaces")
     if tell.patch is not None:
         _write_patches(chosen.workloads, tell)
     if is_ignorant(found):

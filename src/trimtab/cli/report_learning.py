@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from trimtab.cli.absences import require_namespace, tell_absence
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_types import format_long_span, format_span
 from trimtab.cli.history import PastOrder
@@ -32,6 +33,7 @@ _ESTIMATES: Final = RecommendationSettings(
     # What is read, and written into patches, by people.
     memory=replace(RecommendationSettings().memory, rounding=MIB)
 )
+_PODS_CHOSEN: Final = "pods that --selector matches"
 _NO_METRICS: Final = "is there a metrics server? --prometheus-address does without"
 
 
@@ -70,13 +72,17 @@ class Report:
 
 
 async def make_report(order: Order, connection: Connection, clock: RealClock) -> Report:
-    """What is requested beside what is recommended; a FailedError if the cluster hides it."""
+    """What is requested beside what is recommended; a FailedError if there is nothing to see."""
     namespace = namespace_of(order.view, connection)
     async with joined(connection, clock) as client:
         visible = await find_visible(client, namespace)
         async with seen(client, visible.scope, connection) as cluster:
             sight = await look_around(cluster, visible, order.selector)
             around = surround(cluster, sight.groups, visible.nodes, order.least_samples)
+            if not sight.groups:
+                await require_namespace(client, namespace)
+                has_pods = any(True for _ in cluster.pods)
+                raise FailedError(tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace))
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
     sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]
     return Report(sized, add_up(sized, visible.nodes), order.source, (*visible.notes, *notes))

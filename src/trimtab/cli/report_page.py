@@ -7,10 +7,9 @@ from typing import Final
 from trimtab.backtest.page import to_page
 from trimtab.cli.amounts import show_large
 from trimtab.cli.report_learning import Report
-from trimtab.cli.report_words import HEADER, list_rows, summarize
+from trimtab.cli.report_words import HEADER, list_rows, recommends, summarize
 from trimtab.core.resources import BOTH, Resource
 from trimtab.core.severity import Severity, letter
-from trimtab.core.sizing import Totals
 
 _TITLES: Final = {"": "Resource"}
 _NUMBERS: Final = ("PODS", "CHANGE", "NODE")
@@ -44,7 +43,7 @@ def to_html(report: Report) -> str:
         [
             "<h1>What is requested, and what should be</h1>",
             f'<p class="note">{escape(about)}</p>',
-            f'<div class="tiles">{"".join(_tiles(report.totals))}</div>',
+            f'<div class="tiles">{"".join(_tiles(report))}</div>',
             f"<ul>{''.join(f'<li>{_arrows(line)}</li>' for line in summarize(report))}</ul>",
             _table(report),
         ]
@@ -52,9 +51,10 @@ def to_html(report: Report) -> str:
     return to_page("trimtab report", body, _STYLE)
 
 
-def _tiles(totals: Totals) -> Iterator[str]:
+def _tiles(report: Report) -> Iterator[str]:
     """The figures that somebody sees who sees no more."""
-    for resource in BOTH:
+    totals = report.totals
+    for resource in BOTH if recommends(report) else ():
         saved = totals.requested[resource] - totals.wanted[resource]
         what = "saved" if saved >= 0 else "more needed"
         name = "CPU" if resource is Resource.CPU else "memory"

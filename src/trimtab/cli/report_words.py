@@ -112,6 +112,8 @@ def summarize(report: Report) -> Iterator[str]:
     totals = report.totals
     if is_ignorant(report):
         yield "No usage is known, so nothing is recommended."
+    elif not recommends(report):
+        yield "Nothing is recommended."
     else:
         for resource in BOTH:
             subject = _NAMES[resource]
@@ -128,10 +130,19 @@ def summarize(report: Report) -> Iterator[str]:
 
 def is_ignorant(report: Report) -> bool:
     """Return True if there are workloads, and too little usage is known of every container."""
-    containers = [one for workload in report.workloads for one in workload.containers]
+    containers = _containers(report)
     return any(one.doubt in _IGNORANCE for one in containers) and not any(
         one.recommended for one in containers
     )
+
+
+def recommends(report: Report) -> bool:
+    """Return True if anything may be recommended, also for workloads that are not shown."""
+    return report.hidden > 0 or any(one.recommended for one in _containers(report))
+
+
+def _containers(report: Report) -> list[ContainerSizing]:
+    return [one for workload in report.workloads for one in workload.containers]
 
 
 def _show_change(container: ContainerSizing, resource: Resource) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli import logs
+from trimtab.cli.absences import require_namespace
 from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
@@ -49,20 +50,26 @@ class ViewFlags:
     """The context in that file."""
 
 
-def look(flags: ViewFlags) -> Snapshot:
-    """All that there is to see; a FailedError if the cluster does not show it."""
+def look(flags: ViewFlags) -> tuple[Snapshot, str]:
+    """Return all that there is to see, and its namespace, which is empty for all.
+
+    Raises a FailedError if the cluster does not show it, or has no such namespace.
+    """
     logs.set_up(LogFlags(v=0))
     clock = RealClock()
     connection = find_way(flags.kubeconfig, clock, os.environ, flags.context)
     return asyncio.run(_look(flags, connection, clock))
 
 
-async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> Snapshot:
-    scope = Scope(namespace_of(flags, connection), checkpoints=False)
+async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> tuple[Snapshot, str]:
+    namespace = namespace_of(flags, connection)
+    scope = Scope(namespace, checkpoints=False)
     async with joined(connection, clock) as client, seen(client, scope, connection) as cluster:
         observer = Observer(cluster, UpdaterSettings(), Memory())
         observation = await observer.observe(clock.now(), admission_alive=True)
-    return observation.snapshot
+        if not any(True for _ in cluster.autoscalers):
+            await require_namespace(client, namespace)
+    return observation.snapshot, namespace
 
 
 def namespace_of(flags: ViewFlags, connection: Connection) -> str:

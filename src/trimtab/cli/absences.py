@@ -1,0 +1,31 @@
+"""Sentences for a place in which a command finds nothing: it is empty, or does not exist."""
+
+from typing import Final
+
+from trimtab.cli.failures import FailedError
+from trimtab.cluster import paths
+from trimtab.cluster.client import Client
+from trimtab.cluster.errors import ApiError, NotFoundError
+
+_NAMESPACES: Final = paths.collection("v1", "namespaces")
+
+
+def tell_absence(what: str, namespace: str) -> str:
+    """Say that there are no objects of a kind in a namespace; in all if it is empty."""
+    if not namespace:
+        return f"there are no {what} in any namespace"
+    return f"there are no {what} in the namespace {namespace}; -A looks into all namespaces"
+
+
+async def require_namespace(client: Client, namespace: str) -> None:
+    """Raise a FailedError if the namespace does not exist; one that is hidden may exist."""
+    if not namespace:
+        return
+    try:
+        await client.fetch(paths.item(_NAMESPACES, namespace))
+    except NotFoundError as error:
+        problem = f"there is no namespace {namespace}; -A looks into all namespaces"
+        raise FailedError(problem) from error
+    except ApiError:
+        # The right to read namespaces is not among those that a reader needs.
+        return

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from attack.lying_server import Lie, LyingServer
 from connection_makers import a_kubeconfig, encoded
+from small_cluster import Done
 from tls_makers import an_authority
 
 COMMANDS = (
@@ -30,7 +31,7 @@ SOME = (("get",), ("doctor",), ("updater",))
 WITHOUT_CLUSTER = "; to see everything at work without a cluster: trimtab demo"
 
 
-async def run(words: tuple[str, ...], kubeconfig: Path) -> tuple[int, str]:
+async def start(words: tuple[str, ...], kubeconfig: Path) -> Done:
     code = "from trimtab.cli.main import main; raise SystemExit(main())"
     address = ["--address=127.0.0.1:0"] if words[0] in {"updater", "run"} else []
     process = await asyncio.create_subprocess_exec(
@@ -45,11 +46,21 @@ async def run(words: tuple[str, ...], kubeconfig: Path) -> tuple[int, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, told = await asyncio.wait_for(process.communicate(), 60)
-    # Components log in JSON before.
-    [line] = [line for line in told.decode().splitlines() if not line.startswith("{")]
+    try:
+        out, told = await asyncio.wait_for(process.communicate(), 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
     assert process.returncode is not None
-    return process.returncode, line
+    return Done(process.returncode, out.decode(), told.decode())
+
+
+async def run(words: tuple[str, ...], kubeconfig: Path) -> tuple[int, str]:
+    done = await start(words, kubeconfig)
+    # Components log in JSON before.
+    [line] = [line for line in done.err.splitlines() if not line.startswith("{")]
+    return done.code, line
 
 
 async def tell(kubeconfig: Path, *commands: tuple[str, ...]) -> list[str]:
@@ -86,12 +97,11 @@ def beside(folder: Path, url: str, **fields: object) -> Path:
 
 
 @asynccontextmanager
-async def plain_server() -> AsyncIterator[str]:
+async def plain_server(body: bytes = b"<html>welcome</html>") -> AsyncIterator[str]:
     """A web server of another kind, without TLS."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
-        body = b"<html>welcome</html>"
         head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
         writer.write(head + body)
         await writer.drain()
@@ -141,9 +151,18 @@ async def test_a_port_without_tls(tmp_path: Path) -> None:
     check(lines, "it does not speak TLS; check the server in the kubeconfig: its port")
 
 
-async def test_a_port_of_another_program(tmp_path: Path) -> None:
-    commands = [("get",), ("explain", "web")]
-    async with plain_server() as address:
+@pytest.mark.parametrize(
+    ("body", "commands"),
+    [
+        pytest.param(b"<html>welcome</html>", COMMANDS, id="a page"),
+        pytest.param(b"", (("doctor",), ("checkpoint", "export"), ("updater",)), id="nothing"),
+        pytest.param(b"{}", (("doctor",), ("get",), ("updater",)), id="JSON of another API"),
+    ],
+)
+async def test_a_port_of_another_program(
+    tmp_path: Path, body: bytes, commands: tuple[tuple[str, ...], ...]
+) -> None:
+    async with plain_server(body) as address:
         lines = await tell(beside(tmp_path, f"http://{address}"), *commands)
 
     check(lines, "is no Kubernetes API server; check the server in the kubeconfig, its port")
@@ -178,6 +197,24 @@ async def test_a_right_that_is_missing(tmp_path: Path, server: LyingServer) -> N
         "missing right: list ",
         "; ask an administrator for it, and check: kubectl auth can-i list ",
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        pytest.param((), 1, id="everything"),
+        pytest.param(("--strict",), 3, id="strictly"),
+    ],
+)
+async def test_a_doctor_that_may_see_nothing_does_not_call_that_well(
+    tmp_path: Path, server: LyingServer, more: tuple[str, ...], code: int
+) -> None:
+    server.lie = Lie.FORBIDDEN
+    done = await start(("doctor", *more), server.write_kubeconfig(tmp_path / "config"))
+
+    assert done.code == code, done
+    assert done.err.splitlines()[-1].startswith("trimtab: nothing could be looked at")
+    assert "may not list version" not in done.out
 
 
 async def test_credentials_that_are_not_accepted(tmp_path: Path, server: LyingServer) -> None:

@@ -48,10 +48,25 @@ async def test_a_missing_right_is_named() -> None:
     message = f'{FORBIDDEN} namespace "shop"'
     async with serving(in_turn(refused(403, message=message))) as server:
         client = a_client(server.url)
-        found = await examining.attempt(client.fetch("/x"), "pods", PATIENCE)
+        found = await examining.attempt(client.fetch("/api/v1/pods"), "pods", PATIENCE)
 
     assert isinstance(found, Unseen)
     assert found.why == "pods: you may not list pods in shop"
+    assert found.remedy
+
+
+@pytest.mark.parametrize(
+    "message",
+    ['forbidden: User "bob" cannot get path "/version"', f"{FORBIDDEN} cluster scope", ""],
+    ids=["the API server", "as if of a resource", "no words"],
+)
+async def test_a_path_of_the_server_is_not_said_to_be_listed(message: str) -> None:
+    async with serving(in_turn(refused(403, message=message))) as server:
+        client = a_client(server.url)
+        found = await examining.attempt(client.fetch("/version"), "server", PATIENCE)
+
+    assert isinstance(found, Unseen)
+    assert found.why == "server: you may not get /version"
     assert found.remedy
 
 

@@ -20,6 +20,7 @@ from trimtab.backtest.samples_csv import parse_samples
 from trimtab.backtest.sampling import Flaws
 from trimtab.cli import logs
 from trimtab.cli.backtest_flags import PastFlags
+from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flags import ClusterFlags, LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
@@ -147,9 +148,12 @@ async def _find_pods(flags: PastFlags, clock: RealClock) -> Mapping[str, Sequenc
     try:
         return await _list_pods(flags, clock)
     except (ClusterError, FailedError) as error:
+        problem = str(error)
+        if isinstance(error, ClusterError):
+            problem = explain_problem(error, "the address in the kubeconfig")
         if flags.selector:
-            raise
-        sys.stderr.write(f"note: what is requested today cannot be read: {error}\n")
+            raise FailedError(problem) from error
+        sys.stderr.write(f"note: what is requested today cannot be read: {problem}\n")
         return {}
 
 

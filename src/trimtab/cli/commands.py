@@ -195,7 +195,8 @@ app.command(
     Looks at the API server, rights, CRDs, components, leases, the webhook and its certificate, the
     metrics API, Prometheus, and at all autoscalers. Nothing is changed. The exit code is 0 if
     nothing is worse than a note, 3 if there are problems (with --strict: or warnings, or something
-    that nobody could look at), 1 if there is no cluster, and 2 if the flags make no sense.
+    that nobody could look at), 1 if there is no cluster or nothing of it may be looked at, and 2 if
+    the flags make no sense.
 
     For example:
       trimtab doctor

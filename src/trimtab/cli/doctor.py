@@ -13,15 +13,13 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli import logs
-from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.doctor_facts import Examination, Order
 from trimtab.cli.doctor_output import tell_checks, to_json, to_table
-from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_groups import flag_group
 from trimtab.cli.flag_types import Span, Text
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
-from trimtab.cli.joining import find_way
+from trimtab.cli.joining import find_way, greet
 from trimtab.cli.recommender_flags import PrometheusFlags
 from trimtab.cli.usage import UsageError
 from trimtab.cli.viewing import say
@@ -29,7 +27,6 @@ from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client, ClientSettings
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
-from trimtab.cluster.errors import ClusterError, ForbiddenError
 from trimtab.cluster.retries import RetrySettings
 from trimtab.core.diagnosis import Diagnosis, Severity
 from trimtab.core.diagnosis_checks import CHECKS, Check, Facts, diagnose
@@ -37,6 +34,13 @@ from trimtab.core.records import dataclass
 
 FOUND: Final = 3
 """The exit code if there are problems; with --strict also for warnings, and what nobody knows."""
+_FAILED: Final = 1
+_OPEN_TO_ALL: Final = frozenset({"server", "clock", "rights", "history"})
+"""Checks that need no right in the cluster."""
+_BLIND: Final = (
+    "nothing could be looked at, so it is not known whether all is well; "
+    "the remedies above say what is missing"
+)
 _NARROW: Final = 80
 _CONNECT_PATIENCE: Final = timedelta(seconds=5)
 
@@ -109,7 +113,13 @@ def doctor(
         sys.stdout.write(to_json(diagnoses))
     else:
         sys.stdout.write(to_table(diagnoses, _width()))
-    return judge(diagnoses, strict=strict)
+    code = judge(diagnoses, strict=strict)
+    # Whoever chooses checks has asked for these alone, and reads what came of them.
+    if check or not is_blind(diagnoses):
+        return code
+    sys.stdout.flush()
+    say(f"trimtab: {_BLIND}")
+    return code or _FAILED
 
 
 def judge(diagnoses: Sequence[Diagnosis], *, strict: bool) -> int:
@@ -119,6 +129,12 @@ def judge(diagnoses: Sequence[Diagnosis], *, strict: bool) -> int:
         bad |= {Severity.WARNING, Severity.UNKNOWN}
     found = {finding.severity for one in diagnoses for finding in one.findings}
     return FOUND if found & bad else 0
+
+
+def is_blind(diagnoses: Sequence[Diagnosis]) -> bool:
+    """Return True if no check could look at anything that not every caller may see."""
+    private = [one for one in diagnoses if one.check not in _OPEN_TO_ALL]
+    return all(finding.severity is Severity.UNKNOWN for one in private for finding in one.findings)
 
 
 def _choose(names: Sequence[str]) -> list[Check]:
@@ -172,10 +188,5 @@ async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Fact
     async with Client(
         connection, clock=clock, random=SystemRandom(), budget=budget, settings=settings
     ) as client:
-        try:
-            await client.fetch("/version")
-        except ForbiddenError:
-            pass
-        except ClusterError as error:
-            raise FailedError(explain_problem(error, connection.server)) from error
+        await greet(client, connection.server)
         return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))

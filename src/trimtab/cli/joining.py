@@ -9,6 +9,8 @@ from typing import Final
 
 import structlog
 
+from trimtab.api.decoding import DecodeError
+from trimtab.api.discovery import decode_git_version
 from trimtab.cli.cluster_problems import explain_problem
 from trimtab.cli.failures import NoClusterError
 from trimtab.cli.flags import ClusterFlags, ElectionFlags
@@ -41,7 +43,7 @@ async def connected(
     async with Client(
         connection, clock=clock, random=SystemRandom(), budget=budget, tracer=tracer
     ) as client:
-        await _knock(client, connection)
+        await greet(client, connection.server)
         yield client
 
 
@@ -55,15 +57,22 @@ def find_way(
         raise NoClusterError(explain_problem(error, "")) from error
 
 
-async def _knock(client: Client, connection: Connection) -> None:
+async def greet(client: Client, server: str) -> None:
+    """Ask the API server for its version once; a NoClusterError if it is not one."""
     try:
-        await client.fetch("/version")
+        _check_version(await client.fetch("/version"))
     except ForbiddenError:
-        _logger.debug("the cluster does not tell its version", server=connection.server)
-    except ClusterError as error:
-        raise NoClusterError(explain_problem(error, connection.server)) from error
+        _logger.debug("the cluster does not tell its version", server=server)
+    except (ClusterError, DecodeError) as error:
+        raise NoClusterError(explain_problem(error, server)) from error
     else:
-        _logger.info("connected", server=connection.server)
+        _logger.info("connected", server=server)
+
+
+def _check_version(data: bytes) -> None:
+    """Raise a DecodeError unless this is what an API server says of itself."""
+    if not decode_git_version(data):
+        raise DecodeError("gitVersion", "not there")
 
 
 def election_settings(flags: ElectionFlags, lease: str) -> ElectionSettings:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from trimtab.api.decoding import DecodeError
 from trimtab.cli.absences import require_namespace, tell_absence
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_types import format_long_span, format_span
@@ -113,7 +114,7 @@ async def _watch(
         while True:
             try:
                 bystander.take_in(await metrics.fetch())
-            except ClusterError as error:
+            except (ClusterError, DecodeError) as error:
                 problem = f"no usage from the metrics API: {error}; {_NO_METRICS}"
                 raise FailedError(problem) from error
             past = clock.now() - begin

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from trimtab.api.decoding import DecodeError
 from trimtab.cli import logs
 from trimtab.cli.absences import require_namespace
 from trimtab.cli.cluster_problems import explain_problem
@@ -84,7 +85,7 @@ async def joined(connection: Connection, clock: RealClock) -> AsyncIterator[Clie
     try:
         async with Client(connection, clock=clock, random=SystemRandom(), budget=budget) as client:
             yield client
-    except ClusterError as error:
+    except (ClusterError, DecodeError) as error:
         raise FailedError(explain_problem(error, connection.server)) from error
 
 

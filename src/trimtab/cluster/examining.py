@@ -41,6 +41,7 @@ from trimtab.core.registration import Registration, ServiceAddress
 _T = TypeVar("_T")
 
 _VERSION: Final = "/version"
+_OF_OBJECTS: Final = ("/api/", "/apis/")
 _DEFINITIONS: Final = paths.collection("apiextensions.k8s.io/v1", "customresourcedefinitions")
 _MUTATORS: Final = paths.collection(
     "admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"
@@ -70,8 +71,13 @@ async def attempt(fetch: Awaitable[_T], what: str, patience: timedelta) -> _T | 
 
 def explain_failure(error: Exception, what: str) -> Unseen:
     """A failure in plain words."""
-    if isinstance(error, ForbiddenError) and error.right is not None:
-        return Unseen(f"{what}: you may not {error.right}", _BIND)
+    if isinstance(error, ForbiddenError):
+        path = error.request.rpartition(" ")[2]
+        if not path.startswith(_OF_OBJECTS):
+            # A path of the server's own: there is no list, and no resource.
+            return Unseen(f"{what}: you may not get {path}", _BIND)
+        if error.right is not None:
+            return Unseen(f"{what}: you may not {error.right}", _BIND)
     return Unseen(f"{what}: {error}")
 
 

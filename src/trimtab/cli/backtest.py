@@ -108,7 +108,9 @@ def _check_settings(flags: SweepFlags) -> list[Setting]:
         settings = flags.settings()
         for setting in settings:
             governed(setting, TEMPLATE)
-    except (SettingsError, OverflowError) as error:
+    except OverflowError as error:
+        raise UsageError("--half-life-hours: no half-life may be that long") from error
+    except SettingsError as error:
         raise UsageError(f"no such setting: {error}") from error
     if flags.sweep and not settings:
         raise UsageError("a sweep needs a --percentile, a --margin and a --half-life-hours")

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from trimtab.backtest.sweep import Grid, Setting
 from trimtab.cli.backtest_output import Format
 from trimtab.cli.flag_groups import flag_group
+from trimtab.cli.flag_types import Count, Number, Numbers, Whole
 from trimtab.core.records import dataclass
 
 
@@ -27,7 +28,7 @@ class ReplayFlags:
     """With what requests it begins: as-is (those of today), over-strict, over-loose, under-strict,
     under-loose or under-strict-cpucap. Repeat it; a sweep takes one. If none is named: as-is for
     a --namespace, over-strict for a file."""
-    jobs: int | None = None
+    jobs: Count = None
     """How many processes; as many as there are cores if not given."""
     scheduler: str = ""
     """The address of a Dask scheduler, whose workers replay instead; trimtab must be there."""
@@ -44,9 +45,9 @@ class PastFlags:
     """Only workloads that have pods with these labels in the cluster now."""
     kubeconfig: str = ""
     """The file that says where the cluster is, unless kubectl's does; for --selector and as-is."""
-    days: int = 14
+    days: Whole = 14
     """How many days are replayed."""
-    step_minutes: int = 5
+    step_minutes: Whole = 5
     """How far values are apart."""
 
 
@@ -72,13 +73,13 @@ class SweepFlags:
 
     sweep: Annotated[bool, Parameter(negative="")] = False
     """Try settings of the recommender in all combinations, and name the cheapest that is safe."""
-    percentile: Annotated[tuple[float, ...], Parameter(negative="")] = Grid().percentiles
+    percentile: Numbers = Grid().percentiles
     """Percentiles of usage that targets are made from, between 0 and 1. Repeat it."""
-    margin: Annotated[tuple[float, ...], Parameter(negative="")] = Grid().margins
+    margin: Numbers = Grid().margins
     """What is added to every estimate, as a part of it. Repeat it."""
-    half_life_hours: Annotated[tuple[float, ...], Parameter(negative="")] = (12, 24, 72)
+    half_life_hours: Numbers = (12, 24, 72)
     """After so many hours a sample counts half. Repeat it."""
-    max_oom_per_month: float = 0.1
+    max_oom_per_month: Number = 0.1
     """How often a workload may be killed for want of memory: the cheapest setting is named."""
 
     def settings(self) -> list[Setting]:

@@ -35,6 +35,8 @@ from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 from trimtab.simulation.traces import Recording, TraceError, open_lines, parse_recordings
 
+_MOST_DAYS: Final = 10 * 365
+_DAY_MINUTES: Final = 24 * 60
 _MOST_MOMENTS: Final = 2000
 """So many are asked for at once; an answer that is still too large is asked for in parts."""
 _VALUES: Final = "values"
@@ -77,6 +79,10 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: b
     """The usage of workloads in namespaces; a FailedError if it cannot be had."""
     if flags.days < 1 or flags.step_minutes < 1:
         raise UsageError("--days and --step-minutes must be at least 1")
+    if flags.days > _MOST_DAYS or flags.step_minutes > _DAY_MINUTES:
+        raise UsageError(
+            f"--days must be at most {_MOST_DAYS}, and --step-minutes at most {_DAY_MINUTES}"
+        )
     logs.set_up(LogFlags(v=0))
     try:
         recordings, flaws = asyncio.run(

@@ -6,7 +6,7 @@ The simulated cluster knows only virtual time; here it is let run at a pace that
 import sys
 from contextlib import suppress
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from cyclopts import Parameter
@@ -15,16 +15,20 @@ from rich.console import Console
 from trimtab.cli.demo_pace import Pace
 from trimtab.cli.demo_view import open_console, open_view, show_end
 from trimtab.cli.demo_words import summarize
+from trimtab.cli.flag_types import Number, Whole
 from trimtab.cli.usage import UsageError
 from trimtab.simulation.demo import Demo, open_demo
 from trimtab.simulation.demo_picture import Picture
 
+_MOST: Final = 1e9
+"""With more, simulated time would leave the calendar."""
+
 
 def demo(
     *,
-    duration: float = 60.0,
-    speed: float = 1440.0,
-    seed: int = 1,
+    duration: Number = 60.0,
+    speed: Number = 1440.0,
+    seed: Whole = 1,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Show what the components do, and end by itself.
@@ -36,8 +40,8 @@ def demo(
         json: Print a summary for programs at the end; all else goes to the standard error then.
     """
     for name, value in (("duration", duration), ("speed", speed)):
-        if not 0 < value < float("inf"):
-            raise UsageError(f"--{name} must be more than 0, not {value}")
+        if not 0 < value <= _MOST:
+            raise UsageError(f"--{name} must be more than 0 and at most {_MOST:g}, not {value:g}")
     console = open_console(sys.stderr if json else sys.stdout)
     with open_demo(seed) as running:
         pace = Pace(duration, speed)

@@ -4,6 +4,7 @@ Fields of records of flags have these types. Parsing, help, environment variable
 `docs/flags.md` all come from the fields: there is no other declaration.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,6 +16,13 @@ from trimtab.api.times import format_duration, parse_duration
 from trimtab.core import quantities
 from trimtab.core.resources import Resource
 
+_WHOLE: Final = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS: Final = 20
+_LARGEST: Final = 2**63 - 1
+"""As in Go: no number that the original takes is larger."""
+_SMALLEST: Final = 1e-9
+"""A rate below it would have to wait for longer than any calendar has room for."""
+_MOST_SHOWN: Final = 64
 _LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
 _LONG_UNITS: Final = {
     "ms": timedelta(milliseconds=1),
@@ -53,12 +61,56 @@ def split_names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
+def parse_whole(text: str) -> int:
+    """The whole number that a text names; a ValueError beyond what the original can hold."""
+    if not _WHOLE.fullmatch(text):
+        raise ValueError(f"{quote(text)} is not a whole number")
+    # Cut, so that no number of digits can make this slow.
+    number = int(text) if len(text) <= _MOST_DIGITS else _LARGEST + 1
+    return int(_bounded(number, text))
+
+
+def parse_number(text: str) -> float:
+    """The number that a text names; a ValueError for what is none, endless, or nearly nothing."""
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise ValueError(f"{quote(text)} is not a number") from error
+    if math.isnan(number):
+        raise ValueError(f"{quote(text)} is not a number")
+    if 0 < abs(number) < _SMALLEST:
+        raise ValueError(f"{quote(text)} is closer to 0 than a number may be")
+    return _bounded(number, text)
+
+
+def quote(text: str) -> str:
+    """The text in quotation marks, cut if it is long."""
+    return f'"{text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."}"'
+
+
+def _bounded(number: float, text: str) -> float:
+    if abs(number) > _LARGEST:
+        raise ValueError(f"{quote(text)} is larger than a number may be")
+    return number
+
+
 def _read_cpu(text: str) -> int:
-    return quantities.parse_amount(Resource.CPU, text)
+    return _read_amount(Resource.CPU, text)
 
 
 def _read_memory(text: str) -> int:
-    return quantities.parse_amount(Resource.MEMORY, text)
+    return _read_amount(Resource.MEMORY, text)
+
+
+def _read_amount(resource: Resource, text: str) -> int:
+    try:
+        amount = quantities.parse_amount(resource, text)
+    except quantities.QuantityError as error:
+        raise ValueError(f"{quote(text)} is not a quantity such as 500m or 2Gi") from error
+    # A quantity is cut to the largest: as a limit it would limit nothing.
+    if amount >= _LARGEST:
+        raise ValueError(f"{quote(text)} is larger than a quantity may be")
+    return amount
 
 
 def _converter(read: Callable[[str], object]) -> Callable[[object, Sequence[Token]], object]:
@@ -68,14 +120,24 @@ def _converter(read: Callable[[str], object]) -> Callable[[object, Sequence[Toke
     return convert
 
 
+def _parse_numbers(_: object, tokens: Sequence[Token]) -> tuple[float, ...]:
+    return tuple(parse_number(token.value) for token in tokens)
+
+
 Text: TypeAlias = Annotated[str, Parameter(metavar="TEXT", show_default=False)]
 """Text that is empty by default."""
 Named: TypeAlias = Annotated[str, Parameter(metavar="TEXT")]
 """Text that has a default."""
-Whole: TypeAlias = Annotated[int, Parameter(metavar="NUMBER", converter=_converter(int))]
+Whole: TypeAlias = Annotated[int, Parameter(metavar="NUMBER", converter=_converter(parse_whole))]
 """A whole number."""
-Number: TypeAlias = Annotated[float, Parameter(metavar="NUMBER")]
-"""Any number."""
+Number: TypeAlias = Annotated[
+    float, Parameter(metavar="NUMBER", converter=_converter(parse_number))
+]
+"""Any number that is one: neither NaN nor infinite."""
+Count: TypeAlias = Annotated[int | None, Parameter(converter=_converter(parse_whole))]
+"""A whole number that may be left out."""
+Numbers: TypeAlias = Annotated[tuple[float, ...], Parameter(negative="", converter=_parse_numbers)]
+"""Numbers, each by a flag of its own."""
 Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 """On with its name alone, as in Go; `--name=false` is off."""
 Span: TypeAlias = Annotated[

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from cyclopts import Parameter
 
+from trimtab.cli.flag_types import Count, Whole
 from trimtab.cli.process import GARBAGE_THRESHOLDS
 from trimtab.cli.usage import UsageError
 from trimtab.simulation.fleet import run_many
@@ -26,15 +27,16 @@ class RuleBook(StrEnum):
     ORIGINAL = "original"
 
 
+_MOST_HOURS: Final = 10 * 365 * 24
 _STACKS: Final = {RuleBook.TRIMTAB: REAL, RuleBook.ORIGINAL: ORIGINAL_RULES}
 
 
 def simulate(
     *,
-    seed: int = 1,
-    seeds: int = 1,
-    hours: int | None = None,
-    jobs: int | None = None,
+    seed: Whole = 1,
+    seeds: Whole = 1,
+    hours: Count = None,
+    jobs: Count = None,
     rules: RuleBook = RuleBook.TRIMTAB,
     quiet: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
@@ -92,3 +94,6 @@ def _check(**given: int | None) -> None:
     for name, value in given.items():
         if value is not None and value < 1:
             raise UsageError(f"--{name} must be at least 1, not {value}")
+    hours = given.get("hours")
+    if hours is not None and hours > _MOST_HOURS:
+        raise UsageError(f"--hours must be at most {_MOST_HOURS}, not {hours}")

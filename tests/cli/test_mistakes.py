@@ -15,6 +15,8 @@ from trimtab.cli.main import main
 
 TRIMTAB = Path(sys.executable).parent / "trimtab"
 ONE_LINE = re.compile(r"trimtab: [^\n]+; see trimtab[a-z -]* --help\n")
+LIBRARY_WORDS = re.compile(r"invalid literal|convert|Invalid value|Tokens|[\[\]{}]|float|class")
+"""Words of Python and of libraries, which no person should have to read."""
 NONSENSE = "frobnicate"
 _FREE = (str, Path)
 _NEEDS = {
@@ -47,6 +49,17 @@ def _typed_flags() -> Iterator[object]:
                 yield pytest.param(words, name, flag.hint is bool, id=f"{' '.join(words)} {name}")
 
 
+def _numeric_flags() -> Iterator[tuple[Words, str]]:
+    """Each flag that takes a number or a quantity, with the first command that has it."""
+    known = set()
+    for words in leaves():
+        for flag in flags_of(words):
+            hint = str(flag.hint)
+            if re.search("int|float", hint) and (flag.names[0], hint) not in known:
+                known.add((flag.names[0], hint))
+                yield words, flag.names[0]
+
+
 def _told(capsys: pytest.CaptureFixture[str]) -> str:
     told = capsys.readouterr()
     assert told.out == ""
@@ -63,7 +76,82 @@ def test_a_value_that_makes_no_sense_is_one_line_that_names_the_flag(
 
     assert code == 2
     assert ONE_LINE.fullmatch(told), told
-    assert flag in told
+    assert told.startswith(f"trimtab: {flag}: ")
+    assert not LIBRARY_WORDS.search(told), told
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "-inf", "1e400", "9" * 5000, ""], ids=lambda t: t[:9]
+)
+def test_no_flag_takes_a_number_that_is_none_or_endless(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rate or a limit of NaN or infinity would limit nothing, without a word."""
+    for words, flag in _numeric_flags():
+        code = main([*words, *_NEEDS.get(words, []), f"{flag}={text}"])
+        told = _told(capsys)
+
+        assert (code, flag) == (2, flag)
+        assert ONE_LINE.fullmatch(told), told
+        assert told.startswith(f"trimtab: {flag}: ")
+        assert not LIBRARY_WORDS.search(told), told
+        assert len(told) < 300
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("updater --v=abc", '--v: "abc" is not a whole number'),
+        ("updater --v=1.5", '--v: "1.5" is not a whole number'),
+        ("updater --log-file-max-size=é", '--log-file-max-size: "é" is not a whole number'),
+        ("updater --eviction-rate-limit=NaN", '--eviction-rate-limit: "NaN" is not a number'),
+        (
+            "run --eviction-rate-limit=1e-300",
+            '--eviction-rate-limit: "1e-300" is closer to 0 than a number may be',
+        ),
+        (
+            "recommender --kube-api-burst=1e400",
+            '--kube-api-burst: "1e400" is larger than a number may be',
+        ),
+        (
+            "recommender --container-recommendation-max-allowed-cpu=1e400",
+            '--container-recommendation-max-allowed-cpu: "1e400" is larger than a quantity may be',
+        ),
+        (
+            "admission-controller --register-by-url=abc",
+            '--register-by-url: "abc" is neither true nor false',
+        ),
+        ("explain a b c", 'unused arguments "b", "c"'),
+        ("doctor foo", 'unused argument "foo"'),
+        ("report --watch-for=-5s", "--watch-for: -5s is less than no time; try 2m"),
+        ("report --watchfor=5s", "flag --watchfor is unknown; did you mean --watch-for?"),
+        ("report --bogus", "flag --bogus is unknown"),
+        ("get -o jsn", '-o: "jsn" is none of table, json, yaml, csv; did you mean json?'),
+        ("explain", "NAME is missing"),
+        ("backtest --sweep --margin=nan", '--margin: "nan" is not a number'),
+        ("backtest --namespace=x --days=99999999999", "--days must be at most 3650, and"),
+        ("simulate --hours=99999999999", "--hours must be at most 87600, not 99999999999"),
+        ("demo --speed=1e18", "--speed must be more than 0 and at most 1e+09, not 1e+18"),
+        ("bogus", 'there is no command "bogus"'),
+        ("help doctor", 'there is no command "help"'),
+        ("doctr", 'there is no command "doctr"; did you mean doctor?'),
+        ("checkpoint exprot", 'there is no command "exprot"; did you mean export?'),
+    ],
+)
+def test_a_mistake_is_named_in_words_for_people_by_a_fresh_process(line: str, told: str) -> None:
+    done = subprocess.run(
+        [TRIMTAB, *line.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert ONE_LINE.fullmatch(done.stderr), done.stderr
+    assert done.stderr.startswith(f"trimtab: {told}")
+    # A list of commands that lacks some would hide these.
+    assert "vailable" not in done.stderr
 
 
 @pytest.mark.parametrize("words", leaves(), ids=" ".join)

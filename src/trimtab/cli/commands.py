@@ -12,6 +12,7 @@ import cyclopts
 
 from trimtab import __version__
 from trimtab.cli.help_pages import HelpPage
+from trimtab.cli.misuse import explain_misuse
 from trimtab.cli.usage import UsageError
 
 COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
@@ -354,8 +355,7 @@ def run(arguments: Sequence[str]) -> object:
             return command(*bound.args, **bound.kwargs, **more)
         return app(arguments, exit_on_error=False, print_error=False)
     except cyclopts.CycloptsError as error:
-        error.verbose = False
-        raise UsageError(str(error)) from error
+        raise UsageError(explain_misuse(error)) from error
 
 
 def help_for(arguments: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from trimtab.cli import logs, starting
 from trimtab.cli.columns import screen_width
 from trimtab.cli.csv_text import format_csv
 from trimtab.cli.failures import FailedError
+from trimtab.cli.flag_types import format_span
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import order_prometheus
 from trimtab.cli.joining import find_way
@@ -74,7 +75,7 @@ def report(
 def _order(look: LookFlags, past: PastFlags, view: ViewFlags) -> Order:
     """What is asked for; a UsageError where that makes no sense."""
     if look.watch_for < timedelta(0):
-        raise UsageError(f"--watch-for: {look.watch_for} is less than no time; try 2m")
+        raise UsageError(f"--watch-for: {format_span(look.watch_for)} is less than no time; try 2m")
     if look.min_samples < 1:
         raise UsageError(f"--min-samples: {look.min_samples} is less than 1")
     history = starting.make_settings(

@@ -3,23 +3,20 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
-from difflib import get_close_matches
 from typing import Final, TypeVar
 
 import structlog
 from prometheus_client import Gauge
 
 from trimtab import __version__
-from trimtab.cli.flag_types import format_span
+from trimtab.cli.flag_types import format_span, quote
 from trimtab.cli.flags import CommonFlags, IdleFlags
+from trimtab.cli.misuse import suggest
 from trimtab.cli.usage import UsageError
 from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
 
 _SECRETS: Final = frozenset({"password", "prometheus_bearer_token"})
-
-_LIKE: Final = 0.75
-"""Names that have less in common are no slips of the finger."""
 
 BUILD: Final = Gauge(
     "trimtab_build_info", "What runs here; the value is always 1.", ["component", "version"]
@@ -72,13 +69,12 @@ def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool
     for token in unused:
         if not token.startswith("-"):
             if not is_value_next:
-                raise UsageError(f"unused argument {token!r}")
+                raise UsageError(f"unused argument {quote(token)}")
             is_value_next = False
             continue
         name, equals, _ = token.partition("=")
         is_value_next = not equals
-        close = get_close_matches(name, names, n=1, cutoff=_LIKE)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = suggest(name, names)
         if is_strict or not name.startswith("--"):
             raise UsageError(f"flag {name} is unknown{hint}")
         warnings.append(f"flag {name} is unknown and is ignored{hint}")

@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeAlias
 from cyclopts import Parameter, Token
 
 from trimtab.api.times import format_duration, parse_duration
+from trimtab.cli.usage import quote
 from trimtab.core import quantities
 from trimtab.core.resources import Resource
 
@@ -22,7 +23,6 @@ _LARGEST: Final = 2**63 - 1
 """As in Go: no number that the original takes is larger."""
 _SMALLEST: Final = 1e-9
 """A rate below it would have to wait for longer than any calendar has room for."""
-_MOST_SHOWN: Final = 64
 _LONG_TERM: Final = re.compile(r"(\d+)(ms|[smhdwy])")
 _LONG_UNITS: Final = {
     "ms": timedelta(milliseconds=1),
@@ -81,11 +81,6 @@ def parse_number(text: str) -> float:
     if 0 < abs(number) < _SMALLEST:
         raise ValueError(f"{quote(text)} is closer to 0 than a number may be")
     return _bounded(number, text)
-
-
-def quote(text: str) -> str:
-    """The text in quotation marks, cut if it is long."""
-    return f'"{text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "..."}"'
 
 
 def _bounded(number: float, text: str) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from trimtab.cli import commands
+from trimtab.cli import commands, standard_output
 from trimtab.cli.columns import disarm
 from trimtab.cli.failures import FailedError
 from trimtab.cli.usage import UsageError
@@ -41,29 +41,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the arguments ask for."""
     for name, value in _FOR_LIBRARIES.items():
         os.environ.setdefault(name, value)
+    standard_output.replace_closed()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == [_COMPLETE]:
-        return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
     try:
-        if given and given[0] in commands.COMPONENTS:
-            _import_logs_alone()
-        code = commands.run(given)
+        code = _run(given)
         sys.stdout.flush()
     except UsageError as error:
-        sys.stderr.write(
-            f"trimtab: {_flatten(error).rstrip('.')}; see {commands.help_for(given)}\n"
-        )
+        standard_output.complain(f"{_flatten(error).rstrip('.')}; see {commands.help_for(given)}")
         return _MISUSED
     except FailedError as error:
-        sys.stderr.write(f"trimtab: {_flatten(error)}\n")
+        standard_output.complain(_flatten(error))
         return _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has seen enough; nothing must be flushed to it at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has seen enough.
+        standard_output.discard()
         return 0
+    except OSError as error:
+        if not standard_output.is_unwritable(error):
+            raise
+        standard_output.discard()
+        standard_output.complain(f"cannot write: {error.strerror or error}")
+        return _FAILED
     return code if isinstance(code, int) else 0
+
+
+def _run(given: Sequence[str]) -> object:
+    if given[:1] == [_COMPLETE]:
+        return cast("_Completion", import_module("trimtab.cli.completion")).tell(given[1:])
+    if given and given[0] in commands.COMPONENTS:
+        _import_logs_alone()
+    return commands.run(given)
 
 
 def _flatten(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 import cyclopts
 from cyclopts import exceptions
 
-from trimtab.cli.flag_types import quote
+from trimtab.cli.usage import quote
 
 _LIKE: Final = 0.75
 """Names that have less in common are no slips of the finger."""

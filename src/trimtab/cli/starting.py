@@ -9,10 +9,10 @@ import structlog
 from prometheus_client import Gauge
 
 from trimtab import __version__
-from trimtab.cli.flag_types import format_span, quote
+from trimtab.cli.flag_types import format_span
 from trimtab.cli.flags import CommonFlags, IdleFlags
 from trimtab.cli.misuse import suggest
-from trimtab.cli.usage import UsageError
+from trimtab.cli.usage import UsageError, quote
 from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
 

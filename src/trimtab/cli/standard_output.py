@@ -1,0 +1,53 @@
+"""Standard output that cannot take what a command writes: it is full, or closed."""
+
+import errno
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Final
+
+_UNWRITABLE: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.ENXIO}
+)
+_CLOSED: Final = "standard output is closed"
+
+
+class _Closed(io.TextIOBase):
+    """Standard output of a process that was started without any."""
+
+    def write(self, _: str, /) -> int:
+        raise OSError(errno.EBADF, _CLOSED)
+
+
+class _Nowhere(io.TextIOBase):
+    """Standard error of a process that was started without any: messages are lost."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
+def replace_closed() -> None:
+    """Give the process streams where it was started without (`>&-`): Python has None there."""
+    if sys.stdout is None:
+        sys.stdout = _Closed()
+    if sys.stderr is None:
+        sys.stderr = _Nowhere()
+
+
+def is_unwritable(error: OSError) -> bool:
+    """Return True if the error is one of writing: there is no room, or no place."""
+    return error.errno in _UNWRITABLE
+
+
+def discard() -> None:
+    """Let nothing that is still buffered be written at exit, which would fail once more."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complain(text: str) -> None:
+    """Write one line for the caller to standard error, if that takes any."""
+    with suppress(OSError):
+        sys.stderr.write(f"trimtab: {text}\n")
+        sys.stderr.flush()

@@ -217,6 +217,36 @@ async def test_a_doctor_that_may_see_nothing_does_not_call_that_well(
     assert "may not list version" not in done.out
 
 
+async def test_a_cluster_that_is_silent_is_named_while_it_is_waited_for(
+    tmp_path: Path, server: LyingServer
+) -> None:
+    server.lie = Lie.SILENT
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        "from trimtab.cli.main import main; raise SystemExit(main())",
+        *("get", f"--kubeconfig={server.write_kubeconfig(tmp_path / 'config')}"),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    try:
+        line = await asyncio.wait_for(process.stderr.readline(), 25)
+    finally:
+        process.kill()
+        await process.communicate()
+
+    assert line.decode() == f"trimtab: still waiting for the cluster at {server.url}\n"
+
+
+async def test_a_prometheus_that_is_not_there_is_told_with_its_flag(tmp_path: Path) -> None:
+    nowhere = beside(tmp_path, "https://127.0.0.1:1")
+    words = ("backtest", "--namespace=shop", "--prometheus-address=http://nowhere.invalid")
+    done = await start(words, nowhere)
+
+    assert done.code == 1
+    check(done.err.splitlines()[-1:], "http://nowhere.invalid: ", "; name Prometheus by --prom")
+
+
 async def test_credentials_that_are_not_accepted(tmp_path: Path, server: LyingServer) -> None:
     server.lie = Lie.UNAUTHORIZED
     commands = [("get",), ("explain", "web"), ("checkpoint", "inspect")]

@@ -35,6 +35,10 @@ from trimtab.core.pods import Pod
 from trimtab.core.records import dataclass
 from trimtab.simulation.traces import Recording, TraceError, open_lines, parse_recordings
 
+_REMEDY: Final = (
+    "name Prometheus by --prometheus-address, from outside the cluster that of a kubectl"
+    " port-forward: http://localhost:9090"
+)
 _MOST_DAYS: Final = 10 * 365
 _DAY_MINUTES: Final = 24 * 60
 _MOST_MOMENTS: Final = 2000
@@ -89,7 +93,7 @@ def read_cluster(flags: PastFlags, prometheus: PrometheusFlags, *, asks_sizes: b
             _read_namespaces(flags, order_prometheus(prometheus, os.environ), asks_sizes=asks_sizes)
         )
     except ClusterError as error:
-        raise FailedError(str(error)) from error
+        raise FailedError(f"{error}; {_REMEDY}") from error
     name = f"{', '.join(flags.namespace)} at {prometheus.prometheus_address}"
     if not recordings:
         told = "; ".join(flaws.lines()) or "no usage is remembered"

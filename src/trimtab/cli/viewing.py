@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import SystemRandom
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -33,6 +33,8 @@ from trimtab.updater.observing import Observer
 from trimtab.updater.settings import UpdaterSettings
 
 _PATIENCE_SECONDS: Final = 30
+_SILENCE_SECONDS: Final = 5
+"""After so long people want to know what is waited for."""
 _POLL: Final = timedelta(milliseconds=50)
 
 
@@ -134,16 +136,27 @@ async def _wait(cluster: LiveCluster, connection: Connection, clock: RealClock) 
     seeing = asyncio.create_task(cluster.synced())
     failing = asyncio.create_task(_find_problem(cluster, clock))
     try:
-        done, _ = await asyncio.wait(
-            [seeing, failing], timeout=_PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED
-        )
+        done = await _first_of(seeing, failing, _SILENCE_SECONDS)
+        if not done:
+            say(f"trimtab: still waiting for the cluster at {connection.server}")
+            done = await _first_of(seeing, failing, _PATIENCE_SECONDS - _SILENCE_SECONDS)
     finally:
         seeing.cancel()
         failing.cancel()
     if failing in done:
         raise FailedError(explain_problem(failing.result(), connection.server))
     if seeing not in done:
-        raise FailedError(f"no answer from the cluster at {connection.server}")
+        raise FailedError(explain_problem(TimeoutError(), connection.server))
+
+
+async def _first_of(
+    seeing: asyncio.Task[None], failing: asyncio.Task[Exception], seconds: float
+) -> set[asyncio.Task[Any]]:
+    """Return those of both that have ended, as soon as one has; none if the time is over."""
+    done, _ = await asyncio.wait(
+        [seeing, failing], timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+    )
+    return done
 
 
 async def _find_problem(cluster: LiveCluster, clock: RealClock) -> Exception:

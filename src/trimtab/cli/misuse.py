@@ -31,8 +31,8 @@ def explain_misuse(error: cyclopts.CycloptsError) -> str:
             return _explain_unused(error.unused_tokens or ())
         case exceptions.CoercionError():
             return _explain_value(error)
-        case exceptions.MissingArgumentError(argument=cyclopts.Argument()):
-            name = error.keyword or error.argument.name
+        case exceptions.MissingArgumentError(argument=cyclopts.Argument() as argument):
+            name = error.keyword or argument.name
             return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
         case _:
             error.verbose = False

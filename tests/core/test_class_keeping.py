@@ -118,3 +118,10 @@ def test_the_explanation_says_why_a_millicore_is_left() -> None:
 
     assert explanation is not None
     assert "QosClass" in {note.kind for note in explanation.notes["app"]}
+
+
+def test_a_second_entry_for_a_container_breaks_no_plan() -> None:
+    again = a_recommendation(target=amounts(memory=2000 * MIB))
+    autoscaler = an_autoscaler(BEYOND, again, mode=EITHER, policies=(ONLY_REQUESTS,))
+
+    assert outcomes_of([sized(amounts(500, 500 * MIB))], autoscaler) == ["Resize"]

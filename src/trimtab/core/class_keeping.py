@@ -79,7 +79,12 @@ def _lowered(capped: Capped, name: str, kind: Resource) -> Capped:
 
 
 def _a_step_lower(entry: ContainerRecommendation, kind: Resource) -> ContainerRecommendation:
-    """Return the entry with the least possible less, and bounds that include it."""
+    """Return the entry with the least possible less, and bounds that include it.
+
+    A second entry for a container, which counts for nothing, may lack the resource.
+    """
+    if kind not in entry.target:
+        return entry
     target = {**entry.target, kind: entry.target[kind] - 1}
     lower = entry.lower_bound
     if lower is not None and kind in lower:

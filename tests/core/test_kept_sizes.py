@@ -1,18 +1,21 @@
 """LimitRanges that come later than pods: no pod is disturbed, or shrunk, for their sake."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, a_recommendation, amounts, an_autoscaler, minutes
-from plan_makers import planned, snapshot_of, told
+from plan_makers import WEB, planned, snapshot_of, told
 
 from trimtab.core.assessment import PlanSettings
 from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
 from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Resize
+from trimtab.core.outcomes import Evict, Outcome, Resize
 from trimtab.core.pods import Allocation, Container, Pod, Termination
-from trimtab.core.snapshot import Snapshot
+from trimtab.core.resources import Resource
+from trimtab.core.snapshot import ObservedPod, Snapshot
 
 HAS = amounts(511, 500 * MIB)
 AS_IT_IS = a_recommendation(
@@ -36,7 +39,10 @@ MODES = [
     UpdateMode.IN_PLACE,
     UpdateMode.UPSCALE_ONLY,
 ]
+IN_PLACE_MODES = [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE]
 KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+DYING = a_container(requests=HAS, limits=HAS, last_termination=KILLED)
+OF_CPU = LimitRangeItem(LimitRangeType.CONTAINER, max=MOST)
 
 
 def limited(
@@ -46,11 +52,13 @@ def limited(
     *,
     container: Container | None = None,
     node_name: str = "node-1",
+    ready_since: datetime | None = NOW,
 ) -> Snapshot:
     """Return a snapshot of three pods that are older than a LimitRange."""
     own = container or a_container(requests=HAS, limits=HAS)
     pods: list[Pod] = [
-        a_pod(own, name=f"web-{index}", node_name=node_name, ready_since=NOW) for index in range(3)
+        a_pod(own, name=f"web-{index}", node_name=node_name, ready_since=ready_since)
+        for index in range(3)
     ]
     autoscaler = an_autoscaler(recommendation, mode=mode)
     return snapshot_of(pods, autoscaler, limit_ranges={"default": [item]})
@@ -103,16 +111,77 @@ def test_a_successor_that_gets_what_it_needs_is_worth_an_eviction() -> None:
     assert "Evict" in told(planned(limited(item, SMALLER, UpdateMode.RECREATE)))
 
 
-@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE])
+@pytest.mark.parametrize("mode", IN_PLACE_MODES)
 def test_what_ends_oom_kills_is_asked_for_as_the_limit_range_allows_it(mode: UpdateMode) -> None:
-    container = a_container(requests=HAS, limits=HAS, last_termination=KILLED)
-    item = LimitRangeItem(LimitRangeType.CONTAINER, max=MOST)
-    outcomes = planned(limited(item, MORE_MEMORY, mode, container=container))
+    outcomes = planned(limited(OF_CPU, MORE_MEMORY, mode, container=DYING, ready_since=None))
 
     size = amounts(306, 800 * MIB)
     assert [each.wanted for each in outcomes if isinstance(each, Resize)] == [
         {"app": Allocation(size, size)}
-    ] * 3
+    ]
+    assert sorted(told(outcomes)) == ["EffectAwaited", "EffectAwaited", "Resize"]
+
+
+def test_once_a_pod_has_the_size_that_the_limit_range_allows_the_others_follow() -> None:
+    snapshot = limited(OF_CPU, MORE_MEMORY, UpdateMode.IN_PLACE, container=DYING, ready_since=None)
+    size = amounts(306, 800 * MIB)
+    cured = a_pod(a_container(requests=size, limits=size), name="web-3", node_name="node-1")
+    snapshot = replace(snapshot, pods=[*snapshot.pods, ObservedPod(cured, WEB)])
+
+    assert told(planned(snapshot)).count("Resize") == 3
+
+
+@pytest.mark.parametrize("mode", [*IN_PLACE_MODES, UpdateMode.RECREATE])
+def test_a_ready_pod_is_not_cut_after_an_oom_kill(mode: UpdateMode) -> None:
+    outcomes = planned(limited(OF_CPU, MORE_MEMORY, mode, container=DYING))
+
+    assert least_given(outcomes, "app", Resource.CPU) == 511
+
+
+@pytest.mark.parametrize("mode", [*IN_PLACE_MODES, UpdateMode.RECREATE])
+def test_no_pod_is_cut_for_a_trifle_of_memory(mode: UpdateMode) -> None:
+    trifle = replace(AS_IT_IS, target=amounts(511, 505 * MIB))
+    outcomes = planned(limited(OF_CPU, trifle, mode, container=DYING, ready_since=None))
+
+    assert least_given(outcomes, "app", Resource.CPU) == 511
+
+
+@pytest.mark.parametrize("mode", [*IN_PLACE_MODES, UpdateMode.RECREATE])
+def test_no_container_loses_memory_that_it_needs_to_the_cure_of_another(mode: UpdateMode) -> None:
+    few, many = amounts(100, 200 * MIB), amounts(100, 1000 * MIB)
+    pod = a_pod(
+        a_container("app", requests=few, limits=few, last_termination=KILLED),
+        a_container("cache", requests=many, limits=many),
+        node_name="node-1",
+    )
+    autoscaler = an_autoscaler(
+        a_recommendation("app", target=amounts(100, 500 * MIB), lower=amounts(90, 400 * MIB)),
+        a_recommendation("cache", target=many, lower=amounts(90, 950 * MIB)),
+        mode=mode,
+    )
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(memory=600 * MIB))
+    outcomes = planned(snapshot_of([pod], autoscaler, limit_ranges={"default": [item]}))
+
+    assert least_given(outcomes, "cache", Resource.MEMORY) == 1000 * MIB
+
+
+def least_given(outcomes: Sequence[Outcome], name: str, kind: Resource) -> int:
+    """Return the least that a resize leaves a container; no pod may be evicted."""
+    assert not any(isinstance(each, Evict) for each in outcomes)
+    has = min(
+        (each.current.requests or {})[kind]
+        for outcome in outcomes
+        for each in outcome.pod.containers
+        if each.name == name
+    )
+    return min(
+        [has]
+        + [
+            (each.wanted[name].requests or {}).get(kind, has)
+            for each in outcomes
+            if isinstance(each, Resize) and name in each.wanted
+        ]
+    )
 
 
 def test_a_limit_range_still_bounds_growth() -> None:

@@ -22,7 +22,7 @@ from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
-from trimtab.core.kept_sizes import is_cut, keep_sizes
+from trimtab.core.kept_sizes import bears_cut, is_cut, keep_sizes
 from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
@@ -143,6 +143,8 @@ class Candidate(NamedTuple):
     """True for a pod that may only grow in place, mostly as it was changed a moment ago (D17)."""
     takes_back: bool = False
     """True if all that is wanted is to take back a shrink that the kubelet has put off."""
+    is_cut: bool = False
+    """True if a LimitRange takes something, so that the API server gives the memory that helps."""
     workload: WorkloadName | None = None
     """The topmost."""
     owner: WorkloadName | None = None
@@ -221,7 +223,9 @@ class Context:
         self, pod: Pod, autoscaler: Autoscaler, workload: WorkloadName, wanted: Wanted
     ) -> bool:
         """Return True if a live pod of the workload has the size that is wanted of the pod."""
-        key = workload, *_alike(pod, autoscaler)
+        # A pod that is OOM-killed may want another size than its siblings.
+        sizes = [(name, *_content(each)) for name, each in wanted.items()]
+        key = workload, *_alike(pod, autoscaler), *sizes
         if key not in self._precedents:
             self._precedents[key] = any(
                 successors.is_precedent(each, pod, wanted) for each in self._members_of(workload)
@@ -410,21 +414,36 @@ def candidate_of(
     if cooling or _was_left_small(facts, context):
         growth = growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
-    if facts.quick_oom and judgement.cut is not None and autoscaler.mode not in EVICTING_MODES:
-        # The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
-        wanted = _resized(pod, autoscaler, judgement.cut, context)
+    cut = _wanted_with_cut(facts, context)
     return Candidate(
         pod,
         autoscaler,
         change=change,
         quick_oom=facts.quick_oom,
-        wanted=wanted,
+        wanted=cut or wanted,
         standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
         is_cooling=cooling or growth is not None,
+        is_cut=bool(cut),
         workload=facts.workload,
         owner=disruption.owner_of(pod),
     )
+
+
+def _wanted_with_cut(facts: Facts, context: Context) -> Wanted | None:
+    """Return the size that a LimitRange allows a pod that is OOM-killed early; mostly None.
+
+    The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
+    """
+    pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
+    settings = context.settings
+    if not facts.quick_oom or judgement.cut is None:
+        return None
+    if autoscaler.mode in EVICTING_MODES or only_grows(autoscaler, settings):
+        return None
+    wanted = _resized(pod, autoscaler, judgement.cut, context)
+    least = settings.thresholds.smallest_change
+    return wanted if bears_cut(pod, wanted, judgement.recommendation, least) else None
 
 
 def facts_about(

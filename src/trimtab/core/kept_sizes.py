@@ -4,13 +4,15 @@ A LimitRange concerns new pods and growth. It takes nothing from a pod that is o
 by it is no reason to evict the pod, or to shrink it below what is recommended.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from trimtab.core import urgency
 from trimtab.core.autoscalers import ContainerRecommendation
-from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Pod
+from trimtab.core.limits import NO_AMOUNTS, amount_of
+from trimtab.core.pods import Allocation, Pod
 from trimtab.core.policy import Capped
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 
 
 def is_cut(pod: Pod, capped: Capped) -> bool:
@@ -40,6 +42,31 @@ def keep_sizes(pod: Pod, capped: Capped, free: Capped) -> Capped:
             )
             for entry in capped.recommendations
         ),
+    )
+
+
+def bears_cut(
+    pod: Pod,
+    given: Mapping[str, Allocation],
+    kept: Iterable[ContainerRecommendation],
+    least: float,
+) -> bool:
+    """Return True if memory that ends OOM kills is worth what a LimitRange takes from the pod.
+
+    `given` is what the LimitRange leaves, `kept` the recommendation without its cuts. A pod that is
+    ready has more to lose than to gain. The memory of a killed container must grow by the share
+    `least`, and no container lose memory that it needs: its own kills would follow.
+    """
+    if pod.ready_since is not None or urgency.memory_relief(pod, given) < least:
+        return False
+    own = _own(pod)
+    return not any(
+        allocation.requests is not None
+        and allocation.requests.get(Resource.MEMORY, has) < min(has, needed)
+        for entry in kept
+        if (allocation := given.get(entry.container_name)) is not None
+        for has in (amount_of(own.get(entry.container_name), Resource.MEMORY),)
+        for needed in (amount_of(entry.lower_bound, Resource.MEMORY),)
     )
 
 

@@ -37,6 +37,7 @@ from trimtab.core.boost_room import BoostRoom
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.findings import Findings
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
+from trimtab.core.kept_sizes import bears_cut
 from trimtab.core.known_pods import KnownPods, LivePods
 from trimtab.core.limit_range_check import checked_items, with_defaults, would_refuse
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
@@ -110,6 +111,8 @@ class Spent:
     """By namespace and quota what successors and resizes will take of it."""
     refusals: dict[str, str] = field(default_factory=dict)
     """By the uid of a pod why a quota refuses it, or its successor."""
+    cut: set[WorkloadName | None] = field(default_factory=set)
+    """The topmost workloads of pods from which a LimitRange takes something in place."""
     left_out: defaultdict[str, frozenset[Resource]] = field(
         default_factory=lambda: defaultdict(frozenset)
     )
@@ -440,13 +443,24 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
         case Action.EVICT:
             return _evict(candidate, context, spent)
         case Action.RESIZE:
-            hold = None
-            if resizing.restarts_containers(candidate.pod, candidate.wanted):
+            hold = _hold_cut(candidate, context, spent)
+            if hold is None and resizing.restarts_containers(candidate.pod, candidate.wanted):
                 hold = hold_restart(candidate, context, spent)
             resize = None if hold else _resize(candidate, candidate.wanted, context, spent)
             return hold or resize or _hold_for_quota(candidate, spent)
         case _:
             return _hold_in_words(candidate, chosen, context, spent)
+
+
+def _hold_cut(candidate: Candidate, context: Context, spent: Spent) -> Hold | None:
+    """Return a hold for a cut that no pod of the workload has yet, if another pod gets it first."""
+    workload = candidate.workload
+    if not candidate.is_cut or workload not in spent.cut or workload is None:
+        return None
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    if context.has_precedent(pod, autoscaler, workload, candidate.wanted):
+        return None
+    return _hold(candidate, HoldReason.EFFECT_AWAITED)
 
 
 def _hold_in_words(
@@ -532,6 +546,8 @@ def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent
 
 def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
     pod = candidate.pod
+    if candidate.is_cut:
+        spent.cut.add(candidate.workload)
     if resizing.restarts_containers(pod, wanted):
         spent.restarting.add(candidate.owner)
         count_restart(pod, spent)
@@ -1013,30 +1029,42 @@ def _is_cut(candidate: Candidate, context: Context, _: Spent) -> HoldReason | No
     """Object if a cap cuts the successor below what the pod has, and below its lower bounds (D25).
 
     The pod's own node may take no new pods, or not be seen; the pod may be older than a LimitRange.
-    A pod that dies early for lack of memory loses nothing, and one that is pending is down.
+    A pod that is pending is down, and one that dies early for lack of memory may be cut for it.
     """
     pod = candidate.pod
-    if candidate.quick_oom or pod.phase is PodPhase.PENDING or not pod.node_name:
+    if pod.phase is PodPhase.PENDING or not pod.node_name:
         return None
-    items = context.judge(pod, candidate.autoscaler).limit_ranges
+    judgement, least = _judge(candidate, context), context.settings.thresholds.smallest_change
+    items = judgement.limit_ranges
     if not _loses_to(items, candidate, context):
+        return None
+    after = {name: Allocation(target) for name, target in _capped_targets(items, candidate).items()}
+    if candidate.quick_oom and bears_cut(pod, after, judgement.recommendation, least):
         return None
     nodes = [item for item in items if item.type is LimitRangeType.NODE]
     is_by_nodes = _loses_to(nodes, candidate, context)
     return HoldReason.NODES_TOO_SMALL if is_by_nodes else HoldReason.LIMIT_RANGE_REFUSES
 
 
-def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Context) -> bool:
-    """Return True if these caps leave the successor less than the pod has and needs."""
-    pod, autoscaler = candidate.pod, candidate.autoscaler
+def _capped_targets(
+    items: Sequence[LimitRangeItem], candidate: Candidate
+) -> Mapping[str, Resources]:
+    """Return by container what these caps leave the successor."""
+    autoscaler = candidate.autoscaler
     capped = cap_for_pod(
         autoscaler.recommendation,
-        replace(pod, node_name=""),
+        replace(candidate.pod, node_name=""),
         autoscaler.policies,
         items,
         autoscaler.held,
     )
-    given = {entry.container_name: entry.target for entry in capped.recommendations}
+    return {entry.container_name: entry.target for entry in capped.recommendations}
+
+
+def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Context) -> bool:
+    """Return True if these caps leave the successor less than the pod has and needs."""
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    given = _capped_targets(items, candidate)
     own = {each.name: each.current.requests for each in pod.containers}
     kept = context.judge(pod, autoscaler).recommendation
     names = [entry.container_name for entry in kept]

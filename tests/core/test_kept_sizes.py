@@ -148,21 +148,57 @@ def test_no_pod_is_cut_for_a_trifle_of_memory(mode: UpdateMode) -> None:
 
 @pytest.mark.parametrize("mode", [*IN_PLACE_MODES, UpdateMode.RECREATE])
 def test_no_container_loses_memory_that_it_needs_to_the_cure_of_another(mode: UpdateMode) -> None:
-    few, many = amounts(100, 200 * MIB), amounts(100, 1000 * MIB)
-    pod = a_pod(
-        a_container("app", requests=few, limits=few, last_termination=KILLED),
-        a_container("cache", requests=many, limits=many),
-        node_name="node-1",
+    snapshot = with_a_cache(mode, LimitRangeType.CONTAINER, has=200, last_termination=KILLED)
+
+    assert least_given(planned(snapshot), "cache", Resource.MEMORY) == 1000 * MIB
+
+
+@pytest.mark.parametrize("mode", [UpdateMode.RECREATE, UpdateMode.AUTO])
+@pytest.mark.parametrize("has", [100, 400])
+def test_what_one_container_gains_does_not_pay_for_what_another_loses(
+    mode: UpdateMode, has: int
+) -> None:
+    snapshot = with_a_cache(mode, LimitRangeType.CONTAINER, has=has, ready_since=NOW)
+
+    assert told(planned(snapshot)) == ["LimitRangeRefuses"] * 2
+
+
+def test_containers_share_what_a_limit_range_gives_the_pod_as_a_whole() -> None:
+    snapshot = with_a_cache(
+        UpdateMode.RECREATE, LimitRangeType.POD, has=100, most=1450, ready_since=NOW
     )
+
+    assert "Evict" in told(planned(snapshot))
+
+
+def with_a_cache(
+    mode: UpdateMode,
+    kind: LimitRangeType,
+    *,
+    has: int,
+    most: int = 600,
+    ready_since: datetime | None = None,
+    **fields: object,
+) -> Snapshot:
+    """Return two pods in which one container needs more and another is as large as it needs."""
+    few, many = amounts(100, has * MIB), amounts(100, 1000 * MIB)
+    pods = [
+        a_pod(
+            a_container("app", requests=few, limits=few, **fields),  # type: ignore[arg-type]
+            a_container("cache", requests=many, limits=many),
+            name=f"web-{index}",
+            node_name="node-1",
+            ready_since=ready_since,
+        )
+        for index in range(2)
+    ]
     autoscaler = an_autoscaler(
-        a_recommendation("app", target=amounts(100, 500 * MIB), lower=amounts(90, 400 * MIB)),
+        a_recommendation("app", target=amounts(100, 500 * MIB), lower=amounts(90, 450 * MIB)),
         a_recommendation("cache", target=many, lower=amounts(90, 950 * MIB)),
         mode=mode,
     )
-    item = LimitRangeItem(LimitRangeType.CONTAINER, max=amounts(memory=600 * MIB))
-    outcomes = planned(snapshot_of([pod], autoscaler, limit_ranges={"default": [item]}))
-
-    assert least_given(outcomes, "cache", Resource.MEMORY) == 1000 * MIB
+    item = LimitRangeItem(kind, max=amounts(memory=most * MIB))
+    return snapshot_of(pods, autoscaler, limit_ranges={"default": [item]})
 
 
 def least_given(outcomes: Sequence[Outcome], name: str, kind: Resource) -> int:

@@ -6,7 +6,7 @@ to whoever carries the plan out.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
@@ -31,7 +31,12 @@ from trimtab.core.assessment import (
     measure_part,
     recommended_part,
 )
-from trimtab.core.autoscalers import Autoscaler, UpdateMode, is_paused
+from trimtab.core.autoscalers import (
+    Autoscaler,
+    ContainerRecommendation,
+    UpdateMode,
+    is_paused,
+)
 from trimtab.core.boost import boosted_containers
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.envelopes import without_misfits
@@ -1062,11 +1067,37 @@ def _capped_targets(
 
 
 def _loses_to(items: Sequence[LimitRangeItem], candidate: Candidate, context: Context) -> bool:
-    """Return True if these caps leave the successor less than the pod has and needs."""
-    pod, autoscaler = candidate.pod, candidate.autoscaler
-    given = _capped_targets(items, candidate)
-    own = {each.name: each.current.requests for each in pod.containers}
-    kept = context.judge(pod, autoscaler).recommendation
+    """Return True if these caps leave the successor less than the pod has and needs.
+
+    Nodes and items for pods bound a sum, which containers share by their recommendations. An item
+    for containers bounds each, and what another one gains is no consolation.
+    """
+    if _loses_in_sum(_capped_targets(items, candidate), candidate, context):
+        return True
+    per_container = [item for item in items if item.type is LimitRangeType.CONTAINER]
+    if not per_container:
+        return False
+    given = _capped_targets(per_container, candidate)
+    return any(
+        given.get(entry.container_name, NO_AMOUNTS).get(kind, least) + 1 < least
+        for entry, kind, least in _needed_of_own(candidate, context)
+    )
+
+
+def _needed_of_own(
+    candidate: Candidate, context: Context
+) -> Iterator[tuple[ContainerRecommendation, Resource, int]]:
+    """Yield what each container has and needs of each resource: its lower bound, or its target."""
+    own = {each.name: each.current.requests for each in candidate.pod.containers}
+    for entry in _judge(candidate, context).recommendation:
+        for kind in BOTH:
+            needed = min(amount_of(entry.lower_bound, kind), amount_of(entry.target, kind))
+            yield entry, kind, min(needed, amount_of(own.get(entry.container_name), kind))
+
+
+def _loses_in_sum(given: Mapping[str, Resources], candidate: Candidate, context: Context) -> bool:
+    own = {each.name: each.current.requests for each in candidate.pod.containers}
+    kept = _judge(candidate, context).recommendation
     names = [entry.container_name for entry in kept]
     for kind in BOTH:
         after = sum(amount_of(given.get(name), kind) for name in names)

@@ -184,7 +184,7 @@ def with_a_cache(
     few, many = amounts(100, has * MIB), amounts(100, 1000 * MIB)
     pods = [
         a_pod(
-            a_container("app", requests=few, limits=few, **fields),  # type: ignore[arg-type]
+            a_container("app", requests=few, limits=few, **fields),
             a_container("cache", requests=many, limits=many),
             name=f"web-{index}",
             node_name="node-1",

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from e2e.components import Json, install
 from e2e.updater_stage import MERGE, Stage, updater, wait_for_plan
+from makers import BOOST_TOLD
 
 from rig.controlplane import ControlPlane
 
@@ -36,7 +37,8 @@ def boosted(cpu: str, **spec: object) -> Json:
     requests = {**USUAL, "cpu": cpu}
     container = {"name": "c0", "image": "none", "resources": {"requests": requests}}
     mark = json.dumps({"requests": USUAL, "limits": {}})
-    return {"metadata": {"annotations": {MARK: mark}}, "spec": {"containers": [container], **spec}}
+    annotations = {MARK: mark, **BOOST_TOLD}
+    return {"metadata": {"annotations": annotations}, "spec": {"containers": [container], **spec}}
 
 
 def is_marked(pod: Json) -> bool:

@@ -672,6 +672,40 @@ def test_no_pod_is_evicted_for_a_size_that_the_api_server_refuses(
     run_virtually(scene())
 
 
+@pytest.mark.parametrize("mode", [EITHER, UpdateMode.UPSCALE_ONLY])
+def test_pods_that_all_die_are_evicted_where_only_their_resizes_are_refused(
+    mode: UpdateMode,
+) -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=3)
+        cluster.autoscale(UP, mode=mode)
+        refused = ForbiddenError("x", Status(code=403, message="no resizes"))
+        cluster.refusals["resize"] = [refused for _ in range(99)]
+        counts = []
+
+        async def kill() -> None:
+            while True:
+                now = cluster.clock.now()
+                killed = Termination("OOMKilled", now - minutes(2), now - minutes(1))
+                for pod in cluster.pods_of("web"):
+                    if pod.containers[0].current.requests != UP.target:
+                        each = replace(pod.containers[0], last_termination=killed)
+                        cluster.put(replace(pod, containers=(each,), ready_since=None))
+                await asyncio.sleep(180)
+                counts.append(len(cluster.acts))
+
+        killing = asyncio.create_task(kill())
+        await let_run(an_updater(cluster), minutes(20))
+        killing.cancel()
+
+        assert counts[0] == 1
+        assert [act for act, _ in cluster.acts] == ["evict"] * 3
+        assert cpu(cluster) == [500] * 3
+
+    run_virtually(scene())
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -695,12 +695,40 @@ def _decide(
     if chosen is Action.RESIZE:
         chosen = _confirm_resize(candidate, situation, context)
     if isinstance(chosen, Action) and resizing.is_denied(situation, chosen):
-        return HoldReason.RESIZE_DENIED
+        if not _may_replace_denied(candidate, context):
+            return HoldReason.RESIZE_DENIED
+        chosen = resizing.decide_eviction(situation)
     if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
         if _takes_last_ready(candidate, context, chosen):
             return HoldReason.BUDGET_SPENT
         return _reason_against_restart(candidate, context) or chosen
     return chosen
+
+
+def _may_replace_denied(candidate: Candidate, context: Context) -> bool:
+    """Return True if a pod is evicted for a size to which the API server does not resize it.
+
+    It may refuse the resize alone, and take a new pod of that size. So a pod that is OOM-killed
+    early is evicted if no pod of its owner is ready, or once a pod of the workload has the size.
+    """
+    pod, workload = candidate.pod, candidate.workload
+    if candidate.autoscaler.mode is UpdateMode.IN_PLACE or _is_of_job(pod):
+        return False
+    if candidate.standing is disruption.Standing.RESIZE_ONLY or pod.ready_since is not None:
+        return False
+    if _is_rescued(candidate, context):
+        return True
+    return (
+        _is_cured(candidate)
+        and workload is not None
+        and _has_precedent(candidate, workload, context)
+    )
+
+
+def _is_denied(candidate: Candidate, context: Context) -> bool:
+    """Return True if the API server has lately refused to resize the pod."""
+    span = context.settings.infeasible_retry_after
+    return resizing.lately_denied(candidate.memory.resize, context.now, span) is not None
 
 
 def _decide_by_mode(
@@ -857,6 +885,7 @@ def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wante
         not (candidate.quick_oom and is_protected)
         or not context.resizes(pod)
         or pod.resize is not None
+        or _is_denied(candidate, context)
     ):
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
@@ -952,17 +981,18 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     """Object if as many evictions as may fail have failed, or may yet turn out to have failed.
 
     The first eviction for a size is alone: a policy may refuse every pod of that size. Pods of
-    which all are OOM-killed early have nothing to lose.
+    which all are OOM-killed early have nothing to lose, unless a resize to the size was refused.
     """
     workload, most, snapshot = candidate.workload, context.settings.max_unproven, context.snapshot
-    if most is None or workload is None:
+    is_denied = _is_denied(candidate, context)
+    if workload is None or (most is None and not is_denied):
         return None
     record = snapshot.convergence.get(workload)
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
-    waits = missed + unproven >= most or (
+    waits = (most is not None and missed + unproven >= most) or (
         unproven > 0
-        and not _is_rescued(candidate, context)
+        and (is_denied or not _is_rescued(candidate, context))
         and not _has_precedent(candidate, workload, context)
     )
     return HoldReason.EFFECT_AWAITED if waits else None
@@ -1186,8 +1216,12 @@ def may_disrupt(candidate: Candidate, context: Context, spent: Spent) -> bool:
 def _is_rescued(candidate: Candidate, context: Context) -> bool:
     """Return True if memory ends the OOM kills of a pod whose owner has no ready pod."""
     group = None if candidate.owner is None else context.groups.get(candidate.owner)
-    is_cured = candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
-    return group is not None and group.ready == 0 and is_cured
+    return group is not None and group.ready == 0 and _is_cured(candidate)
+
+
+def _is_cured(candidate: Candidate) -> bool:
+    """Return True if the pod is OOM-killed early and would get more memory."""
+    return candidate.quick_oom and urgency.memory_relief(candidate.pod, candidate.wanted) > 0
 
 
 def is_disruptable(owner: WorkloadName | None, context: Context, spent: Spent) -> bool:

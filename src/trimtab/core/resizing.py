@@ -165,12 +165,18 @@ def is_denied(situation: Situation, action: Action) -> bool:
     A resize may be asked for as soon as another size is wanted. A pod is evicted only for a size
     that is lower somewhere: the API server would refuse its successor, and the pod be gone.
     """
-    denied = situation.memory.denied
-    if denied is None or situation.now - denied.at >= situation.infeasible_retry_after:
+    denied = lately_denied(situation.memory, situation.now, situation.infeasible_retry_after)
+    if denied is None:
         return False
     if action is Action.RESIZE:
         return situation.targets == denied.targets
     return not _is_lower_somewhere(situation.targets, denied.targets)
+
+
+def lately_denied(memory: ResizeMemory, now: datetime, span: timedelta) -> DeniedAttempt | None:
+    """Return the resize that the API server has refused within the span; None if it has not."""
+    denied = memory.denied
+    return None if denied is None or now - denied.at >= span else denied
 
 
 def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None) -> bool:

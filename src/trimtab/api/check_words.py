@@ -52,8 +52,8 @@ _REASONS: Final = {
     "eviction would roll out",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
     "ordinal that is not ready",
-    HoldReason.SUCCESSOR_SMALLER: "its successor would lose more than it gains, as its template "
-    "asks for less of what is not applied",
+    HoldReason.SUCCESSOR_SMALLER: "its template would give its successor less than it has and "
+    "needs: less of what is not applied, or lower limits",
     HoldReason.NO_NODE_FOR_SUCCESSOR: "the only nodes that its successor may go to are full, "
     "cordoned or tainted",
     HoldReason.NODES_TOO_SMALL: "no node that takes its successor is as large as what it has",

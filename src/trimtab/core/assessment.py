@@ -23,6 +23,7 @@ from trimtab.core.envelopes import find_misfits, without_misfits
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import WANTS_CHANGE, HoldReason
 from trimtab.core.kept_sizes import bears_cut, is_cut, keep_sizes
+from trimtab.core.limit_range_check import checked_items
 from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
@@ -206,6 +207,33 @@ class Context:
     """By workload its live pods, once they were asked for."""
     _precedents: dict[tuple[object, ...], bool] = field(default_factory=dict)
     """The answers of `has_precedent`."""
+    _foreseen: dict[tuple[object, ...], Wanted] = field(default_factory=dict)
+    """The answers of `foresee`."""
+
+    def successor_of(self, pod: Pod) -> Pod | None:
+        """Return the pod's successor as admission first sees it; None if its template is unknown.
+
+        A newer LimitRange has given it defaults.
+        """
+        owner = disruption.owner_of(pod)
+        sizes = None if owner is None else self.snapshot.template_sizes.get(owner)
+        items = checked_items(self.snapshot.limit_ranges.get(pod.namespace, ()))
+        template = successors.template_of(pod, sizes, items)
+        if sizes is None or template is None:
+            return None
+        return successors.from_template(pod, template, sizes)
+
+    def foresee(self, pod: Pod, autoscaler: Autoscaler) -> Wanted | None:
+        """Return what is recommended for the pod's successor; None if its template is unknown."""
+        owner = disruption.owner_of(pod)
+        if owner is None or owner not in self.snapshot.template_sizes:
+            return None
+        key = owner, *_alike(pod, autoscaler)
+        found = self._foreseen.get(key)
+        if found is None and (new := self.successor_of(pod)) is not None:
+            found = successors.wanted_of_new(new, autoscaler, self.limit_ranges_of(pod))
+            self._foreseen[key] = found
+        return found
 
     def new_pods(self, namespace: str, age: timedelta) -> Sequence[Pod]:
         """Return the pods of a namespace with quotas that are no older than the age."""

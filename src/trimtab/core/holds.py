@@ -62,7 +62,7 @@ class HoldReason(StrEnum):
     LIMIT_RANGE_REFUSES = "LimitRangeRefuses"
     """A LimitRange would refuse its successor in the recommended size, or one that it needs."""
     SUCCESSOR_SMALLER = "SuccessorSmaller"
-    """Its successor would lose more of what the autoscaler does not set than it gains."""
+    """Its template takes more from its successor than the autoscaler gives, or bounds that."""
     NODES_TOO_SMALL = "NodesTooSmall"
     """No node that its successor may go to is as large as what the pod has and needs."""
     RESIZE_DEFERRED = "ResizeDeferred"

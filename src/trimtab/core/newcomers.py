@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.core.autoscalers import AutoscalerName
-from trimtab.core.boost import BoostError, annotation_name
+from trimtab.core.boost import BoostError
 from trimtab.core.boost_room import BoostRoom
 from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_range_check import checked_items
-from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.matching import (
     AutoscalerIndex,
     acts_on_new_pods,
@@ -27,7 +26,7 @@ from trimtab.core.quantities import parse_amount
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.snapshot import ObservedPod
-from trimtab.core.successors import template_of
+from trimtab.core.successors import from_template, template_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +80,9 @@ def size_newcomer(
 def _before_admission(pod: Pod, room: BoostRoom, sizes: Mapping[str, Allocation] | None) -> Pod:
     """Return the new pod as the API server would show it to admission."""
     template = template_of(pod, sizes, checked_items(room.limit_ranges))
-    specs = [each.spec for each in pod.containers] if template is None else template
-    containers = tuple(
-        replace(each, status=None, spec=_with_requests(spec))
-        for each, spec in zip(pod.containers, specs, strict=True)
-    )
-    # The mark of a boost says what a container of the running pod asked for.
-    stale = {annotation_name(name) for name in sizes or ()}
-    kept = {key: value for key, value in pod.annotations.items() if key not in stale}
-    return replace(pod, containers=containers, annotations=kept)
-
-
-def _with_requests(spec: Allocation) -> Allocation:
-    """Return the resources with the requests that follow from limits."""
-    if not spec.limits:
-        return spec
-    return replace(spec, requests={**spec.limits, **(spec.requests or NO_AMOUNTS)})
+    if template is None:
+        return from_template(pod, [each.spec for each in pod.containers], ())
+    return from_template(pod, template, sizes or ())
 
 
 def _sized(container: Container, patch: Sequence[Operation]) -> Allocation:

@@ -563,8 +563,16 @@ def _spend_resize(candidate: Candidate, wanted: Wanted, spent: Spent) -> Resize:
 
 
 def _wanted_by_successor(candidate: Candidate, context: Context) -> Wanted:
-    """Return what admission gives the successor: under UpscaleOnly less, too (D18)."""
+    """Return what admission gives the successor: under UpscaleOnly less, too (D18).
+
+    Where its template is not known, the pod that runs stands in for it.
+    """
     pod, autoscaler = candidate.pod, candidate.autoscaler
+    foreseen = context.foresee(pod, autoscaler)
+    if foreseen is not None:
+        # The CPU of a boosted container says nothing about its usual size.
+        found = successors.without_cpu_of(foreseen, boosted_containers(pod))
+        return successors.only_requests(found) if autoscaler.mode in EVICTING_MODES else found
     if autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         return candidate.wanted
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
@@ -653,11 +661,13 @@ def _requested_by_successor(candidate: Candidate, context: Context) -> Resources
     Quotas may cut that boost, which is not foreseen here.
     """
     pod, autoscaler, gates = candidate.pod, candidate.autoscaler, context.settings.gates
-    requests = requested_after(pod, _wanted_by_successor(candidate, context))
+    new, foreseen = context.successor_of(pod) or pod, context.foresee(pod, autoscaler)
+    wanted = _wanted_by_successor(candidate, context) if foreseen is None else foreseen
+    requests = requested_after(new, wanted)
     if not autoscaler.boosts or not gates.cpu_startup_boost:
         return requests
     room = BoostRoom(context.limit_ranges_of(pod))
-    boosted = requested_after(pod, size_successor(pod, autoscaler, gates=gates, room=room))
+    boosted = requested_after(new, size_successor(new, autoscaler, gates=gates, room=room))
     return {kind: max(amount, boosted.get(kind, 0)) for kind, amount in requests.items()}
 
 
@@ -1022,12 +1032,13 @@ def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> Hold
     if not items:
         return None
     room = BoostRoom(context.limit_ranges_of(pod))
-    given = size_successor(pod, autoscaler, gates=gates, room=room)
+    new = context.successor_of(pod) or pod
+    given = size_successor(new, autoscaler, gates=gates, room=room)
     # The pod may be older than the LimitRange, whose defaults its successor gets.
     after = [
-        with_defaults(items, overlaid(each.spec, given.get(each.name))) for each in pod.containers
+        with_defaults(items, overlaid(each.spec, given.get(each.name))) for each in new.containers
     ]
-    if not given or would_refuse(items, pod, after):
+    if not given or would_refuse(items, new, after):
         return HoldReason.LIMIT_RANGE_REFUSES
     left_out = successors.resources_left_out(_wanted_by_successor(candidate, context), given)
     if left_out and not (
@@ -1044,20 +1055,43 @@ def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason 
 
     A pod that dies early for lack of memory, or does not run, has little to lose.
     """
-    pod = candidate.pod
-    if candidate.quick_oom or pod.phase is PodPhase.PENDING or candidate.owner is None:
+    pod, least = candidate.pod, context.settings.thresholds.smallest_change
+    if candidate.quick_oom or pod.phase is PodPhase.PENDING:
         return None
-    sizes = context.snapshot.template_sizes.get(candidate.owner)
-    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
-    template = successors.template_of(pod, sizes, items)
-    if template is None:
+    if (new := context.successor_of(pod)) is None:
         return None
-    wanted, least = (
+    wanted, template = (
         _wanted_by_successor(candidate, context),
-        context.settings.thresholds.smallest_change,
+        [each.spec for each in new.containers],
     )
     loses = successors.takes_more_than_it_gives(pod, wanted, template, least)
     return HoldReason.SUCCESSOR_SMALLER if loses else None
+
+
+def _is_capped(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
+    """Object if the template caps the successor below what the pod has and needs.
+
+    The limits of a template cap requests where the autoscaler sets no limits. The running pod may
+    have larger ones. More memory is all that a pod needs that dies early for lack of it.
+    """
+    pod, autoscaler = candidate.pod, candidate.autoscaler
+    foreseen = context.foresee(pod, autoscaler)
+    if foreseen is None or (pod.phase is PodPhase.PENDING and not candidate.quick_oom):
+        return None
+    kinds = (Resource.MEMORY,) if candidate.quick_oom else BOTH
+    needed, least = (
+        _judge(candidate, context).recommendation,
+        context.settings.thresholds.smallest_change,
+    )
+    if not successors.falls_short(pod, foreseen, needed, kinds, least):
+        return None
+    # Other caps would cut a successor with the limits of the running pod as well.
+    like_pod = successors.wanted_of_new(
+        replace(pod, node_name=""), autoscaler, context.limit_ranges_of(pod)
+    )
+    lost = successors.smaller_part(foreseen, like_pod)
+    is_short = successors.falls_short(pod, lost, needed, kinds, least)
+    return HoldReason.SUCCESSOR_SMALLER if is_short else None
 
 
 def _is_cut(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
@@ -1191,6 +1225,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _gains_nothing,
     _loses_more,
     _is_cut,
+    _is_capped,
     _claim,
 )
 """What may speak against an eviction that a budget allows; the last sets something aside for it."""

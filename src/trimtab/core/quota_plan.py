@@ -19,7 +19,7 @@ from trimtab.core.limit_range_check import checked_items, with_defaults
 from trimtab.core.notes import was_sized
 from trimtab.core.outcomes import Wanted
 from trimtab.core.patch import size_successor
-from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.pods import Allocation, Pod
 from trimtab.core.quota_check import (
     NO_CLAIMS,
     Refusal,
@@ -92,8 +92,9 @@ def foresee_successor(
         candidate.autoscaler,
         context.limit_ranges_of(candidate.pod),
     )
-    wanted = wanted_by_autoscaler(pod, autoscaler, limit_ranges)
-    sized = _after(pod, wanted, context)
+    new = context.successor_of(pod) or pod
+    wanted = wanted_by_autoscaler(new, autoscaler, limit_ranges)
+    sized = _after(new, wanted, context)
     # The template must not fit even where admission has forgotten what it granted.
     template_left, left = left, _without_new_pods(left, pod.namespace, context)
     refusal = find_refusal(left, pod, sized)
@@ -109,8 +110,8 @@ def foresee_successor(
         after, left_out = part
     else:
         # Admission cuts a boost that quotas have no room for, so the successor fits with it, too.
-        given = size_successor(pod, autoscaler, gates=gates, room=room)
-        after, left_out = _after(pod, given, context), frozenset()
+        given = size_successor(new, autoscaler, gates=gates, room=room)
+        after, left_out = _after(new, given, context), frozenset()
     claims = _growth(left, pod, after) if waits else claims_on(left, pod, after)
     return Successor(claims, refusal, left_out)
 
@@ -126,8 +127,7 @@ def _foresee_part(
     template = template_for(pod, context)
     if template is None:
         return None
-    sizes = zip(pod.containers, template, strict=True)
-    new = replace(pod, containers=tuple(_in_size(each, own) for each, own in sizes))
+    new = context.successor_of(pod) or successors.from_template(pod, template, ())
     given = size_successor(new, candidate.autoscaler, gates=gates, room=room)
     after, left_out = _after(new, given, context), successors.resources_left_out(wanted, given)
     is_accepted = (
@@ -136,10 +136,6 @@ def _foresee_part(
         and find_refusal(room.quotas, pod, after) is None
     )
     return (after, left_out) if is_accepted else None
-
-
-def _in_size(container: Container, own: Allocation) -> Container:
-    return replace(container, spec=own, status=None, base=None)
 
 
 def _without_new_pods(left: Sequence[Quota], namespace: str, context: Context) -> Sequence[Quota]:

@@ -3,19 +3,24 @@
 The resources that an autoscaler does not set come from the template.
 
 A HorizontalPodAutoscaler, a policy or the mode of a container may keep an autoscaler from setting
-what it once set. A pod that runs keeps that, and its successor does not get it.
+what it once set. A pod that runs keeps that, and its successor does not get it. Where the
+autoscaler sets no limits, those of the template bound what it sets.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from trimtab.core.boost import boosted_containers
+from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
+from trimtab.core.boost import annotation_name, boosted_containers
+from trimtab.core.envelopes import without_misfits
 from trimtab.core.limit_range_check import with_defaults
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.outcomes import Wanted
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.wanted import wanted_by_autoscaler
 
 _ENDLESS: Final = float("inf")
 _REVISION_LABEL: Final = "controller-revision-hash"
@@ -38,6 +43,58 @@ def template_of(
     if sizes is None:
         return None
     return [with_defaults(items, sizes.get(each.name, each.spec)) for each in pod.containers]
+
+
+def from_template(pod: Pod, template: Sequence[Allocation], names: Collection[str]) -> Pod:
+    """Return the successor of a pod as the API server shows it to admission.
+
+    `names` are those of the containers in the template: marks of their boosts are the pod's alone.
+    """
+    containers = tuple(
+        replace(each, spec=_with_requests(own), status=None, base=None)
+        for each, own in zip(pod.containers, template, strict=True)
+    )
+    stale = set(map(annotation_name, names))
+    kept = {key: value for key, value in pod.annotations.items() if key not in stale}
+    # What the pod has on its node is no bound for a successor, which may go elsewhere.
+    return replace(pod, node_name="", containers=containers, annotations=kept)
+
+
+def wanted_of_new(new: Pod, autoscaler: Autoscaler, items: Sequence[LimitRangeItem]) -> Wanted:
+    """Return what the recommendation comes to for a new pod, before LimitRanges refuse any of it.
+
+    Admission caps it by the limits of that pod, and leaves out containers without room for it.
+    """
+    return without_misfits(new, wanted_by_autoscaler(new, autoscaler, items))
+
+
+def falls_short(
+    pod: Pod,
+    wanted: Wanted,
+    needed: Sequence[ContainerRecommendation],
+    kinds: Collection[Resource],
+    least: float,
+) -> bool:
+    """Return True if what a successor is given takes from a container what that needs.
+
+    That is so below its lower bound. Of a container that should grow nothing is taken, but for a
+    share of less than `least`.
+    """
+    boosted, entries = boosted_containers(pod), {each.container_name: each for each in needed}
+    for container in pod.containers:
+        entry, given = entries.get(container.name), wanted.get(container.name)
+        if entry is None or given is None:
+            continue
+        has, gets = container.current.requests or NO_AMOUNTS, given.requests or NO_AMOUNTS
+        for kind in kinds:
+            if kind not in gets or (kind is Resource.CPU and container.name in boosted):
+                continue
+            before, after = has.get(kind, 0), gets[kind]
+            lower, target = (entry.lower_bound or NO_AMOUNTS).get(kind, 0), entry.target.get(kind)
+            grows = target is not None and before <= target
+            if after < min(before, lower) or (grows and _factor(after, before) > 1 + least):
+                return True
+    return False
 
 
 def takes_more_than_it_gives(
@@ -108,6 +165,35 @@ def without_resources(wanted: Wanted, kinds: Collection[Resource]) -> Wanted:
     return {name: rest for name, rest in found.items() if rest.requests or rest.limits}
 
 
+def without_cpu_of(wanted: Wanted, names: Collection[str]) -> Wanted:
+    """Return what is wanted but for the CPU of the containers."""
+    if not names:
+        return wanted
+    named = {name: asked for name, asked in wanted.items() if name in names}
+    others = {name: asked for name, asked in wanted.items() if name not in names}
+    return {**others, **without_resources(named, (Resource.CPU,))}
+
+
+def only_requests(wanted: Wanted) -> Wanted:
+    """Return what is wanted without limits."""
+    return {name: Allocation(asked.requests, NO_AMOUNTS) for name, asked in wanted.items()}
+
+
+def smaller_part(wanted: Wanted, other: Wanted) -> Wanted:
+    """Return the requests that are less than the other ones, where these are there."""
+    return {
+        name: Allocation(
+            {
+                kind: amount
+                for kind, amount in (asked.requests or NO_AMOUNTS).items()
+                if amount < requests.get(kind, _ENDLESS)
+            }
+        )
+        for name, asked in wanted.items()
+        for requests in ((other.get(name) or Allocation()).requests or NO_AMOUNTS,)
+    }
+
+
 def loses_nothing(
     pod: Pod, kinds: Collection[Resource], template: Sequence[Allocation] | None
 ) -> bool:
@@ -130,6 +216,10 @@ def loses_nothing(
 
 def _except(amounts: Resources | None, kinds: Collection[Resource]) -> Resources:
     return {kind: amount for kind, amount in (amounts or NO_AMOUNTS).items() if kind not in kinds}
+
+
+def _with_requests(own: Allocation) -> Allocation:
+    return replace(own, requests=_requests(own)) if own.limits else own
 
 
 def _requests(own: Allocation) -> Resources:

@@ -171,6 +171,35 @@ def test_a_boost_and_a_trifle_are_no_loss() -> None:
     assert takes_more_than_it_gives(plain, {}, [Allocation(amounts(450, 100 * MIB))], 0.1)
 
 
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        pytest.param(10, "SuccessorSmaller", id="the app would lose nearly all of its CPU"),
+        pytest.param(800, "SuccessorSmaller", id="a fifth is too much as well"),
+        pytest.param(950, "Evict", id="a trifle"),
+        pytest.param(1000, "Evict", id="nothing"),
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_no_container_pays_for_the_growth_of_another(
+    template: int, expected: str, mode: UpdateMode
+) -> None:
+    app = a_container(requests=amounts(1000))
+    sidecar = a_container("sidecar", index=1, requests=amounts(10))
+    autoscaler = an_autoscaler(
+        a_recommendation("sidecar", target=amounts(1000), lower=amounts(900)), mode=mode
+    )
+    sizes = {"app": Allocation(amounts(template)), "sidecar": Allocation(amounts(10))}
+    snapshot = snapshot_of(
+        several(2, containers=(app, sidecar), annotations={UPDATES: SIZED}),
+        autoscaler,
+        template_sizes={REPLICA_SET: sizes},
+        resizes_in_place=False,
+    )
+
+    assert set(told(planned(snapshot, ALL_AT_ONCE))) == {expected}
+
+
 def size(cpu: int, memory: int | None = None) -> Resources:
     """Return so many millicores, and as many mebibytes if nothing else is said."""
     return amounts(cpu, (cpu if memory is None else memory) * MIB)

@@ -100,12 +100,14 @@ def falls_short(
 def takes_more_than_it_gives(
     pod: Pod, wanted: Wanted, template: Sequence[Allocation], least: float
 ) -> bool:
-    """Return True if the successor loses more, as a factor, than it gains.
+    """Return True if a container of the successor loses more, as a factor, than it gains.
 
-    A loss of less than the share `least` counts as none.
+    Gains of one container do not make up for losses of another. A loss of less than the share
+    `least` counts as none.
     """
-    gain, loss, boosted = 1 + least, 1.0, boosted_containers(pod)
+    boosted = boosted_containers(pod)
     for container, own in zip(pod.containers, template, strict=True):
+        gain, loss = 1 + least, 1.0
         has = container.current.requests or NO_AMOUNTS
         given = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS
         gets = {**_requests(own), **given}
@@ -118,7 +120,9 @@ def takes_more_than_it_gives(
                 gain = max(gain, _factor(before, after))
             else:
                 loss = max(loss, _factor(after, before))
-    return loss > gain
+        if loss > gain:
+            return True
+    return False
 
 
 def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:

@@ -42,6 +42,8 @@ class Door:
         self.time = Time()
         self.webhook = Webhook(cluster, AdmissionSettings(), timer=self.time)
         self.created: list[Pod] = []
+        self.opens_at = 0.0
+        """Time until which no pod is let in, whatever its size."""
         self.show(is_failing=False)
 
     def show(self, *, is_failing: bool) -> None:
@@ -62,7 +64,7 @@ class Door:
     def create(self) -> bool:
         """Create a pod, if the policy lets it in."""
         pod = self.ask()
-        if millicores(pod) > self.most:
+        if millicores(pod) > self.most or self.time.seconds < self.opens_at:
             return False
         self.created.append(pod)
         return True
@@ -71,10 +73,13 @@ class Door:
         """Let the ReplicaSet try for so long, as its controller does."""
         delay, end = 0.005, self.time.seconds + seconds
         while len(self.created) < self.replicas and self.time.seconds < end:
-            is_created = self.create()
+            before, is_created = len(self.created), True
+            while is_created and len(self.created) < self.replicas:
+                is_created = self.create()
             self.show(is_failing=not is_created)
             if not is_created:
-                self.time.seconds += delay
+                # A pod that appears starts the next round at once.
+                self.time.seconds += delay if len(self.created) == before else 0.05
                 delay *= 2
 
 
@@ -115,7 +120,7 @@ def test_a_boost_that_a_policy_refuses_is_left_out() -> None:
 
 def test_each_step_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     def scene(door: Door) -> None:
-        door.work(60)
+        door.work(90)
 
         found = [vars(each) for each in caplog.records if hasattr(each, "withheld")]
         assert [each["withheld"] for each in found] == [Withheld.BOOST, Withheld.SIZE]
@@ -126,6 +131,8 @@ def test_each_step_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_recommendation_that_a_policy_refuses_is_left_out() -> None:
     def scene(door: Door) -> None:
+        door.work(60)
+        assert not door.created
         door.work(30)
 
         assert [millicores(pod) for pod in door.created] == [500] * 3
@@ -145,7 +152,7 @@ def test_the_boost_goes_before_the_recommendation() -> None:
 
 def test_boost_and_recommendation_go_where_both_are_refused() -> None:
     def scene(door: Door) -> None:
-        door.work(60)
+        door.work(90)
 
         assert [millicores(pod) for pod in door.created] == [500] * 3
         assert annotation_name("app") not in door.created[0].annotations
@@ -191,6 +198,30 @@ def test_the_whole_boost_is_tried_again_after_a_while() -> None:
         assert millicores(door.created[-1]) == 1500
 
     at_the_door(scene)
+
+
+@pytest.mark.parametrize("seconds", [2, 3.5, 4.5, 10, 30])
+def test_an_outage_of_seconds_leaves_pods_their_recommendation(seconds: float) -> None:
+    def scene(door: Door) -> None:
+        door.opens_at = door.time.seconds + seconds
+        door.work(90)
+
+        assert [millicores(pod) for pod in door.created] == [1200] * 3
+
+    at_the_door(scene, most=2000, target=1200, boosts=False)
+
+
+@pytest.mark.parametrize("seconds", [60, 150, 500])
+def test_a_longer_outage_costs_one_pod_its_recommendation_at_most(seconds: float) -> None:
+    def scene(door: Door) -> None:
+        door.replicas = 10
+        door.opens_at = door.time.seconds + seconds
+        door.work(3600)
+
+        assert len(door.created) == 10
+        assert [millicores(pod) for pod in door.created].count(1200) >= 9
+
+    at_the_door(scene, most=2000, target=1200, boosts=False)
 
 
 def _an_owner(number: int, existing: int = 0) -> Workload:

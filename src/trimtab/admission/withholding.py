@@ -83,8 +83,8 @@ class Withholding:
             self._owners.popitem(last=False)
         self._came_at = now
         self._has_news.set()
-        if before is not None and attempts.rounds and attempts.withheld is not before.withheld:
-            self._tell(pod, autoscaler, attempts.withheld)
+        if before is not None and attempts.least is not before.least:
+            self._tell(pod, autoscaler, attempts.least)
         return attempts.withheld
 
     async def run(self) -> NoReturn:
@@ -110,10 +110,11 @@ class Withholding:
             if owner is None or owner.uid != uid or remembered.attempts.is_outdated(now):
                 del self._owners[uid]
             elif owner.existing is not None:
-                self._see(uid, remembered, owner.existing)
+                status = OwnerStatus(owner.existing, owner.replicas, owner.is_failing)
+                self._see(uid, remembered, status)
 
-    def _see(self, uid: str, remembered: _Remembered, existing: int) -> None:
-        attempts = see_status(remembered.attempts, existing)
+    def _see(self, uid: str, remembered: _Remembered, status: OwnerStatus) -> None:
+        attempts = see_status(remembered.attempts, status)
         if attempts.is_settled:
             del self._owners[uid]
         elif attempts is not remembered.attempts:

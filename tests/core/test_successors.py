@@ -207,7 +207,7 @@ def size(cpu: int, memory: int | None = None) -> Resources:
 
 def once_unbound(**fields: object) -> list[Pod]:
     """Pods whose limits grew with their requests, before their policy left limits alone."""
-    container = a_container(requests=size(900), limits=size(1800), **fields)
+    container = a_container(requests=size(900), limits=size(1800), **fields)  # type: ignore[arg-type]
     return several(2, containers=(container,), annotations={UPDATES: SIZED}, age=hours(48))
 
 

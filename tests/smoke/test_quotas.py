@@ -145,7 +145,11 @@ def test_a_pod_that_came_back_in_the_size_of_its_template_grows_in_place(
     gone = scene.pods()[0]["metadata"]["name"]
     status, body = scene.plane.request("DELETE", f"{scene.path('pods', 'v1')}/{gone}")
     assert status == 200, body
-    # Beside the pod that is going there is room for the size of the template alone.
+    # Beside the pod that is going there is room for the size of the template alone. Its sibling
+    # would take the room first, if it could grow before the new pod is there.
+    scene.wait_for_pods(
+        lambda pods: len(pods) == 2 and all(pod["metadata"]["name"] != gone for pod in pods)
+    )
     scene.edit({"updateMode": "InPlaceOrRecreate"})
 
     scene.wait_for_pods(

@@ -109,6 +109,14 @@ def test_whether_a_pod_may_be_evicted(given: Situation, expected: Decision) -> N
         pytest.param(situation(), RESIZE, id="budget left"),
         pytest.param(situation(disruptable=False), RESIZE, id="no budget is needed"),
         pytest.param(situation(pending()), HoldReason.POD_PENDING, id="a pending pod"),
+        pytest.param(
+            situation(pending("node-1")), HoldReason.POD_PENDING, id="init containers are at work"
+        ),
+        pytest.param(
+            situation(pending("node-1"), quick_oom=True, restarts=True, disruptable=False),
+            RESIZE,
+            id="a sidecar is OOM-killed before the containers start",
+        ),
         pytest.param(situation(standing=Standing.RESIZE_ONLY), RESIZE, id="a small group"),
         pytest.param(
             situation(refused=HIGHER), EVICT, id="the API server refused the resize before"

@@ -109,10 +109,11 @@ def decide_eviction(situation: Situation) -> Action | HoldReason:
         return HoldReason.BELOW_MIN_REPLICAS
     if _is_starting(situation):
         return HoldReason.POD_PENDING
-    if situation.pod.phase is PodPhase.PENDING:
+    waits = _reason_to_wait(situation)
+    if situation.pod.phase is PodPhase.PENDING and waits is None:
         shrinks = _is_lower_somewhere(situation.targets, _spec_requests(situation.pod))
         return Action.EVICT if shrinks or situation.quick_oom else HoldReason.POD_PENDING
-    if (waits := _reason_to_wait(situation)) is not None:
+    if waits is not None:
         return waits
     return Action.EVICT if situation.disruptable else HoldReason.BUDGET_SPENT
 
@@ -120,7 +121,7 @@ def decide_eviction(situation: Situation) -> Action | HoldReason:
 def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
     """The choice where eviction is the way out of a resize that does not succeed."""
     pod = situation.pod
-    if pod.phase is PodPhase.PENDING:
+    if not _has_begun(situation):
         return HoldReason.POD_PENDING
     if pod.resize in (None, ResizeState.INFEASIBLE) and not _is_known_infeasible(situation):
         # A smaller size than the node refused may fit, and restarts nothing.
@@ -141,7 +142,7 @@ def decide_resize_or_eviction(situation: Situation) -> Action | HoldReason:
 def decide_resize_only(situation: Situation) -> Action | HoldReason:
     """The choice where a pod is never evicted."""
     pod = situation.pod
-    if pod.phase is PodPhase.PENDING:
+    if not _has_begun(situation):
         return HoldReason.POD_PENDING
     if _is_known_infeasible(situation):
         return HoldReason.RESIZE_INFEASIBLE
@@ -219,13 +220,24 @@ def is_in_progress(pod: Pod, memory: ResizeMemory, now: datetime) -> bool:
 
 def _is_starting(situation: Situation) -> bool:
     """Return True if the pod has a node and prepares to run; one that is OOM-killed does not."""
+    return bool(situation.pod.node_name) and not _has_begun(situation)
+
+
+def _has_begun(situation: Situation) -> bool:
+    """Return True if the pod runs, or a sidecar of it is OOM-killed before its containers start.
+
+    The API server and the kubelet resize sidecars in that phase, too.
+    """
     pod = situation.pod
-    return pod.phase is PodPhase.PENDING and bool(pod.node_name) and not situation.quick_oom
+    return pod.phase is not PodPhase.PENDING or (bool(pod.node_name) and situation.quick_oom)
 
 
 def _decide_resize(situation: Situation) -> Action | HoldReason:
-    """Decide on a resize; one that restarts a container counts as an eviction (D17)."""
-    if not situation.restarts:
+    """Decide on a resize; one that restarts a container counts as an eviction (D17).
+
+    A pending pod is down already.
+    """
+    if not situation.restarts or situation.pod.phase is PodPhase.PENDING:
         return Action.RESIZE
     if situation.standing is Standing.RESIZE_ONLY:
         return HoldReason.BELOW_MIN_REPLICAS

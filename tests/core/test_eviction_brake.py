@@ -13,17 +13,21 @@ from trimtab.core.convergence import Expectation
 from trimtab.core.eviction_brake import (
     LACKS_AFTER,
     NO_BRAKE,
+    NO_DOUBT,
     PROBE_AFTER,
     Brake,
     Lack,
     find_brake,
     find_lack,
     newest_successor,
+    renew_doubt,
 )
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 
 SECOND = timedelta(seconds=1)
 AGO = NOW - LACKS_AFTER
+ALL_TURNS = timedelta(minutes=50)
+"""While the cluster stops, first probes are spread over this span."""
 
 
 def of(name: str, namespace: str = "shop", kind: str = "Deployment") -> WorkloadName:
@@ -146,20 +150,21 @@ def test_a_successor_since_leaves_only_the_workload_itself_stopped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespaces", "succeeded", "expected"),
+    ("namespaces", "created", "expected"),
     [
         pytest.param(2, {}, False, id="two namespaces"),
         pytest.param(3, {}, True, id="three namespaces"),
-        pytest.param(3, {"bank": AGO - SECOND}, True, id="others got successors before"),
-        pytest.param(9, {"bank": AGO + SECOND}, False, id="another got one since"),
+        pytest.param(3, {"bank": AGO - SECOND}, True, id="others got pods before"),
+        pytest.param(9, {"farm": AGO + SECOND}, False, id="another got one since"),
         pytest.param(3, {"n0": AGO + SECOND}, False, id="one of them got one since"),
+        pytest.param(3, {"kube-system": AGO + SECOND}, True, id="webhooks leave this one out"),
     ],
 )
-def test_the_cluster_stops_if_several_namespaces_lack_successors_and_none_got_one(
-    namespaces: int, succeeded: dict[str, datetime], *, expected: bool
+def test_the_cluster_stops_if_several_namespaces_lack_successors_and_no_pod_is_created(
+    namespaces: int, created: dict[str, datetime], *, expected: bool
 ) -> None:
     lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(namespaces)}
-    brake = find_brake(lacking, succeeded, {})
+    brake = find_brake(lacking, created, {})
 
     assert (brake.everywhere is not None) is expected
     assert stopped(brake, "other", "bank") is expected
@@ -171,6 +176,14 @@ def test_many_workloads_of_one_namespace_stop_no_other() -> None:
     assert not stopped(brake, "other", "bank")
 
 
+def test_a_namespace_in_which_a_pod_was_created_is_not_stopped_by_others() -> None:
+    lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+    brake = find_brake(lacking, {"kube-system": AGO + SECOND}, {})
+
+    assert stopped(brake, "other", "bank")
+    assert not stopped(brake, "other", "kube-system")
+
+
 def test_a_namespace_tries_one_eviction_after_a_while() -> None:
     brake = find_brake({of("web"): Lack(AGO)}, {}, {"shop": NOW})
     later = NOW + PROBE_AFTER
@@ -178,19 +191,54 @@ def test_a_namespace_tries_one_eviction_after_a_while() -> None:
 
     assert not brake.may_evict(workload, "shop", later - SECOND)
     assert brake.may_evict(workload, "shop", later)
-    assert not brake.may_evict(workload, "shop", later, evicting={"shop"})
     assert not brake.may_evict(of("web"), "shop", later), "it would only lose another pod"
 
 
-def test_the_cluster_tries_one_eviction_where_no_successor_is_missing() -> None:
+def test_while_the_cluster_stops_each_namespace_has_a_probe_of_its_own() -> None:
     lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
-    brake = find_brake(lacking, {}, {"n0": NOW})
-    later = NOW + PROBE_AFTER
+    # Probes of others do not put off its own.
+    brake = find_brake(lacking, {}, {"n0": NOW, "farm": NOW + ALL_TURNS})
+    first, last = AGO + PROBE_AFTER, AGO + PROBE_AFTER + ALL_TURNS
+    names = [f"free-{number}" for number in range(100)]
+    early = [each for each in names if brake.may_evict(of("web", each), each, AGO + ALL_TURNS / 2)]
 
-    assert not brake.may_evict(of("other", "bank"), "bank", later - SECOND)
-    assert brake.may_evict(of("other", "bank"), "bank", later)
-    assert not brake.may_evict(of("other", "bank"), "bank", later, evicting={"farm"})
-    assert not brake.may_evict(of("other", "n1"), "n1", later)
+    assert all(stopped(brake, "web", each, first - SECOND) for each in names)
+    assert not any(stopped(brake, "web", each, last) for each in names)
+    assert 10 < len(early) < 60, "not all at once"
+    assert not brake.may_evict(of("other", "n1"), "n1", last), "it would only lose another pod"
+    assert stopped(brake, "web", "farm", last), "one in ten minutes"
+
+
+def test_a_tenant_cannot_put_off_the_probes_of_others_by_new_lacks() -> None:
+    first = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+    doubt = renew_doubt(renew_doubt(NO_DOUBT, first, {}), {}, {})
+    # Its owners were scaled down and up, and lack successors again.
+    again = {of("web", f"n{place}"): Lack(AGO + ALL_TURNS) for place in range(9)}
+    brake = find_brake(again, {}, {}, doubt)
+
+    assert brake.everywhere == AGO
+    assert not stopped(brake, "web", "bank", AGO + PROBE_AFTER + ALL_TURNS)
+
+
+def test_a_tenant_cannot_stop_others_again_at_once() -> None:
+    first = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+    created = {"farm": AGO + SECOND}
+    doubt = renew_doubt(NO_DOUBT, first, created)
+    soon = {of("web", f"m{place}"): Lack(AGO + PROBE_AFTER) for place in range(9)}
+    late = {each: Lack(AGO + PROBE_AFTER + SECOND) for each in soon}
+
+    assert not stopped(find_brake({**first, **soon}, created, {}, doubt), "web", "bank")
+    assert not stopped(find_brake(soon, created, {}, doubt), "web", "bank")
+    assert stopped(find_brake(late, created, {}, doubt), "web", "bank")
+
+
+def test_old_lacks_do_not_keep_new_ones_from_stopping_the_cluster() -> None:
+    old = {of("web", f"old-{place}"): Lack(AGO - timedelta(hours=2)) for place in range(9)}
+    created = {"farm": AGO - SECOND}
+    doubt = renew_doubt(NO_DOUBT, old, created)
+    new = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+
+    assert stopped(find_brake({**old, **new}, created, {}, doubt), "web", "bank")
 
 
 def test_the_words_name_no_namespace_of_others() -> None:
@@ -206,16 +254,16 @@ def test_the_words_name_no_namespace_of_others() -> None:
     lacks=st.dictionaries(
         st.tuples(st.sampled_from("ab"), st.sampled_from("vwxyz")), st.integers(0, 90), max_size=12
     ),
-    succeeded=st.dictionaries(st.sampled_from("abc"), st.integers(0, 90)),
+    created=st.dictionaries(st.sampled_from("abc"), st.integers(0, 90)),
 )
 def test_two_namespaces_never_stop_a_third(
-    lacks: dict[tuple[str, str], int], succeeded: dict[str, int]
+    lacks: dict[tuple[str, str], int], created: dict[str, int]
 ) -> None:
     lacking = {
         of(name, namespace): Lack(NOW - since * SECOND)
         for (namespace, name), since in lacks.items()
     }
-    times = {name: NOW - at * SECOND for name, at in succeeded.items()}
+    times = {name: NOW - at * SECOND for name, at in created.items()}
 
     assert not stopped(find_brake(lacking, times, {}), "web", "third")
 

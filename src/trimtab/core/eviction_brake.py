@@ -2,8 +2,10 @@
 
 A workload lacks a successor if the updater evicted one of its pods, the owner wants that many pods,
 and no new one has come for a while. Its namespace stops then: whatever keeps one owner from
-creating pods may keep all. Where several namespaces lack successors and none has got one since, the
-whole cluster stops. One namespace alone never stops another.
+creating pods may keep all. A pod that anyone created there since shows the opposite.
+
+Where several namespaces lack successors, the whole cluster stops, but only while no pod at all is
+created in it. One pod anywhere shows that the lacks are a matter of their namespaces.
 """
 
 from collections import defaultdict
@@ -11,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
+from zlib import crc32
 
 from trimtab.core.convergence import Expectation
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -20,10 +23,16 @@ LACKS_AFTER: Final = timedelta(seconds=30)
 """An owner that has created no pod for so long cannot, as far as the updater knows."""
 PROBE_AFTER: Final = timedelta(minutes=10)
 """So long after the last eviction one more is tried, to see if pods can be created again."""
+_TURNS: Final = timedelta(minutes=50)
+"""While the cluster stops, the first probes of its namespaces are spread over this span."""
 _SEVERAL: Final = 3
 """Number of namespaces that have to lack successors before the whole cluster stops."""
+_RECENT: Final = timedelta(hours=1)
+"""A lack that began so long before a pod was created elsewhere says nothing about the cluster."""
+_APART: Final = "kube-system"
+"""Webhooks and policies leave out this namespace, so its pods say nothing about others."""
 _EVERYWHERE: Final = (
-    "evicted pods in several namespaces have no successors, and none in the cluster has got one "
+    "evicted pods in several namespaces have no successors, and no pod was created in the cluster "
     "since"
 )
 """Words that all may read: they name no namespace of others."""
@@ -43,13 +52,30 @@ class Lack:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubt:
+    """Evidence about the whole cluster that outlasts single lacks."""
+
+    since: datetime | None = None
+    """When the first of several lacks began; None once a pod was created anywhere."""
+    refuted_at: datetime | None = None
+    """When a pod was last created while several namespaces lacked successors."""
+
+
+NO_DOUBT: Final = Doubt()
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
-    """A stop of evictions, in one namespace or everywhere."""
+    """A stop of evictions: of a workload, in one namespace, or everywhere."""
 
     detail: str
     """The evidence, in words for people."""
     probe_at: datetime | None = None
     """When one eviction is tried all the same; None for never."""
+
+    def lets_probe(self, now: datetime) -> bool:
+        """Return True if one eviction may be tried."""
+        return self.probe_at is not None and now >= self.probe_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,35 +85,35 @@ class Brake:
     lacking: Mapping[WorkloadName, Lack] = field(default_factory=dict)
     """By topmost workload: these are not even probed, for they would only lose another pod."""
     namespaces: Mapping[str, Stop] = field(default_factory=dict)
-    everywhere: Stop | None = None
+    everywhere: datetime | None = None
+    """Since when there is reason to stop the whole cluster; None if there is none."""
+    created: Mapping[str, datetime] = field(default_factory=dict)
+    """By namespace when a pod was last created."""
+    evicted: Mapping[str, datetime] = field(default_factory=dict)
+    """By namespace when a pod was last evicted."""
 
     def find_stop(self, workload: WorkloadName | None, namespace: str) -> Stop | None:
-        """Return the stop that concerns a pod of the workload, the widest first."""
+        """Return the stop that concerns a pod of the workload, its own first, then the widest."""
         own = None if workload is None else self.lacking.get(workload)
         if own is not None:
             return Stop(_describe(own.since))
-        return self.everywhere or self.namespaces.get(namespace)
+        since, lacks = self.everywhere, self.namespaces.get(namespace)
+        if since is None or _is_after(self.created.get(namespace), since):
+            return lacks
+        last = max(since, self.evicted.get(namespace, since))
+        # A namespace that lacks successors itself would only lose another pod.
+        probe_at = None if lacks else max(last, since + _turn_of(namespace)) + PROBE_AFTER
+        return Stop(_EVERYWHERE, probe_at)
 
     def may_evict(
         self,
         workload: WorkloadName | None,
         namespace: str,
         now: datetime,
-        evicting: Collection[str] = (),
     ) -> bool:
-        """Return True if a pod may be evicted, beside evictions in the namespaces given.
-
-        While everything is stopped, a namespace that lacks successors itself gets no probe: it
-        would use up those of the others.
-        """
+        """Return True if a pod may be evicted: nothing stops it, or it is time for a probe."""
         stop = self.find_stop(workload, namespace)
-        if stop is None:
-            return True
-        if stop.probe_at is None or now < stop.probe_at:
-            return False
-        if self.everywhere is not None:
-            return not evicting and namespace not in self.namespaces
-        return namespace not in evicting
+        return stop is None or stop.lets_probe(now)
 
 
 NO_BRAKE: Final = Brake()
@@ -138,25 +164,48 @@ def newest_successor(
     )
 
 
+def renew_doubt(
+    before: Doubt, lacking: Mapping[WorkloadName, Lack], created: Mapping[str, datetime]
+) -> Doubt:
+    """Return the evidence about the cluster, given by namespace when a pod was last created.
+
+    Owners that are scaled down and up again end their lacks, but not the doubt. Only a pod does.
+    """
+    last = _last_created(created)
+    refuted_at = before.refuted_at
+    if last is not None:
+        begun = _begin_of_lacks(lacking, created).values()
+        if sum(last - _RECENT < each < last for each in begun) >= _SEVERAL:
+            refuted_at = last
+    since = before.since
+    if since is None or _is_after(last, since):
+        votes = _list_votes(lacking, created, refuted_at)
+        since = min(votes) if len(votes) >= _SEVERAL else None
+    return Doubt(since, refuted_at)
+
+
 def find_brake(
     lacking: Mapping[WorkloadName, Lack],
-    succeeded: Mapping[str, datetime],
+    created: Mapping[str, datetime],
     evicted: Mapping[str, datetime],
+    before: Doubt = NO_DOUBT,
 ) -> Brake:
-    """Return where evictions stop, given by namespace the last successor and the last eviction.
+    """Return where evictions stop, given by namespace the last new pod and the last eviction.
 
-    A successor that came after a lack began shows that pods can be created there. Then the lack
+    A pod that anyone created after a lack began shows that pods can be created there. Then the lack
     is a matter of its workload alone.
     """
     if not lacking:
         return NO_BRAKE
     found: defaultdict[str, list[WorkloadName]] = defaultdict(list)
     for workload, lack in lacking.items():
-        last = succeeded.get(workload.namespace)
-        if last is None or lack.since >= last:
+        if not _is_after(created.get(workload.namespace), lack.since):
             found[workload.namespace].append(workload)
     stops = {name: _stop_namespace(found[name], lacking, evicted.get(name)) for name in found}
-    return Brake(lacking, stops, _stop_everywhere(lacking, found, succeeded, evicted))
+    doubt = renew_doubt(before, lacking, created)
+    votes = _list_votes(lacking, created, doubt.refuted_at)
+    everywhere = doubt.since if len(votes) >= _SEVERAL else None
+    return Brake(dict(lacking), stops, everywhere, dict(created), dict(evicted))
 
 
 def _stop_namespace(
@@ -170,20 +219,47 @@ def _stop_namespace(
     return Stop(words, (evicted or since) + PROBE_AFTER)
 
 
-def _stop_everywhere(
+def _begin_of_lacks(
+    lacking: Mapping[WorkloadName, Lack], created: Mapping[str, datetime]
+) -> dict[str, datetime]:
+    """Return by namespace the first lack that began after its last pod was created."""
+    begun: dict[str, datetime] = {}
+    for workload, lack in lacking.items():
+        name = workload.namespace
+        if not _is_after(created.get(name), lack.since):
+            begun[name] = min(begun.get(name, lack.since), lack.since)
+    return begun
+
+
+def _list_votes(
     lacking: Mapping[WorkloadName, Lack],
-    found: Mapping[str, Sequence[WorkloadName]],
-    succeeded: Mapping[str, datetime],
-    evicted: Mapping[str, datetime],
-) -> Stop | None:
-    last = max(succeeded.values(), default=None)
-    begun = {
-        name: max(lacking[each].since for each in workloads) for name, workloads in found.items()
-    }
-    newer = {name: since for name, since in begun.items() if last is None or since >= last}
-    if len(newer) < _SEVERAL:
-        return None
-    return Stop(_EVERYWHERE, max([*evicted.values(), *newer.values()]) + PROBE_AFTER)
+    created: Mapping[str, datetime],
+    refuted_at: datetime | None,
+) -> list[datetime]:
+    """Return when the lacks began, one of each namespace, that may speak for the whole cluster.
+
+    No pod was created anywhere since, and others like them were not refuted shortly before.
+    """
+    last = _last_created(created)
+    again = None if refuted_at is None else refuted_at + PROBE_AFTER
+    begun = _begin_of_lacks(lacking, created).values()
+    return [each for each in begun if not _is_after(last, each) and not _is_after(again, each)]
+
+
+def _last_created(created: Mapping[str, datetime]) -> datetime | None:
+    return max((at for name, at in created.items() if name != _APART), default=None)
+
+
+def _is_after(moment: datetime | None, since: datetime) -> bool:
+    return moment is not None and moment > since
+
+
+def _turn_of(namespace: str) -> timedelta:
+    """Return when in the span of all first probes it is the namespace's turn.
+
+    It follows from the name alone, so that no tenant can take the turn of another.
+    """
+    return timedelta(seconds=crc32(namespace.encode()) % int(_TURNS.total_seconds()))
 
 
 def _may_be_replaced(eviction: Expectation, uids: Collection[str]) -> bool:

@@ -1015,13 +1015,12 @@ def _has_precedent(candidate: Candidate, workload: WorkloadName, context: Contex
 
 def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Object while earlier evictions lack successors; a plan of all pods may try one more."""
-    brake, namespace = context.snapshot.brake, candidate.pod.namespace
-    stop = brake.find_stop(candidate.workload, namespace)
+    brake, workload, namespace = context.snapshot.brake, candidate.workload, candidate.pod.namespace
+    stop = brake.find_stop(workload, namespace)
     if stop is None:
         return None
-    is_probe = context.snapshot.is_all and brake.may_evict(
-        candidate.workload, namespace, context.now, spent.evicting
-    )
+    is_due = stop.lets_probe(context.now) and namespace not in spent.evicting
+    is_probe = context.snapshot.is_all and is_due
     return None if is_probe else HoldReason.SUCCESSORS_MISSING
 
 

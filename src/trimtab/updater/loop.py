@@ -61,7 +61,7 @@ class Updater:
         self._memory = Memory()
         self._observer = Observer(cluster, settings, self._memory)
         self._admission = AdmissionLiveness(cluster, settings, clock)
-        self._watch = PodWatch(self._observer)
+        self._watch = PodWatch(self._observer, self._note_pod)
         self._agenda = Agenda(settings.pace, clock.now())
         self._successor_alarms = Alarms(clock, self._look_for_successor)
         self._may_act = may_act
@@ -135,6 +135,9 @@ class Updater:
                 group.create_task(self._actor.work_off(lane, group, until))
         await self._tell()
         return self.report
+
+    def _note_pod(self, pod: Pod) -> None:
+        self._memory.note_pod(pod, self._clock.now())
 
     def _look_for_successor(self, evicted: Pod) -> None:
         if self._observer.is_watched(evicted):

@@ -21,7 +21,7 @@ from trimtab.core.convergence import (
 )
 from trimtab.core.degradation import ChangedWorkload, Degradation, is_ready
 from trimtab.core.disruption import owner_of
-from trimtab.core.eviction_brake import Brake, Lack
+from trimtab.core.eviction_brake import NO_DOUBT, Brake, Lack
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.misses import Miss, count_miss, is_forgiven
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -31,8 +31,8 @@ from trimtab.core.restarts import Restart, end_of_gap
 from trimtab.core.snapshot import MemoryKey, PodMemory
 
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-_SUCCESSES_KEPT: Final = timedelta(hours=1)
-"""So long successors are remembered that nothing is compared with yet."""
+_TIMES_KEPT: Final = timedelta(hours=1)
+"""So long it is remembered where pods were created and evicted, while no successor is missing."""
 _SHARES_KEPT: Final = timedelta(days=1)
 """After so long without pods nothing is usual in a namespace any more."""
 
@@ -70,8 +70,10 @@ class Memory:
         self.expectations: defaultdict[WorkloadName, list[Expectation]] = defaultdict(list)
         self.lacking: dict[WorkloadName, Lack] = {}
         """Workloads that have no successor of an evicted pod."""
-        self.succeeded: dict[str, datetime] = {}
-        """By namespace when the newest successor of an evicted pod was created."""
+        self.created: dict[str, datetime] = {}
+        """By namespace when the newest pod was created, by any owner."""
+        self._doubt = NO_DOUBT
+        """Evidence of late that no pod can be created in the whole cluster."""
         self.last_evicted: dict[str, datetime] = {}
         """By namespace when a pod was last evicted."""
         self.misses: dict[WorkloadName, Miss] = {}
@@ -116,10 +118,15 @@ class Memory:
             del self.recollections[uid]
             self._of_all = None
 
-    def forget_lacks(self, standing: Container[str]) -> None:
+    def forget_lacks(self, standing: Container[str], now: datetime) -> None:
         """Forget what is missing in all namespaces but these: their pods are not looked at."""
         for workload in [each for each in self.lacking if each.namespace not in standing]:
             del self.lacking[workload]
+        if not self.lacking:
+            kept = now - _TIMES_KEPT
+            for times in (self.created, self.last_evicted):
+                for namespace in [name for name, time in times.items() if time < kept]:
+                    del times[namespace]
 
     def amend(
         self,
@@ -216,7 +223,16 @@ class Memory:
 
     def brake(self) -> Brake:
         """Return where evictions stop for lack of successors."""
-        return eviction_brake.find_brake(self.lacking, self.succeeded, self.last_evicted)
+        return eviction_brake.find_brake(self.lacking, self.created, self.last_evicted, self._doubt)
+
+    def note_pod(self, pod: Pod, now: datetime) -> None:
+        """Remember when a pod was created in the namespace: there it is possible."""
+        if pod.created_at is not None and pod.created_at > now - _TIMES_KEPT:
+            self._note_created(pod.namespace, min(pod.created_at, now))
+
+    def weigh_lacks(self) -> None:
+        """Remember what the lacks of this moment say about the whole cluster."""
+        self._doubt = eviction_brake.renew_doubt(self._doubt, self.lacking, self.created)
 
     def expect(self, expectation: Expectation) -> None:
         """Remember what a change should bring about; it replaces what was expected of the pod."""
@@ -303,17 +319,14 @@ class Memory:
         evictions = [each for each in self.expectations.get(workload, ()) if each.is_eviction]
         newest = eviction_brake.newest_successor(evictions, now.pods, at)
         if newest is not None:
-            last = self.succeeded.get(workload.namespace, newest)
-            self.succeeded[workload.namespace] = max(last, newest)
+            self._note_created(workload.namespace, newest)
         before = self.lacking.pop(workload, None)
         lack = eviction_brake.find_lack(before, evictions, now.pods, wanted=wanted, now=at)
         if lack is not None:
             self.lacking[workload] = lack
-        if not self.lacking:
-            kept = at - _SUCCESSES_KEPT
-            for times in (self.succeeded, self.last_evicted):
-                for namespace in [name for name, time in times.items() if time < kept]:
-                    del times[namespace]
+
+    def _note_created(self, namespace: str, at: datetime) -> None:
+        self.created[namespace] = max(self.created.get(namespace, at), at)
 
     def _take_in(self, workload: WorkloadName, verdict: Verdict, now: Review, at: datetime) -> None:
         self._fulfil(workload, verdict.expectation)

@@ -128,7 +128,7 @@ class Observer:
         autoscalers = self.autoscalers()
         everywhere = self._look_at_all()
         namespaces = self._namespaces(everywhere, autoscalers)
-        self._memory.forget_lacks(namespaces)
+        self._memory.forget_lacks(namespaces, now)
         pods = [seen for seen in everywhere if seen.pod.namespace in namespaces]
         # Nothing is compared but addresses where the records are the same.
         if pods != self._sight.seen:
@@ -305,6 +305,7 @@ class Observer:
         by_name = {each.autoscaler.identity: each.autoscaler for each in autoscalers}
         for workload, review in self._reviews(watched, observed, by_name):
             memory.review(workload, review, now)
+        memory.weigh_lacks()
         quotas = {name: found for name in namespaces if (found := self._cluster.quotas(name))}
         configured = self._configured(sight.by_owner)
         snapshot = Snapshot(

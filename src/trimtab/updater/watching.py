@@ -6,7 +6,7 @@ to a boosted pod may bring the end of its boost nearer.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from trimtab.cluster.ports import Store
 from trimtab.core.boost import boosted_containers
@@ -18,17 +18,22 @@ from trimtab.updater.owning import OwnerKey, owner_key
 class PodWatch:
     """Follows the store of pods, and gathers the owners of those that changed."""
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer, note: Callable[[Pod], None]) -> None:
         self._observer = observer
+        self._note = note
         self._seen: dict[str, Pod] = {}
         self._changed: set[OwnerKey] = set()
         self._marked = asyncio.Event()
 
     async def follow(self, pods: Store[Pod]) -> None:
-        """Look at every change, for ever."""
-        async for pod in pods.changes():
+        """Look at every pod once, and at every change, for ever."""
+        changes = pods.changes()
+        for pod in pods:
+            self._note(pod)
+        async for pod in changes:
             before = self._seen.get(pod.uid)
             self._seen[pod.uid] = pod
+            self._note(pod)
             if self._cannot_wait(pod, before):
                 self.mark(pod)
 

@@ -25,6 +25,13 @@ class Run:
 Validate: TypeAlias = Callable[..., Run]
 
 
+def a_bomb() -> str:
+    """Lists of nine aliases each to the list before, ten deep."""
+    lines = ["a0: &a0 [x]"]
+    lines += [f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]" for n in range(9)]
+    return "\n".join(lines)
+
+
 @pytest.fixture
 def validate(capsys: pytest.CaptureFixture[str]) -> Validate:
     """The command inside this process: starting it once per case would take long."""
@@ -167,7 +174,7 @@ def test_f46_an_unknown_feature_gate_is_a_warning(validate: Validate, tmp_path: 
     [
         pytest.param(b"a: b: c", "line 1, column 5", id="no YAML"),
         pytest.param(b"a: [", "line 2, column 1", id="an unfinished list"),
-        pytest.param(b"\xff\xfe\xfa", "codec", id="no text"),
+        pytest.param(b"\xff\xfe\xfa", "no UTF-8 text", id="no text"),
         pytest.param(b"a: .nan", "not valid YAML or JSON", id="not a number"),
         pytest.param(b"a: !!set {b}", "not valid YAML or JSON", id="what JSON has no word for"),
         pytest.param(b"a: !!python/none x", "tag", id="a foreign tag"),
@@ -188,6 +195,55 @@ def test_a_file_that_cannot_be_understood_is_one_line_and_code_2(
     assert len(run.stderr.splitlines()) == 1
     assert str(file) in run.stderr
     assert named in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param("[" * 100_000, "lists and maps are nested more than 200 deep", id="JSON"),
+        pytest.param("- " * 100_000, "lists and maps are nested more than 200 deep", id="YAML"),
+        pytest.param(a_bomb(), "aliases expand to more than 10,000,000 values", id="a bomb"),
+        pytest.param("a: &a {<<: *a}", "the alias *a stands for itself", id="a circle"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [["validate"], ["checkpoint", "import"], ["get", "--kubeconfig"]], ids=" ".join
+)
+def test_files_that_would_crash_or_stall_a_loader_are_not_loaded(
+    tmp_path: Path, content: str, told: str, words: list[str]
+) -> None:
+    file = tmp_path / "odd.yaml"
+    file.write_text(content)
+
+    command = [str(Path(sys.executable).parent / "trimtab"), *words, str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+
+    assert run.returncode == (1 if "--kubeconfig" in words else 2)
+    assert run.stdout == ""
+    assert run.stderr.count("\n") == 1
+    assert str(file) in run.stderr
+    assert told in run.stderr
+
+
+@pytest.mark.parametrize("words", [["validate"], ["get", "--kubeconfig"]], ids=" ".join)
+def test_an_endless_file_is_not_read_to_its_end(words: list[str]) -> None:
+    command = [str(Path(sys.executable).parent / "trimtab"), *words, "/dev/zero"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert run.returncode == (1 if "--kubeconfig" in words else 2)
+    assert "more than" in run.stderr
+    assert run.stderr.count("\n") == 1
+
+
+def test_manifests_may_use_aliases(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    labels = {"team": "shop"}
+    manifest = a_manifest()
+    manifest["metadata"] |= {"labels": labels, "annotations": labels}
+    file.write_text(yaml.safe_dump(manifest))
+
+    assert "*id001" in file.read_text()
+    assert validate(file).stdout == "1 autoscaler, 0 errors, 0 warnings\n"
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,25 @@ async def test_a_user_is_told_by_the_headers_of_each_request(
     assert connection.namespace == "shop"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("users: 2026-02-30", id="a date that is none"),
+        pytest.param(f"users: {'9' * 5000}", id="a number of 5000 digits"),
+        pytest.param("? {a: b}\n: c", id="a map as a key"),
+        pytest.param("[" * 100_000, id="a nest"),
+    ],
+)
+def test_a_file_that_a_loader_stumbles_over_is_a_broken_kubeconfig(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(CredentialsError, match=str(path)):
+        load(path)
+
+
 async def test_another_context_than_the_current_one_may_be_chosen(tmp_path: Path) -> None:
     contexts = [
         {"name": "work", "context": {"cluster": "here", "user": "me"}},

@@ -3,12 +3,17 @@
 import json
 import sys
 from pathlib import Path
+from typing import Final
 
 import yaml
 
 from trimtab.api.crd_schema import JSON
 from trimtab.api.manifests import autoscaler_manifests
 from trimtab.cli.usage import UsageError
+from trimtab.cluster.yaml_bounds import YAMLBoundsError, check_bounds
+
+_MAX_CHARACTERS: Final = 64_000_000
+"""Maximum length of a file; loading one of this length takes minutes."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -30,16 +35,32 @@ def read_autoscalers(name: str) -> list[dict[str, JSON]]:
 def read_documents(name: str) -> list[JSON]:
     """All documents of a file of YAML or JSON, of `-` those of the standard input."""
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        text = _read_text(name)
+        check_bounds(text)
         documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from error
+    except YAMLBoundsError as error:
+        raise UsageError(f"{name} is not read: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not valid YAML or JSON: no UTF-8 text") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         flaw = str(error).replace(' in "<unicode string>",', "")
         raise UsageError(f"{name} is not valid YAML or JSON: {flaw}") from error
     if not all(isinstance(document, dict | None) for document in documents):
         raise UsageError(f"{name} holds something that is not a Kubernetes object")
     return documents
+
+
+def _read_text(name: str) -> str:
+    if name == "-":
+        text = sys.stdin.read(_MAX_CHARACTERS + 1)
+    else:
+        with Path(name).open(encoding="utf-8") as file:
+            text = file.read(_MAX_CHARACTERS + 1)
+    if len(text) > _MAX_CHARACTERS:
+        raise YAMLBoundsError(f"it has more than {_MAX_CHARACTERS:,} characters")
+    return text
 
 
 def _plain(document: object) -> JSON:

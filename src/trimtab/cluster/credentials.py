@@ -18,6 +18,9 @@ from trimtab.core.records import dataclass
 _REREAD_AFTER: Final = timedelta(minutes=1)
 """As often as the original; the kubelet replaces a token long before the old one ends."""
 
+_MAX_CHARACTERS: Final = 16_000_000
+"""Maximum size of a kubeconfig, a token or a certificate."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Identity:
@@ -185,9 +188,14 @@ def with_token(identity: Identity, token: str, *, source: str = "", field: str =
 def read_text(path: Path) -> str:
     """The text of a small file that credentials need."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MAX_CHARACTERS + 1)
     except OSError as error:
         problem = f"cannot be read: {(error.strerror or str(error)).lower()}"
         raise CredentialsError(str(path), "", problem) from error
     except ValueError as error:
         raise CredentialsError(str(path), "", "cannot be read: no UTF-8 text") from error
+    if len(text) > _MAX_CHARACTERS:
+        problem = f"cannot be read: more than {_MAX_CHARACTERS:,} characters"
+        raise CredentialsError(str(path), "", problem)
+    return text

@@ -72,10 +72,14 @@ def test_c3_what_no_node_can_give_is_an_eviction_or_a_hold_as_the_mode_says(
     stays = node_stage.run(worker(requests=SMALL), name="stays")
     goes = node_stage.run(worker(requests=SMALL), name="goes")
     node_stage.autoscale(impossible, name="stays", mode="InPlace")
-    node_stage.autoscale(impossible, name="goes", mode="InPlaceOrRecreate")
+    waits = node_stage.run(worker(requests=SMALL), name="waits")
+    node_stage.autoscale(impossible, name="waits", mode="InPlaceOrRecreate")
+    node_stage.autoscale(impossible, name="goes", mode="Recreate")
     flags = node_stage.flags(LEASE, EAGER, "--cap-to-largest-node=false")
     with updater(node_stage.plane.kubeconfig, tmp_path, *flags) as run:
         held = wait_for_holds(run, "ResizeInfeasible", name="stays")
+        # No node has room for a successor, so an eviction would only take a pod away.
+        wait_for_holds(run, "ResizeInfeasible", name="waits")
         node_stage.wait_for_pods(lambda pods: uids_of(pods) - uids_of(goes), "goes")
         wait_for_ticks(run)
         evicted = run.metric(EVICTED)
@@ -87,6 +91,7 @@ def test_c3_what_no_node_can_give_is_an_eviction_or_a_hold_as_the_mode_says(
     assert len(held) == 2
     assert evicted == 1
     assert containers(stood) == containers(after) == containers(stays)
+    assert uids_of(node_stage.pods("waits")) == uids_of(waits)
     assert restarts(after) == 0
 
 

@@ -129,10 +129,11 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
     """Return True if the other pod shows that a pod of the wanted size can be created.
 
     It has what is wanted of the pod, or has gone further the same way. The CPU of a boosted
-    container says nothing.
+    container says nothing, and a pod of which nothing else changes shows nothing.
     """
     sizes = {each.name: each.current.requests or NO_AMOUNTS for each in other.containers}
     boosted = boosted_containers(other)
+    is_seen = False
     for container in pod.containers:
         has = container.current.requests or NO_AMOUNTS
         asked = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS
@@ -145,7 +146,8 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
             )
             if way and rest / way > _NEARLY:
                 return False
-    return True
+            is_seen = is_seen or way != 0
+    return is_seen
 
 
 def resources_left_out(wanted: Wanted, given: Wanted) -> frozenset[Resource]:

@@ -263,10 +263,64 @@ def test_a_file_that_cannot_be_read_is_one_line_and_code_2(
     assert run.stderr.count("\n") == 1
 
 
-def test_a_file_without_autoscalers_is_no_error(validate: Validate, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("", id="an empty file"),
+        pytest.param("kind: Deployment\napiVersion: apps/v1", id="another kind"),
+        pytest.param("kind: List\nitems: []", id="an empty list"),
+    ],
+)
+def test_files_without_any_autoscaler_do_not_pass(
+    validate: Validate, tmp_path: Path, content: str
+) -> None:
+    """A gate that was given the wrong file would be green for ever."""
     file = tmp_path / "empty.yaml"
-    file.write_text("")
+    file.write_text(content)
 
     run = validate(file)
 
-    assert (run.returncode, run.stdout) == (0, "0 autoscalers, 0 errors, 0 warnings\n")
+    assert run.returncode == 1
+    assert run.stdout == (
+        f"{file}: error: there is no VerticalPodAutoscaler in it\n"
+        "0 autoscalers, 1 error, 0 warnings\n"
+    )
+
+
+def test_a_file_of_other_kinds_passes_beside_one_with_an_autoscaler(
+    validate: Validate, tmp_path: Path
+) -> None:
+    files = [tmp_path / "web.yaml", tmp_path / "deployment.yaml"]
+    files[0].write_text(yaml.safe_dump(a_manifest()))
+    files[1].write_text("kind: Deployment\napiVersion: apps/v1")
+
+    run = validate(*files)
+
+    assert (run.returncode, run.stdout) == (0, "1 autoscaler, 0 errors, 0 warnings\n")
+
+
+@pytest.mark.parametrize("kind", ["VerticalPodAutoscalr", "verticalpodautoscaler", None])
+def test_a_mistyped_kind_is_an_error_and_hides_behind_no_other_object(
+    tmp_path: Path, kind: str | None
+) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump_all([a_manifest("a"), a_manifest("b") | {"kind": kind}]))
+
+    command = [str(Path(sys.executable).parent / "trimtab"), "validate", str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert run.returncode == 1
+    assert f"{file}: error: kind: Unsupported value: " in run.stdout
+    assert 'supported values: "VerticalPodAutoscaler"' in run.stdout
+    assert run.stdout.endswith("1 autoscaler, 1 error, 0 warnings\n")
+
+
+def test_checkpoints_of_the_same_group_are_skipped(validate: Validate, tmp_path: Path) -> None:
+    file = tmp_path / "all.yaml"
+    checkpoint = {
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "apiVersion": "autoscaling.k8s.io/v1",
+    }
+    file.write_text(yaml.safe_dump_all([a_manifest(), checkpoint]))
+
+    assert validate(file).returncode == 0

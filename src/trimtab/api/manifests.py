@@ -23,7 +23,8 @@ from trimtab.api.validation import Verdict, decode_flaw, validate
 from trimtab.core.gates import FeatureGates
 from trimtab.core.records import dataclass
 
-_KIND: Final = "VerticalPodAutoscaler"
+KIND: Final = "VerticalPodAutoscaler"
+_KINDS: Final = (KIND, f"{KIND}Checkpoint")
 _API_VERSION: Final = f"{GROUP}/v1"
 _NOTHING: Final = Verdict((), (), ())
 _MAX_VIOLATIONS: Final = 32
@@ -44,11 +45,23 @@ def autoscaler_manifests(document: JSON) -> Iterator[dict[str, JSON]]:
     if not isinstance(document, dict):
         return
     kind, items = document.get("kind"), document.get("items")
-    if kind == _KIND:
+    if kind == KIND:
         yield document
     elif isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         for item in items:
             yield from autoscaler_manifests(item)
+
+
+def foreign_kinds(document: JSON) -> Iterator[str]:
+    """Yield the kinds of objects that claim the autoscalers' API group without being of it."""
+    if not isinstance(document, dict):
+        return
+    kind, items = document.get("kind"), document.get("items")
+    if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
+        for item in items:
+            yield from foreign_kinds(item)
+    elif str(document.get("apiVersion")).startswith(f"{GROUP}/") and kind not in _KINDS:
+        yield kind if isinstance(kind, str) else ""
 
 
 def judge(

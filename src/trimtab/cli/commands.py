@@ -59,8 +59,8 @@ app.command(
     help="""Check manifests of autoscalers as the cluster would, without one.
 
     Prints every error and warning with its path. Several autoscalers, in one file or in many, are
-    also checked against each other. The exit code is 0 without errors, 1 with any, and 2 if a file
-    cannot be read.
+    also checked against each other. The exit code is 0 without errors, 1 with any or if there is
+    no autoscaler in any file, and 2 if a file cannot be read.
 
     For example:
       trimtab validate autoscaler.yaml

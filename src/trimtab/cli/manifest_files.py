@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,11 @@ _Loader.yaml_implicit_resolvers = {
 
 def read_autoscalers(name: str) -> list[dict[str, JSON]]:
     """The autoscalers that a file holds; objects of other kinds are skipped."""
-    documents = read_documents(name)
+    return list_autoscalers(read_documents(name))
+
+
+def list_autoscalers(documents: Iterable[JSON]) -> list[dict[str, JSON]]:
+    """Return the autoscalers among the documents of a file."""
     return [manifest for document in documents for manifest in autoscaler_manifests(document)]
 
 

@@ -6,9 +6,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from trimtab.api import field_errors
 from trimtab.api.field_errors import quote
-from trimtab.api.manifests import Judgement, judge
-from trimtab.cli.manifest_files import read_autoscalers
+from trimtab.api.manifests import KIND, Judgement, foreign_kinds, judge
+from trimtab.cli.manifest_files import list_autoscalers, read_documents
 from trimtab.cli.usage import UsageError
 from trimtab.core import gates
 
@@ -30,7 +31,8 @@ def validate_files(
         raise UsageError("validate needs at least one file")
     switched, notes = _parse_gates(feature_gates)
     sys.stderr.writelines(f"trimtab: {note}\n" for note in notes)
-    found = [(name, manifest) for name in files for manifest in read_autoscalers(name)]
+    read = [(name, read_documents(name)) for name in files]
+    found = [(name, manifest) for name, held in read for manifest in list_autoscalers(held)]
     judgements = judge(
         [manifest for _, manifest in found],
         gates=switched,
@@ -38,8 +40,17 @@ def validate_files(
     )
     for (name, _), judgement in zip(found, judgements, strict=True):
         sys.stdout.writelines(_lines(name, judgement))
-    sys.stdout.write(_summary(judgements))
-    return int(any(judgement.errors for judgement in judgements))
+    strangers = [
+        f"{name}: error: {field_errors.not_supported('kind', kind, [KIND])}\n"
+        for name, held in read
+        for document in held
+        for kind in foreign_kinds(document)
+    ]
+    if not found and not strangers:
+        strangers = [f"{name}: error: there is no {KIND} in it\n" for name in files]
+    sys.stdout.writelines(strangers)
+    sys.stdout.write(_summary(judgements, len(strangers)))
+    return int(bool(strangers) or any(judgement.errors for judgement in judgements))
 
 
 def _parse_gates(text: str) -> tuple[gates.FeatureGates, list[str]]:
@@ -55,8 +66,8 @@ def _lines(file: str, judgement: Judgement) -> Iterator[str]:
     yield from (f"{who}: warning: {warning}\n" for warning in judgement.warnings)
 
 
-def _summary(judgements: Sequence[Judgement]) -> str:
-    errors = sum(len(judgement.errors) for judgement in judgements)
+def _summary(judgements: Sequence[Judgement], others: int) -> str:
+    errors = others + sum(len(judgement.errors) for judgement in judgements)
     warnings = sum(len(judgement.warnings) for judgement in judgements)
     counts = (
         _count(len(judgements), "autoscaler"),

@@ -340,6 +340,27 @@ def test_variables_that_kubernetes_sets_for_services_are_left_alone(name: str) -
     assert started_with(run) == {}
 
 
+@pytest.mark.parametrize("command", sorted(FORGIVING))
+def test_a_mistyped_variable_is_a_warning(command: str) -> None:
+    variables = {"TRIMTAB_ADRESS": ":9", "TRIMTAB_UPDATER_METRICS_PORT": "tcp://10.0.0.1:8943"}
+    run = start([command, "--kubeconfig=/nowhere/config"], **variables)
+
+    assert warnings_of(run) == [
+        "variable TRIMTAB_ADRESS is that of no flag and is ignored; did you mean TRIMTAB_ADDRESS?"
+    ]
+
+
+@pytest.mark.parametrize("words", [["updater", "--strict-flags"], ["run"]], ids=" ".join)
+def test_a_mistyped_variable_is_refused_where_flags_are_to_be_known(words: list[str]) -> None:
+    run = start([*words, "--kubeconfig=/nowhere/config"], TRIMTAB_MIN_REPLICA="3")
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert ONE_LINE.fullmatch(run.stderr), run.stderr
+    assert "TRIMTAB_MIN_REPLICA is that of no flag; did you mean TRIMTAB_MIN_REPLICAS?" in (
+        run.stderr
+    )
+
+
 def test_the_command_line_wins_over_the_environment() -> None:
     run = start(["updater", "--kubeconfig=/nowhere/config", "--v=2"], TRIMTAB_V="3")
 

@@ -75,6 +75,8 @@ def admit(
 ) -> int:
     """Run until told to end."""
     order = check(unused, flags, common.common)
+    # Before there are workers, which would outlive a refusal.
+    component.check_variables(common.common, flags)
     with opened(order) as door:
         crew = workers.hire(_count_workers(flags.care.workers) - 1)
         if isinstance(crew, workers.Link):

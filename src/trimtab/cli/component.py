@@ -129,6 +129,12 @@ def check(
     return Order(common, flags, settings, address, election, [*unknown, *flaws])
 
 
+def check_variables(common: CommonFlags, flags: object) -> list[str]:
+    """Warnings of environment variables that belong to no flag; a UsageError with strict flags."""
+    known = starting.list_flags(common, flags)
+    return starting.list_stray(os.environ, known, is_strict=common.line.strict_flags)
+
+
 def check_pages(flags: PageFlags) -> None:
     """Raise a UsageError if the flags of metrics and pages make no sense together."""
     if flags.health_address:
@@ -145,8 +151,9 @@ def run(
     advice: Iterable[str] = (),
 ) -> int:
     """The exit code, after the component has run until it was told to end."""
+    strays = check_variables(order.common, order.flags)
     logs.set_up(order.common.logs)
-    warnings = [*order.warnings, *advice]
+    warnings = [*order.warnings, *strays, *advice]
     starting.tell_of_start(part.name, order.common, order.flags, warnings)
     return process.run(partial(serve, order.common, order.address, [part]))
 

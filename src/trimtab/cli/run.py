@@ -55,7 +55,7 @@ def run_all(
     address = choose_address(together.address, os.environ)
     parse_address(address)
     orders = _check(run_flags.share(flags), common, os.environ)
-    warnings = orders.list_warnings()
+    warnings = [*orders.list_warnings(), *component.check_variables(common, flags)]
     with ExitStack() as open_doors, bound_contextvars(component=_NAME):
         parts = list(orders.make_parts(open_doors))
         logs.set_up(common.logs)

@@ -1,5 +1,6 @@
 """The start of a component: what its command line means, and what is told of it."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
@@ -23,6 +24,15 @@ BUILD: Final = Gauge(
 )
 
 SettingsT = TypeVar("SettingsT")
+
+VARIABLE_PREFIX: Final = "TRIMTAB_"
+"""The variable of `--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
+_OTHER_VARIABLES: Final = ("CACHE",)
+"""Names of variables that belong to no flag; `TRIMTAB_CACHE` is that of the test rig."""
+_SERVICE_LINK: Final = re.compile(
+    r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?$"
+)
+"""Variables that Kubernetes sets for a Service such as `trimtab-updater-metrics`."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -78,6 +88,26 @@ def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool
         if is_strict or not name.startswith("--"):
             raise UsageError(f"flag {name} is unknown{hint}")
         warnings.append(f"flag {name} is unknown and is ignored{hint}")
+    return warnings
+
+
+def list_stray(environment: Iterable[str], known: Iterable[str], *, is_strict: bool) -> list[str]:
+    """Warnings of variables that look like those of flags and belong to none.
+
+    A UsageError where flags are to be known. Those that Kubernetes sets for Services are no flags.
+    """
+    names = [f"{VARIABLE_PREFIX}{field.upper()}" for field in known]
+    warnings: list[str] = []
+    for variable in sorted(environment):
+        field = variable.removeprefix(VARIABLE_PREFIX)
+        if field in {variable, "", *_OTHER_VARIABLES} or variable in names:
+            continue
+        if _SERVICE_LINK.search(variable):
+            continue
+        hint = suggest(variable, names)
+        if is_strict:
+            raise UsageError(f"variable {variable} is that of no flag{hint}")
+        warnings.append(f"variable {variable} is that of no flag and is ignored{hint}")
     return warnings
 
 

@@ -144,6 +144,16 @@ def test_a_pod_outside_its_bounds_is_a_candidate() -> None:
             id="a target whose unit was forgotten",
         ),
         pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(10_000_001, MIB))),
+            HoldReason.RECOMMENDATION_SUSPICIOUS,
+            id="more cores than any machine has",
+        ),
+        pytest.param(
+            an_autoscaler(a_recommendation(target=amounts(500, 1024**5 + 1))),
+            HoldReason.RECOMMENDATION_SUSPICIOUS,
+            id="more memory than any machine has",
+        ),
+        pytest.param(
             an_autoscaler(a_recommendation(target=amounts(1, MIB))),
             HoldReason.TOO_YOUNG,
             id="a target that is tiny, and may be meant",

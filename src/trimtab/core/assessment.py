@@ -67,6 +67,8 @@ _TRUE: Final = "True"
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 _LEAST_SANE: Final = {Resource.CPU: 1, Resource.MEMORY: 1024**2}
 """A target below is a mistake: no container starts with less than some mebibytes."""
+_MOST_SANE: Final = {Resource.CPU: 10_000_000, Resource.MEMORY: 1024**5}
+"""A target above (10,000 cores, 1 PiB) is a mistake: no machine has a quarter of it."""
 _OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
 # In these a pod is replaced as a whole, so what a resize would ask for does not matter.
 EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
@@ -571,10 +573,11 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
         return doubt
     scaled = _scaled_containers(pod, autoscaler)
     # A recommender that lost its history has been seen to publish targets of nothing. One that
-    # forgot a unit publishes bytes, with which no container starts. What capping
-    # makes of a target, or takes from containers without one, says nothing about the recommender.
+    # forgot a unit publishes bytes, with which no container starts, or cores that no machine has:
+    # capped to the largest node, such a pod would wait for an empty one. What capping makes of a
+    # target, or takes from containers without one, says nothing about the recommender.
     sane = all(
-        amount >= _LEAST_SANE[kind]
+        _LEAST_SANE[kind] <= amount <= _MOST_SANE[kind]
         for entry in autoscaler.recommendation or ()
         if entry.container_name in scaled
         for kind, amount in entry.target.items()

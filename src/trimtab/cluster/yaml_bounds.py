@@ -66,10 +66,10 @@ class _Scales:
         if anchor is not None:
             self._weights[anchor] = self._seen - before
 
-    def repeat(self, anchor: str) -> None:
-        if any(each == anchor for each, _ in self._open):
+    def repeat(self, anchor: str | None) -> None:
+        if anchor is not None and any(each == anchor for each, _ in self._open):
             raise YAMLBoundsError(f"the alias *{anchor} stands for itself")
-        weight = self._weights.get(anchor, 0)
+        weight = 0 if anchor is None else self._weights.get(anchor, 0)
         self._aliased += weight
         if self._aliased > MAX_ALIASED:
             raise YAMLBoundsError(f"aliases expand to more than {MAX_ALIASED:,} values")

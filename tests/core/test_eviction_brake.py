@@ -111,6 +111,19 @@ def test_a_lack_outlasts_its_eviction_until_a_new_pod_comes() -> None:
     assert find_lack(lack, [], pods("a"), wanted=1, now=NOW) is None
 
 
+def test_a_lack_knows_when_its_workload_was_last_evicted() -> None:
+    evictions = [evicted("c"), evicted("b", since=AGO + SECOND)]
+    lack = find_lack(None, evictions, pods("a"), wanted=3, now=NOW)
+    assert lack is not None
+    later = find_lack(lack, [evicted("a", since=NOW)], pods("x"), wanted=3, now=NOW)
+    probed = find_lack(lack, [evicted("a", since=NOW)], [], wanted=3, now=NOW)
+
+    assert lack.tried_at == AGO + SECOND
+    assert later is None, "a new pod came"
+    assert probed == replace(lack, tried_at=NOW)
+    assert find_lack(probed, [], [], wanted=3, now=NOW) == probed
+
+
 def test_each_successor_speaks_for_one_eviction() -> None:
     found = pods("a", "d", created_at=AGO - SECOND)
     evictions = [evicted("c"), evicted("b")]
@@ -194,6 +207,27 @@ def test_a_namespace_tries_one_eviction_after_a_while() -> None:
     assert not brake.may_evict(of("web"), "shop", later), "it would only lose another pod"
 
 
+@pytest.mark.parametrize(
+    ("created", "is_rescue", "expected"),
+    [
+        pytest.param({}, False, False, id="no pod was created there since"),
+        pytest.param({}, True, True, id="its pods have nothing to lose"),
+        pytest.param({"shop": AGO + SECOND}, False, True, id="others got pods since"),
+        pytest.param({"bank": AGO + SECOND}, False, False, id="others elsewhere got pods"),
+    ],
+)
+def test_a_workload_that_lacks_a_successor_is_tried_again(
+    created: dict[str, datetime], *, is_rescue: bool, expected: bool
+) -> None:
+    # That others of the namespace are evicted all the time does not put it off.
+    lacking = {of("web"): Lack(AGO, tried_at=NOW)}
+    brake = find_brake(lacking, created, {"shop": NOW + PROBE_AFTER})
+    later = NOW + PROBE_AFTER
+
+    assert brake.may_evict(of("web"), "shop", later, is_rescue=is_rescue) is expected
+    assert not brake.may_evict(of("web"), "shop", later - SECOND, is_rescue=is_rescue)
+
+
 def test_while_the_cluster_stops_each_namespace_has_a_probe_of_its_own() -> None:
     lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
     # Probes of others do not put off its own.
@@ -207,6 +241,16 @@ def test_while_the_cluster_stops_each_namespace_has_a_probe_of_its_own() -> None
     assert 10 < len(early) < 60, "not all at once"
     assert not brake.may_evict(of("other", "n1"), "n1", last), "it would only lose another pod"
     assert stopped(brake, "web", "farm", last), "one in ten minutes"
+
+
+def test_a_pod_that_has_nothing_to_lose_needs_no_turn() -> None:
+    lacking = {of("web", f"n{place}"): Lack(AGO) for place in range(3)}
+    brake = find_brake(lacking, {}, {})
+    later = AGO + PROBE_AFTER
+
+    for name in ("n1", "bank", "farm"):
+        assert brake.may_evict(of("other", name), name, later, is_rescue=True)
+        assert not brake.may_evict(of("other", name), name, later - SECOND, is_rescue=True)
 
 
 def test_a_tenant_cannot_put_off_the_probes_of_others_by_new_lacks() -> None:

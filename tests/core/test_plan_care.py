@@ -32,6 +32,7 @@ from plan_makers import (
 from trimtab.core.annotations import PAUSED
 from trimtab.core.assessment import Context, PlanSettings
 from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.eviction_brake import Lack, find_brake
 from trimtab.core.namespaces import Namespace
 from trimtab.core.node_room import Daemon, NodeRooms
 from trimtab.core.nodes import Node
@@ -45,6 +46,7 @@ from trimtab.core.pods import (
     Pod,
     PodPhase,
     ResizeState,
+    Termination,
     WorkloadName,
 )
 from trimtab.core.resources import Resources
@@ -400,3 +402,32 @@ def test_any_spelling_of_yes_pauses_an_autoscaler_and_a_namespace(
 
     assert ("Paused" in told(planned(snapshot))) is is_held
     assert Namespace("default", annotations).is_paused is is_held
+
+
+@pytest.mark.parametrize(
+    ("minutes_ago", "is_killed", "has_news", "expected"),
+    [
+        pytest.param(11, True, False, 1, id="all of them die"),
+        pytest.param(9, True, False, 0, id="it is early"),
+        pytest.param(11, False, False, 0, id="they are fine"),
+        pytest.param(11, False, True, 1, id="others got pods"),
+    ],
+)
+def test_one_pod_of_a_workload_that_lacks_another_is_tried_again(
+    minutes_ago: int, expected: int, *, is_killed: bool, has_news: bool
+) -> None:
+    killed = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1)) if is_killed else None
+    ready_since = None if is_killed else NOW - hours(2)
+    small = a_container(requests=amounts(100, 100 * MIB), last_termination=killed)
+    pods = [
+        replace(a_pod(small, name=f"web-{place}", age=hours(3)), ready_since=ready_since)
+        for place in range(3)
+    ]
+    lacking = {WEB: Lack(NOW - minutes(minutes_ago))}
+    # Others of the namespace are evicted all the time.
+    brake = find_brake(lacking, {"default": NOW} if has_news else {}, {"default": NOW})
+    snapshot = snapshot_of(
+        pods, an_autoscaler(UP), brake=brake, configured_replicas={REPLICA_SET: 4}
+    )
+
+    assert told(planned(snapshot)).count("Evict") == expected

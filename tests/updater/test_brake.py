@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 from makers import MIB, a_recommendation, amounts, minutes
-from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run
+from updater.scenes import UNPACED, UP, an_updater, cpu, holds, let_run, planning
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
 from trimtab.core.pacing import PaceSettings
+from trimtab.core.pods import Termination
 
 PACED = replace(UNPACED, pace=PaceSettings(per_second=1, burst=10))
 SLOW = PaceSettings(per_second=0.1, burst=1)
@@ -200,6 +201,53 @@ def test_one_eviction_after_a_while_shows_that_pods_can_be_created() -> None:
         assert cpu(cluster, "late") == [500] * 4
 
     run_virtually(scene())
+
+
+def test_a_workload_that_lacks_a_pod_is_tried_again_where_others_get_pods() -> None:
+    async def scene() -> None:
+        cluster = a_namespace_with_a_lack()
+        updater = an_updater(cluster, planning(degraded_after=None))
+        await let_run(updater, minutes(2))
+        # Another took the place of the pod: only one that is evicted makes room for its successor.
+        cluster.closed = frozenset()
+        cluster.deploy("job", replicas=1, namespace="n0")
+        await let_run(updater, minutes(7))
+        early = cpu(cluster, "web-0-0")
+        await let_run(updater, minutes(5))
+
+        assert early == [100] * 3
+        assert cpu(cluster, "web-0-0")[-1] == 500
+
+    run_virtually(scene())
+
+
+def test_pods_that_only_die_are_tried_again_though_one_is_missing() -> None:
+    async def scene() -> None:
+        cluster = a_namespace_with_a_lack()
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(2))
+        # Only a pod that is evicted makes room for its successor.
+        cluster.closed = frozenset()
+        history = []
+        for _ in range(15):
+            kill_small_pods(cluster, "web-0-0")
+            await let_run(updater, minutes(1))
+            history.append(cpu(cluster, "web-0-0"))
+
+        assert history[6] == [100] * 3
+        assert history[-1][-1] == 500
+
+    run_virtually(scene())
+
+
+def kill_small_pods(cluster: SmallCluster, name: str) -> None:
+    """Let pods that have not grown run out of memory, so that they are not ready."""
+    now = cluster.clock.now()
+    killed = Termination("OOMKilled", now - minutes(1), now)
+    for pod in cluster.pods_of(name):
+        if pod.containers[0].spec.requests == SMALL:
+            containers = tuple(replace(each, last_termination=killed) for each in pod.containers)
+            cluster.put(replace(pod, containers=containers, ready_since=None))
 
 
 def test_the_conditions_say_since_when_a_successor_is_missing() -> None:

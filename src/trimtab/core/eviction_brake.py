@@ -10,7 +10,7 @@ created in it. One pod anywhere shows that the lacks are a matter of their names
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 from zlib import crc32
@@ -49,6 +49,8 @@ class Lack:
     """When the pod was evicted, or when its workload last got another new pod."""
     known: frozenset[str] = frozenset()
     """The uids of the workload's pods at the time; any other pod is a new one."""
+    tried_at: datetime | None = None
+    """When a pod of the workload was last evicted, if that is later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,13 @@ class Stop:
     """The evidence, in words for people."""
     probe_at: datetime | None = None
     """When one eviction is tried all the same; None for never."""
+    rescue_at: datetime | None = None
+    """The same for a pod that has nothing to lose; None if that makes no difference."""
 
-    def lets_probe(self, now: datetime) -> bool:
-        """Return True if one eviction may be tried."""
-        return self.probe_at is not None and now >= self.probe_at
+    def lets_probe(self, now: datetime, *, is_rescue: bool = False) -> bool:
+        """Return True if one eviction may be tried: a rescue is of a pod with nothing to lose."""
+        at = self.rescue_at if is_rescue and self.rescue_at is not None else self.probe_at
+        return at is not None and now >= at
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class Brake:
     """Where evictions are stopped now."""
 
     lacking: Mapping[WorkloadName, Lack] = field(default_factory=dict)
-    """By topmost workload: these are not even probed, for they would only lose another pod."""
+    """By topmost workload: these have the most to lose by another eviction."""
     namespaces: Mapping[str, Stop] = field(default_factory=dict)
     everywhere: datetime | None = None
     """Since when there is reason to stop the whole cluster; None if there is none."""
@@ -96,24 +101,35 @@ class Brake:
         """Return the stop that concerns a pod of the workload, its own first, then the widest."""
         own = None if workload is None else self.lacking.get(workload)
         if own is not None:
-            return Stop(_describe(own.since))
+            return self._stop_workload(own, namespace)
         since, lacks = self.everywhere, self.namespaces.get(namespace)
         if since is None or _is_after(self.created.get(namespace), since):
             return lacks
         last = max(since, self.evicted.get(namespace, since))
         # A namespace that lacks successors itself would only lose another pod.
         probe_at = None if lacks else max(last, since + _turn_of(namespace)) + PROBE_AFTER
-        return Stop(_EVERYWHERE, probe_at)
+        return Stop(_EVERYWHERE, probe_at, last + PROBE_AFTER)
 
     def may_evict(
         self,
         workload: WorkloadName | None,
         namespace: str,
         now: datetime,
+        *,
+        is_rescue: bool = False,
     ) -> bool:
         """Return True if a pod may be evicted: nothing stops it, or it is time for a probe."""
         stop = self.find_stop(workload, namespace)
-        return stop is None or stop.lets_probe(now)
+        return stop is None or stop.lets_probe(now, is_rescue=is_rescue)
+
+    def _stop_workload(self, lack: Lack, namespace: str) -> Stop:
+        """Return the stop of a workload that lacks a successor.
+
+        It is probed where others got pods since: an evicted pod may free what its successor needs.
+        """
+        again = max(lack.since, lack.tried_at or lack.since) + PROBE_AFTER
+        is_open = _is_after(self.created.get(namespace), lack.since)
+        return Stop(_describe(lack.since), again if is_open else None, again)
 
 
 NO_BRAKE: Final = Brake()
@@ -135,10 +151,12 @@ def find_lack(
     if sum(not pod.is_deleting and pod.phase not in _ENDED for pod in pods) >= wanted:
         return None
     uids = frozenset(pod.uid for pod in pods)
+    ordered = sorted(evictions, key=lambda one: one.since)
+    tried_at = ordered[-1].since if ordered else None
     if before is not None and uids <= before.known:
-        return before
+        return replace(before, tried_at=tried_at) if tried_at else before
     unspoken = {pod.uid: pod for pod in pods}
-    for each in sorted(evictions, key=lambda one: one.since):
+    for each in ordered:
         known = each.known or frozenset()
         if (successor := next((uid for uid in unspoken if uid not in known), None)) is not None:
             del unspoken[successor]
@@ -146,7 +164,7 @@ def find_lack(
         news = [pod.created_at for pod in pods if pod.uid not in known and pod.created_at]
         since = max([each.since, *(min(at, now) for at in news)])
         if _may_be_replaced(each, uids) and now - since >= LACKS_AFTER:
-            return Lack(since, uids)
+            return Lack(since, uids, tried_at)
     return None
 
 

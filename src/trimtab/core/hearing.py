@@ -434,7 +434,7 @@ def _spans(facts: Facts, context: Context) -> Iterator[tuple[datetime, timedelta
 def _ends_of_retries(facts: Facts, context: Context) -> Iterator[datetime | None]:
     yield facts.memory.eviction.not_before
     stop = context.snapshot.brake.find_stop(facts.workload, facts.pod.namespace)
-    yield None if stop is None else stop.probe_at
+    yield from () if stop is None else (stop.probe_at, stop.rescue_at)
     if facts.workload is not None:
         record = context.snapshot.convergence.get(facts.workload)
         yield None if record is None else record.not_before

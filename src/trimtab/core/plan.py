@@ -1019,8 +1019,12 @@ def _lacks_successors(candidate: Candidate, context: Context, spent: Spent) -> H
     stop = brake.find_stop(workload, namespace)
     if stop is None:
         return None
-    is_due = stop.lets_probe(context.now) and namespace not in spent.evicting
-    is_probe = context.snapshot.is_all and is_due
+    if workload is not None and workload in brake.lacking:
+        is_taken = spent.evicted[workload] > 0
+    else:
+        is_taken = namespace in spent.evicting
+    is_due = stop.lets_probe(context.now, is_rescue=_is_rescued(candidate, context))
+    is_probe = context.snapshot.is_all and is_due and not is_taken
     return None if is_probe else HoldReason.SUCCESSORS_MISSING
 
 

@@ -130,7 +130,7 @@ class Actor:
         if self._is_draining or not self._superior.may_act() or self._is_withdrawn(task):
             return ActResult.WITHDRAWN
         if isinstance(task.act, Evict) and not self._memory.brake().may_evict(
-            task.workload, planned.namespace, self._clock.now()
+            task.workload, planned.namespace, self._clock.now(), is_rescue=True
         ):
             # Earlier evictions turned out to lack successors since it was planned.
             return ActResult.WITHDRAWN

@@ -157,24 +157,32 @@ class Scene(Stage):
 
     def play_crash_loop(self, pod: Json) -> None:
         """Report what a kubelet does of a pod whose container is OOM-killed again and again."""
-        now = time.time()
-        killed = {
-            "exitCode": 137,
-            "reason": "OOMKilled",
-            "startedAt": _format_time(now - 8),
-            "finishedAt": _format_time(now - 3),
-        }
         statuses = [
             {
                 **each,
                 "ready": False,
                 "restartCount": 4,
                 "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-                "lastState": {"terminated": killed},
+                "lastState": {"terminated": _a_kill()},
             }
             for each in pod["status"]["containerStatuses"]
         ]
         self._report(pod, statuses, readiness="False")
+
+    def play_dying_sidecar(self, pod: Json, name: str) -> None:
+        """Report what a kubelet does of a pod whose sidecar is OOM-killed before all else."""
+        self.play_unreadiness(pod)
+        dying = {
+            "name": name,
+            "image": "none",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 4,
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": _a_kill()},
+        }
+        status = {"phase": "Pending", "initContainerStatuses": [dying]}
+        self.patch(f"{self._pods}/{pod['metadata']['name']}/status", {"status": status})
 
     def play_recovery(self, pod: Json) -> None:
         """Report what a kubelet does of a pod that has become ready."""
@@ -283,6 +291,17 @@ def _describe_pod(pod: Json) -> str:
             f"conditions {json.dumps(told)}",
         ]
     )
+
+
+def _a_kill() -> Json:
+    """Return how a container ended that was OOM-killed a moment after its start."""
+    now = time.time()
+    return {
+        "exitCode": 137,
+        "reason": "OOMKilled",
+        "startedAt": _format_time(now - 8),
+        "finishedAt": _format_time(now - 3),
+    }
 
 
 def _format_time(seconds: float) -> str:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from e2e.updater_stage import LARGE, SMALL, a_template
-from smoke.scene import Scene, uids_of
+from smoke.scene import Scene, spec_requests, uids_of
 
 pytestmark = pytest.mark.smoke
 
@@ -16,12 +16,18 @@ WITHIN = "quantity(c.resources.requests['cpu']).compareTo(quantity('300m')) <= 0
 
 
 @contextmanager
-def a_policy(scene: Scene) -> Iterator[None]:
+def a_policy(scene: Scene, *kinds: str) -> Iterator[None]:
     """Let no container of the namespace have more than 300m of CPU, new or resized."""
     name = scene.namespace
+    operations = {"pods": "CREATE", "pods/resize": "UPDATE"}
     rules = [
-        {"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": [kind]}
-        for operation, kind in (("CREATE", "pods"), ("UPDATE", "pods/resize"))
+        {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": [operations[kind]],
+            "resources": [kind],
+        }
+        for kind in kinds or operations
     ]
     labels = {"kubernetes.io/metadata.name": scene.namespace}
     spec = {
@@ -74,3 +80,20 @@ def test_one_pod_at_most_is_evicted_for_a_size_that_a_policy_refuses(scene: Scen
         # Admission has found out that the owner cannot create pods of that size.
         scene.wait_for_words(scene.condition_messages, "PodsRefused")
         assert len(scene.pods()) == 6
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_policy_against_resizes_keeps_no_memory_from_pods_that_die(
+    scene: Scene, mode: str
+) -> None:
+    with a_policy(scene, "pods/resize"):
+        scene.create(a_template(SMALL), replicas=3)
+        pods = scene.wait_until_running(3)
+        for pod in pods:
+            scene.play_crash_loop(pod)
+        scene.let_watches_catch_up()
+        scene.autoscale(LARGE, mode=mode)
+        scene.wait_for_pods(lambda found: any(spec_requests(each) == LARGE for each in found))
+
+        # One pod goes first. The others follow when it is there for a while.
+        assert len(uids_of(scene.pods()) & uids_of(pods)) == 2

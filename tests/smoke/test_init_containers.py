@@ -2,7 +2,7 @@
 
 import pytest
 from e2e.components import Json
-from e2e.updater_stage import LARGE, SMALL, TARGET, requests
+from e2e.updater_stage import LARGE, SMALL, TARGET, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
 
 pytestmark = pytest.mark.smoke
@@ -43,3 +43,25 @@ def test_no_pod_is_evicted_from_its_init_containers(
     scene.wait_for_pods(
         lambda found: requests(found) == [[target]] * 3 and all(map(is_ready, found))
     )
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "InPlace"])
+def test_a_sidecar_that_dies_before_the_pod_runs_is_resized(scene: Scene, mode: str) -> None:
+    template = a_template(SMALL)
+    sidecar = {**template["spec"]["containers"][0], "name": "c1", "restartPolicy": "Always"}
+    template["spec"]["initContainers"] = [sidecar]
+    scene.create(template, replicas=2)
+    pods = scene.wait_until_running(2)
+    for pod in pods:
+        scene.play_dying_sidecar(pod, "c1")
+    scene.let_watches_catch_up()
+    scene.autoscale(SMALL, LARGE, mode=mode)
+
+    found = scene.wait_for_pods(
+        lambda found: (
+            [each["spec"]["initContainers"][0]["resources"]["requests"] for each in found]
+            == [LARGE] * 2
+        )
+    )
+    assert uids_of(found) == uids_of(pods)
+    assert {each["status"]["phase"] for each in found} == {"Pending"}

@@ -44,6 +44,43 @@ def test_a_limit_range_that_comes_later_takes_nothing_from_running_pods(
     assert [millicores(pod) for pod in pods] == [500] * 3, describe_pods(pods)
 
 
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_a_limit_range_takes_nothing_from_pods_that_got_over_an_oom_kill(
+    hasty_scene: Scene, mode: str
+) -> None:
+    scene = hasty_scene
+    scene.deploy("web", HALF, replicas=3, limits=HALF)
+    scene.autoscale(HALF, mode="Off")
+    scene.limit({"type": "Container", "max": {"cpu": "300m"}})
+    for pod in scene.pods():
+        scene.play_crash_loop(pod)
+    for pod in scene.pods():
+        scene.play_recovery(pod)
+    scene.recommend({**HALF, "memory": "105Mi"}, lower=WIDE[0], upper=WIDE[1])
+    scene.let_watches_catch_up()
+    scene.edit({"updateMode": mode})
+
+    reason = "LimitRangeRefuses" if mode == "Recreate" else "ResizeDenied"
+    scene.wait_for_words(scene.condition_messages, reason)
+    pods = scene.watch_uids(10)
+    assert [millicores(pod) for pod in pods] == [500] * 3, describe_pods(pods)
+
+
+def test_no_container_pays_for_the_growth_of_another(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    few, many = {"cpu": "100m", "memory": "100Mi"}, {"cpu": "100m", "memory": "1000Mi"}
+    template = a_template(few, many)
+    for each in template["spec"]["containers"]:
+        each["resources"]["limits"] = each["resources"]["requests"]
+    scene.start(template, replicas=3)
+    scene.limit({"type": "Container", "max": {"memory": "600Mi"}})
+    scene.let_watches_catch_up()
+    scene.autoscale({**few, "memory": "600Mi"}, many)
+
+    scene.wait_for_words(scene.condition_messages, "LimitRangeRefuses")
+    scene.watch_uids(10)
+
+
 def set_quota(scene: Scene, cpu: str) -> None:
     """Create a quota for CPU requests, that its controller has counted."""
     spec = {"hard": {"requests.cpu": cpu}}

@@ -101,7 +101,7 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
   one request each, and the watch event that comes back), somewhat less into decoding usage, a
   quarter into statuses, the rest into autoscalers and pods. All of it is linear. The original
   walks all pods for each autoscaler when it writes checkpoints. These shares are from before
-  decision 0054, when a tick wrote about three times as many checkpoints.
+  decision 0052, when a tick wrote about three times as many checkpoints.
 - *Usage that swings.* What a tick computes costs nearly the same; what it writes made the
   difference. Each new peak of a memory window that has just begun lifts a lower bound. Ours writes
   that at once where it passes a request, and in turn otherwise. While windows are young it saves
@@ -125,7 +125,7 @@ What bounds them, by profiles (cProfile, 3 000 autoscalers):
 _OLD: Final = """
 *Older figures* are those of {cases}.
 They were measured over ten ticks of ours, with usage that repeated after eight. Ours wrote every
-checkpoint within ten ticks then (before decision 0054).
+checkpoint within ten ticks then (before decision 0052).
 """
 
 

@@ -21,7 +21,7 @@ _BOUNDS: Final = """
 What bounds it: a status is written at once where a target changed or a bound passed a request, and
 within ten minutes or an hour otherwise; a checkpoint once in ten minutes where a recommendation
 changed, and once in thirty otherwise (decision
-[0054](decisions/0054-bounds-are-written-where-they-pass-a-request.md)). So in the long run the
+[0052](decisions/0052-bounds-are-written-where-they-pass-a-request.md)). So in the long run the
 rotation of checkpoints is most of it, and how far usage swings hardly matters.
 """
 

@@ -299,10 +299,10 @@ def test_a_mistake_is_one_line_that_names_it_and_code_2(words: Words, mistake: l
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        pytest.param(["--leader-elect", "false"], "'false'", id="a word behind a switch"),
+        pytest.param(["--leader-elect", "false"], '"false"', id="a word behind a switch"),
         pytest.param(["-kubeconfig=/nowhere/config"], "--kubeconfig", id="one dash"),
         pytest.param(["--kubeconfig", "--leader-elect"], "--kubeconfig", id="a flag as a value"),
-        pytest.param(["everything"], "'everything'", id="a word"),
+        pytest.param(["everything"], '"everything"', id="a word"),
         pytest.param(["--log-format=yaml"], "json", id="none of the choices"),
     ],
 )

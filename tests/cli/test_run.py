@@ -69,7 +69,7 @@ def test_a_flag_that_only_a_component_alone_has_is_refused_like_any_unknown_one(
     code = main.main(["run", f"--kubeconfig={tmp_path}/none", "--no-admission", f"{flag}=2"])
 
     assert code == 2
-    assert capsys.readouterr().err.startswith(f"trimtab: Unknown option: {flag}")
+    assert capsys.readouterr().err.startswith(f"trimtab: flag {flag} is unknown")
 
 
 @pytest.mark.parametrize(

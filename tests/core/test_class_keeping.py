@@ -107,7 +107,7 @@ def test_no_target_becomes_less_than_a_policy_demands() -> None:
 
 
 def test_a_mode_that_evicts_gives_all_that_the_limits_allow() -> None:
-    pods = [replace(sized(amounts(999, 1000 * MIB)), uid=str(index)) for index in range(2)]
+    pods = [replace(sized(amounts(900, 1000 * MIB)), uid=str(index)) for index in range(2)]
 
     assert "Evict" in outcomes_of(pods, scaling(UpdateMode.RECREATE))
 

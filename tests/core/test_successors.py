@@ -210,9 +210,11 @@ def size(cpu: int, memory: int | None = None) -> Resources:
     return amounts(cpu, (cpu if memory is None else memory) * MIB)
 
 
-def once_unbound(**fields: object) -> list[Pod]:
+def once_unbound(last_termination: Termination | None = None) -> list[Pod]:
     """Pods whose limits grew with their requests, before their policy left limits alone."""
-    container = a_container(requests=size(900), limits=size(1800), **fields)  # type: ignore[arg-type]
+    container = a_container(
+        requests=size(900), limits=size(1800), last_termination=last_termination
+    )
     return several(2, containers=(container,), annotations={UPDATES: SIZED}, age=hours(48))
 
 

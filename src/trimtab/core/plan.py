@@ -1059,14 +1059,14 @@ def _loses_more(candidate: Candidate, context: Context, _: Spent) -> HoldReason 
     A pod that dies early for lack of memory, or does not run, has little to lose.
     """
     pod, least = candidate.pod, context.settings.thresholds.smallest_change
-    if candidate.quick_oom or pod.phase is PodPhase.PENDING:
+    if candidate.quick_oom or pod.phase is PodPhase.PENDING or candidate.owner is None:
         return None
-    if (new := context.successor_of(pod)) is None:
+    sizes = context.snapshot.template_sizes.get(candidate.owner)
+    items = checked_items(context.snapshot.limit_ranges.get(pod.namespace, ()))
+    template = successors.template_of(pod, sizes, items)
+    if template is None:
         return None
-    wanted, template = (
-        _wanted_by_successor(candidate, context),
-        [each.spec for each in new.containers],
-    )
+    wanted = _wanted_by_successor(candidate, context)
     loses = successors.takes_more_than_it_gives(pod, wanted, template, least)
     return HoldReason.SUCCESSOR_SMALLER if loses else None
 

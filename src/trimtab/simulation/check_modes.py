@@ -29,9 +29,10 @@ class Modes(Checker):
     """A pod is evicted or resized only as its autoscaler's mode says: UpscaleOnly never shrinks it.
 
     Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
-    without an autoscaler is nobody's business. A pod that dies for want of memory and that a
-    PodDisruptionBudget keeps from eviction may grow in place wherever it may be evicted (F22). When
-    a node puts off the end of a boost, what was to grow along with it may be given up.
+    without an autoscaler is nobody's business. A pod that dies for lack of memory and must not be
+    evicted, for a PodDisruptionBudget or as part of a Job, may grow in place wherever its mode
+    evicts (F22). When a node puts off the end of a boost, what was to grow along with it may be
+    given up.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -60,7 +61,8 @@ class Modes(Checker):
 
     def _is_protected(self, pod: Pod) -> bool:
         budgets = [each for each in self.world.budgets if each.namespace == pod.namespace]
-        return any(each.selector.matches(pod.labels) for each in budgets)
+        is_of_job = pod.owner is not None and pod.owner.kind == "Job"
+        return is_of_job or any(each.selector.matches(pod.labels) for each in budgets)
 
 
 def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:

@@ -205,6 +205,21 @@ def test_no_container_pays_for_the_growth_of_another(
     assert set(told(planned(snapshot, ALL_AT_ONCE))) == {expected}
 
 
+@pytest.mark.parametrize(
+    ("template", "expected"), [(100, "SuccessorSmaller"), (480, "Evict"), (500, "Evict")]
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_no_gain_of_cpu_makes_up_for_memory(template: int, expected: str, mode: UpdateMode) -> None:
+    snapshot = snapshot_of(
+        sized(10, 500),
+        an_autoscaler(UP, held=frozenset({Held(Resource.MEMORY)}), mode=mode),
+        template_sizes=a_template(10, template),
+        resizes_in_place=False,
+    )
+
+    assert set(told(planned(snapshot, ALL_AT_ONCE))) == {expected}
+
+
 def size(cpu: int, memory: int | None = None) -> Resources:
     """Return so many millicores, and as many mebibytes if nothing else is said."""
     return amounts(cpu, (cpu if memory is None else memory) * MIB)

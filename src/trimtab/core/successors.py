@@ -102,8 +102,8 @@ def takes_more_than_it_gives(
 ) -> bool:
     """Return True if a container of the successor loses more, as a factor, than it gains.
 
-    Gains of one container do not make up for losses of another. A loss of less than the share
-    `least` counts as none.
+    Gains of one container do not make up for losses of another, nor does CPU for memory, without
+    which a container dies. A loss of less than the share `least` counts as none.
     """
     boosted = boosted_containers(pod)
     for container, own in zip(pod.containers, template, strict=True):
@@ -118,6 +118,8 @@ def takes_more_than_it_gives(
             before, after = has.get(kind, 0), gets.get(kind, 0)
             if kind in given:
                 gain = max(gain, _factor(before, after))
+            elif kind is Resource.MEMORY and _factor(after, before) > 1 + least:
+                return True
             else:
                 loss = max(loss, _factor(after, before))
         if loss > gain:

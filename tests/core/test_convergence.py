@@ -5,7 +5,17 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from makers import BOOST_TOLD, MIB, NOW, a_container, a_pod, amounts, hours, minutes
+from makers import (
+    BOOST_TOLD,
+    MIB,
+    NOW,
+    a_container,
+    a_pod,
+    a_recommendation,
+    amounts,
+    hours,
+    minutes,
+)
 from plan_makers import WEB
 
 from trimtab.core.autoscalers import AutoscalerName
@@ -27,7 +37,7 @@ from trimtab.core.misses import count_miss, is_forgiven
 from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.pods import PUT_OFF, Allocation, Pod, ResizeState
-from trimtab.core.resources import Resource
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.urgency import Change
 
 NAME = AutoscalerName("default", "web")
@@ -289,6 +299,54 @@ def test_a_workload_is_forgiven_when_something_shows_that_it_may_work_again(
     miss = count_miss(None, MISSED, known=["uid-known", "uid-old"], generation=1, now=NOW)
 
     assert is_forgiven(miss, [pod], generation) is is_it
+
+
+REFUSED = replace(MISSED, suspect=Suspect.PODS_REFUSED)
+
+
+def test_refused_sizes_are_tried_again_ever_later_and_for_ever() -> None:
+    miss, now, delays = None, NOW, []
+    for _ in range(20):
+        miss = count_miss(miss, REFUSED, known=[], generation=1, now=now)
+        assert miss.retry.not_before is not None
+        delays.append(miss.retry.not_before - now)
+        now = miss.retry.not_before
+
+    assert delays[:4] == [minutes(10), minutes(20), minutes(40), minutes(80)]
+    assert delays[-1] == hours(6)
+    assert miss is not None
+    assert miss.retry.failures == 0
+    assert miss.changes == 20
+
+
+def test_evictions_of_one_moment_count_once_if_their_successors_are_refused() -> None:
+    first = count_miss(None, REFUSED, known=[], generation=1, now=NOW)
+    second = count_miss(first, REFUSED, known=[], generation=1, now=NOW + minutes(1))
+
+    assert second.retry == first.retry
+    assert second.refusals == 1
+
+
+@pytest.mark.parametrize(
+    ("suspect", "target", "is_it"),
+    [
+        pytest.param(Suspect.PODS_REFUSED, amounts(400, 500 * MIB), True, id="less CPU"),
+        pytest.param(Suspect.PODS_REFUSED, amounts(500, 400 * MIB), True, id="less memory"),
+        pytest.param(Suspect.PODS_REFUSED, amounts(480, 500 * MIB), False, id="hardly less"),
+        pytest.param(Suspect.PODS_REFUSED, amounts(500, 500 * MIB), False, id="the same"),
+        pytest.param(Suspect.PODS_REFUSED, amounts(400, 600 * MIB), False, id="more memory"),
+        pytest.param(Suspect.PODS_REFUSED, {}, False, id="nothing"),
+        pytest.param(Suspect.OTHER_MANAGER, amounts(400, 400 * MIB), False, id="another suspect"),
+    ],
+)
+def test_a_clearly_smaller_size_than_a_refused_one_is_tried_at_once(
+    suspect: Suspect, target: Resources, *, is_it: bool
+) -> None:
+    refused = [a_recommendation(target=amounts(500, 500 * MIB))]
+    missed = replace(MISSED, suspect=suspect)
+    miss = count_miss(None, missed, known=[], generation=1, now=NOW, recommendation=refused)
+
+    assert is_forgiven(miss, [], 1, [a_recommendation(target=target)]) is is_it
 
 
 def test_delays_have_an_end() -> None:

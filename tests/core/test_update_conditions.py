@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -153,6 +154,14 @@ def test_changes_without_effect_name_the_suspect(
     assert condition.reason == suspect
     assert condition.message.startswith(beginning)
     assert condition.message.endswith(ending)
+
+
+def test_refused_pods_are_tried_again_however_often() -> None:
+    miss = replace(a_miss(Suspect.PODS_REFUSED, 0), refusals=7)
+    condition = conditions_of((), miss)["UpdatesWithoutEffect"]
+
+    assert condition.message.startswith("7 changes in a row without effect")
+    assert condition.message.endswith("tried again later")
 
 
 def test_conditions_go_with_their_cause_and_keep_the_time_since_when_they_are_so() -> None:

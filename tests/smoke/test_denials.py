@@ -76,7 +76,7 @@ def test_one_pod_at_most_is_evicted_for_a_size_that_a_policy_refuses(scene: Scen
         scene.let_watches_catch_up()
         scene.autoscale(LARGE)
         scene.wait_for_pods(lambda found: len(found) < 6)
-        scene.watch(40, lambda found: len(found) >= 5)
+        scene.watch(75, lambda found: len(found) >= 5)
         # Admission has found out that the owner cannot create pods of that size.
         scene.wait_for_words(scene.condition_messages, "PodsRefused")
         assert len(scene.pods()) == 6

@@ -8,6 +8,7 @@ from e2e.components import Json
 from e2e.updater_stage import a_template
 from smoke.scene import Scene, describe_pods, is_marked, is_ready, millicores
 from smoke.test_limits import LASTING
+from smoke.test_successors import a_webhook_that_is_down
 
 pytestmark = pytest.mark.smoke
 
@@ -15,7 +16,9 @@ _GROUP = "admissionregistration.k8s.io/v1"
 TENTH = {"cpu": "100m", "memory": "100Mi"}
 HALF = {"cpu": "500m", "memory": "100Mi"}
 LARGE = {"cpu": "1500m", "memory": "100Mi"}
-PATIENCE_SECONDS = 75
+NINE = {"cpu": "900m", "memory": "900Mi"}
+PATIENCE_SECONDS = 150
+"""Recommendations are left out after a minute, and attempts come ever more rarely."""
 _BOUND = "object.spec.containers.all(c, quantity(c.resources.requests['cpu']).isLessThan({most}))"
 
 
@@ -122,6 +125,25 @@ def test_a_boost_above_a_policy_keeps_no_pod_of_other_kinds_out(scene: Scene, ki
     pods = scene.wait_for_pods(bool, patience_seconds=PATIENCE_SECONDS)
 
     assert {(millicores(pod), is_marked(pod)) for pod in pods} == {(500, False)}
+
+
+@pytest.mark.parametrize("seconds", [2.0, 3.5, 10.0])
+def test_an_outage_of_another_webhook_takes_no_pod_its_recommendation(
+    scene: Scene, seconds: float
+) -> None:
+    scene.autoscale(NINE, mode="Initial")
+    scene.create(a_template(TENTH), replicas=2)
+    wait_until_all_ready(scene, 2)
+    with a_webhook_that_is_down(scene):
+        scene.let_watches_catch_up()
+        template = {"metadata": {"annotations": {"version": "2"}}}
+        scene.patch(f"{scene.path('deployments')}/web", {"spec": {"template": template}})
+        time.sleep(seconds)
+    pods = wait_until_all_ready(
+        scene, 2, lambda pod: pod["metadata"].get("annotations", {}).get("version") == "2"
+    )
+
+    assert [millicores(pod) for pod in pods] == [900] * 2, describe_pods(pods)
 
 
 def test_a_large_scale_up_that_nothing_refuses_keeps_its_boosts(scene: Scene) -> None:

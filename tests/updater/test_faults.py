@@ -42,6 +42,13 @@ def for_a_quota(pod: Pod) -> Pod:
     return replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
 
 
+def for_a_policy(pod: Pod) -> Pod:
+    """Return what admission leaves of a pod after others of its size never came."""
+    notes = tuple(Note(kind, NoteKind.PODS_REFUSED) for kind in BOTH)
+    updates = format_updates("web", [ContainerUpdate(pod.containers[0], notes=notes)])
+    return replace(to_template(pod), annotations={**pod.annotations, "vpaUpdates": updates})
+
+
 @pytest.mark.parametrize("replicas", [2, 3, 10])
 def test_f16_a_webhook_that_does_not_answer_costs_three_evictions_a_day(replicas: int) -> None:
     async def scene() -> None:
@@ -112,6 +119,54 @@ def test_f16_evictions_stop_and_the_condition_names_the_suspect(
         assert 0 < len(cluster.acts) <= 3
         assert condition is not None
         assert condition.reason == suspect
+
+    run_virtually(scene())
+
+
+def test_f16_pods_whose_size_was_refused_get_it_when_nothing_refuses_it_any_more() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=6)
+        cluster.autoscale(UP)
+        cluster.undo = for_a_policy
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(9))
+        early = len(cluster.acts)
+        await let_run(updater, hours(3))
+        late = len(cluster.acts)
+        condition = cluster.condition("UpdatesWithoutEffect")
+        cluster.undo = lambda pod: pod
+        await let_run(updater, hours(6))
+
+        assert early == 1
+        assert 3 < late < 7
+        assert condition is not None
+        assert condition.reason == "PodsRefused"
+        assert cpu(cluster) == [500] * 6
+        assert cluster.condition("UpdatesWithoutEffect") is None
+
+    run_virtually(scene())
+
+
+def test_f16_one_pod_at_most_loses_its_size_to_a_policy_that_refuses_a_larger_one() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=6)
+        cluster.autoscale(UP)
+        updater = an_updater(cluster, replace(UNPACED, plan=replace(UNPACED.plan, max_unproven=3)))
+        await let_run(updater, hours(1))
+        assert cpu(cluster) == [500] * 6
+        cluster.undo = for_a_policy
+        cluster.autoscale(a_recommendation(target=amounts(900, 500 * MIB)))
+        await let_run(updater, 3 * DAY)
+        evicted = len(cluster.acts)
+        assert sorted(cpu(cluster)) == [100] + [500] * 5
+        # The small pod is tried again and again, and the others follow it.
+        cluster.undo = lambda pod: pod
+        await let_run(updater, 2 * DAY)
+
+        assert evicted > 7
+        assert cpu(cluster) == [900] * 6
 
     run_virtually(scene())
 

@@ -990,8 +990,9 @@ def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason
 def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
     """Object if as many evictions as may fail have failed, or may yet turn out to have failed.
 
-    The first eviction for a size is alone: a policy may refuse every pod of that size. Pods of
-    which all are OOM-killed early have nothing to lose, unless a resize to the size was refused.
+    The first eviction for a size is alone: a policy may refuse every pod of that size. Once it has,
+    only pods that are as small as the successor are evicted to try again. Pods of which all are
+    OOM-killed early have nothing to lose, unless a resize to the size was refused.
     """
     workload, most, snapshot = candidate.workload, context.settings.max_unproven, context.snapshot
     is_denied = _is_denied(candidate, context)
@@ -1000,12 +1001,28 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     record = snapshot.convergence.get(workload)
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
-    waits = (most is not None and missed + unproven >= most) or (
-        unproven > 0
-        and (is_denied or not _is_rescued(candidate, context))
-        and not _has_precedent(candidate, workload, context)
+    may_lose = _has_more(candidate.pod, snapshot.left_small.get(workload, {}))
+    is_rescued = _is_rescued(candidate, context)
+    waits = (
+        (most is not None and missed + unproven >= most)
+        or (may_lose and not is_rescued)
+        or (
+            unproven > 0
+            and (is_denied or not is_rescued)
+            and not _has_precedent(candidate, workload, context)
+        )
     )
     return HoldReason.EFFECT_AWAITED if waits else None
+
+
+def _has_more(pod: Pod, left_small: Mapping[str, Resources]) -> bool:
+    """Return True if a container has more than one that came without what was wanted."""
+    return any(
+        amount > left_small[container.name].get(kind, 0)
+        for container in pod.containers
+        if container.name in left_small
+        for kind, amount in (container.current.requests or NO_AMOUNTS).items()
+    )
 
 
 def _has_precedent(candidate: Candidate, workload: WorkloadName, context: Context) -> bool:

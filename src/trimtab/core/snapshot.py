@@ -21,6 +21,7 @@ from trimtab.core.pods import Allocation, Pod, WorkloadName
 from trimtab.core.quotas import Quota
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import ResizeMemory
+from trimtab.core.resources import Resources
 
 MAX_DELAY: Final = timedelta(hours=6)
 """However often something failed, it is tried again after this long."""
@@ -125,6 +126,8 @@ class Snapshot:
     pod_memory: Mapping[MemoryKey, PodMemory] = field(default_factory=dict)
     convergence: Mapping[WorkloadName, Retry] = field(default_factory=dict)
     """By topmost workload: changes in a row that did not show on its pods."""
+    left_small: Mapping[WorkloadName, Mapping[str, Resources]] = field(default_factory=dict)
+    """By topmost workload: requests by container of a pod whose wanted size others refused."""
     unproven: Mapping[WorkloadName, int] = field(default_factory=dict)
     """By topmost workload: evictions of which it is not known yet whether they had any effect."""
     brake: Brake = NO_BRAKE

@@ -196,9 +196,9 @@ def _word(act: Evict | Resize | Unboost) -> str:
 def _without_effect(miss: Miss | None, max_misses: int) -> Iterator[Condition]:
     if miss is None:
         return
-    failures = miss.retry.failures
-    ending = "; nothing more is tried" if failures >= max_misses else "; tried again later"
-    changes = "1 change" if failures == 1 else f"{failures} changes in a row"
+    is_over = miss.retry.failures >= max_misses
+    ending = "; nothing more is tried" if is_over else "; tried again later"
+    changes = "1 change" if miss.changes == 1 else f"{miss.changes} changes in a row"
     message = f"{changes} without effect: {_SUSPICIONS[miss.suspect]}{ending}"
     yield Condition(UpdateConditionType.WITHOUT_EFFECT, _TRUE, miss.suspect, message)
 

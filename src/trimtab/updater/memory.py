@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core import convergence, degradation, eviction_brake, remembering, surges
-from trimtab.core.autoscalers import AutoscalerName
+from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.convergence import (
     SHOWS_WITHIN,
     Expectation,
@@ -47,6 +47,8 @@ class Review:
     """How many pods it wants, zero if it does not say; None if it is gone."""
     generation: int | None
     """Of the autoscaler that is for it; None if there is none."""
+    recommendation: Sequence[ContainerRecommendation] = ()
+    """Of the same."""
 
 
 class Memory:
@@ -263,7 +265,7 @@ class Memory:
         for verdict in verdicts:
             self._take_in(workload, verdict, now, at)
         miss = self.misses.get(workload)
-        if miss is not None and is_forgiven(miss, now.pods, now.generation):
+        if miss is not None and is_forgiven(miss, now.pods, now.generation, now.recommendation):
             del self.misses[workload]
 
     def learn_shares(
@@ -344,6 +346,7 @@ class Memory:
                     known=known,
                     generation=now.generation or 0,
                     now=at,
+                    recommendation=now.recommendation,
                 )
             case NeverMade(expectation, pod):
                 self._take_back(expectation, pod)

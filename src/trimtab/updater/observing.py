@@ -329,6 +329,11 @@ class Observer:
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
+            left_small={
+                workload: miss.left_small
+                for workload, miss in memory.misses.items()
+                if miss.left_small
+            },
             unproven=memory.unproven(),
             brake=memory.brake(),
             degraded=memory.degraded(self._settings.plan.degraded_after, now),
@@ -397,6 +402,7 @@ class Observer:
                     self._cluster.limit_ranges(name.namespace),
                     wanted_pods=_wanted_pods(workload, members[name]),
                     generation=None if autoscaler is None else autoscaler.generation,
+                    recommendation=(autoscaler and autoscaler.recommendation) or (),
                 ),
             )
 

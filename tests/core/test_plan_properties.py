@@ -41,6 +41,7 @@ from trimtab.core.resizing import restarts_containers
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
+from trimtab.core.urgency import Thresholds
 
 SURGING = [frozenset[str](), frozenset({"default"})]
 
@@ -90,7 +91,9 @@ def test_the_order_of_the_snapshot_does_not_change_the_plan(dice: Random) -> Non
 
 @given(seeds)
 def test_the_share_that_a_plan_shows_is_the_one_that_a_surge_is_told_by(dice: Random) -> None:
-    snapshot, settings = a_snapshot(dice), replace(some_settings(dice), surge_min_pods=0)
+    # Whether a trifle would restart a pod shows only in the plan, after the share is known.
+    settings = replace(some_settings(dice), surge_min_pods=0, thresholds=Thresholds(0))
+    snapshot = a_snapshot(dice)
     free = plan(replace(snapshot, usual_shares={}), settings, NOW)
     share = share_wanting_change(free)
     usual, rare = (
@@ -145,6 +148,12 @@ def test_a_plan_never_overdraws_a_budget(dice: Random) -> None:
         assert groups[owner].is_disruptable(settings.disruption.tolerance, count - 1)
 
 
+def is_rescue_of_job(each: Evict | Resize) -> bool:
+    """Return True for a resize of a Job's pod that is OOM-killed early, in any mode that evicts."""
+    owner = each.pod.owner
+    return isinstance(each, Resize) and each.quick_oom and owner is not None and owner.kind == "Job"
+
+
 @given(seeds)
 def test_a_plan_does_nothing_that_the_mode_forbids(
     dice: Random,
@@ -154,7 +163,7 @@ def test_a_plan_does_nothing_that_the_mode_forbids(
     changed = {
         (type(each), modes[each.autoscaler])
         for each in plan(snapshot, settings, NOW)
-        if isinstance(each, Evict | Resize)
+        if isinstance(each, Evict | Resize) and not is_rescue_of_job(each)
     }
 
     assert (Evict, UpdateMode.IN_PLACE) not in changed

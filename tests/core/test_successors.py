@@ -47,12 +47,7 @@ from trimtab.core.pods import (
 )
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import BOTH, Resource, Resources
-from trimtab.core.successors import (
-    from_template,
-    is_precedent,
-    takes_more_than_it_gives,
-    template_of,
-)
+from trimtab.core.successors import from_template, takes_more_than_it_gives, template_of
 from trimtab.core.wanted import overlaid
 from trimtab.simulation.patching import apply_patch
 
@@ -405,19 +400,3 @@ def test_a_boost_is_foreseen_in_the_size_that_the_template_gets(
     assert [overlaid(each.spec, foreseen.get(each.name)) for each in successor.containers] == [
         overlaid(each.spec, Allocation()) for each in sized.containers
     ]
-
-
-@pytest.mark.parametrize(
-    ("target", "expected"),
-    [
-        pytest.param(amounts(300, 100 * MIB), False, id="its CPU alone would change"),
-        pytest.param(amounts(300, 200 * MIB), True, id="it has the memory"),
-        pytest.param(amounts(300, 400 * MIB), False, id="it lacks memory"),
-    ],
-)
-def test_a_boosted_sibling_shows_nothing_of_cpu(target: Resources, expected: bool) -> None:  # noqa: FBT001
-    mark = {annotation_name("app"): '{"requests": {"cpu": "100m"}}', **BOOST_TOLD}
-    boosted = a_pod(a_container(requests=amounts(300, 200 * MIB)), annotations=mark)
-    pod = a_pod(a_container(requests=amounts(100, 100 * MIB)))
-
-    assert is_precedent(boosted, pod, {"app": Allocation(target)}) is expected

@@ -131,11 +131,10 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
     """Return True if the other pod shows that a pod of the wanted size can be created.
 
     It has what is wanted of the pod, or has gone further the same way. The CPU of a boosted
-    container says nothing, and a pod of which nothing else changes shows nothing.
+    container says nothing.
     """
     sizes = {each.name: each.current.requests or NO_AMOUNTS for each in other.containers}
     boosted = boosted_containers(other)
-    is_seen = False
     for container in pod.containers:
         has = container.current.requests or NO_AMOUNTS
         asked = (wanted.get(container.name) or Allocation()).requests or NO_AMOUNTS
@@ -148,8 +147,7 @@ def is_precedent(other: Pod, pod: Pod, wanted: Wanted) -> bool:
             )
             if way and rest / way > _NEARLY:
                 return False
-            is_seen = is_seen or way != 0
-    return is_seen
+    return True
 
 
 def resources_left_out(wanted: Wanted, given: Wanted) -> frozenset[Resource]:

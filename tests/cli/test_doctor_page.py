@@ -38,6 +38,7 @@ _OTHERS: Final = frozenset(
         "False",
         "InPlace",
         "InPlaceOrRecreate",
+        "Initial",
         "UpscaleOnly",
     }
 )

@@ -288,6 +288,12 @@ class SmallCluster:
         del self.truth[name]
         self._show(lambda: self._pod_writer.drop(name))
 
+    def scale(self, name: str, replicas: int) -> None:
+        """Let a Deployment and its ReplicaSet want another number of pods; it makes none."""
+        for kind, owner in (("Deployment", name), ("ReplicaSet", f"{name}-1")):
+            by_name = self._workloads[kind].by_name
+            by_name["default", owner] = replace(by_name["default", owner], replicas=replicas)
+
     def drop_autoscaler(self, name: str = "web") -> None:
         self._autoscaler_writer.drop(ObjectName("default", name))
 

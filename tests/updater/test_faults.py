@@ -123,6 +123,34 @@ def test_f16_evictions_stop_and_the_condition_names_the_suspect(
     run_virtually(scene())
 
 
+def test_f16_pods_get_a_refused_size_after_the_pod_that_came_small_is_scaled_away() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy("web", a_container(requests=amounts(300, 300 * MIB)), replicas=4)
+        cluster.autoscale(UP)
+        cluster.undo = for_a_policy
+        updater = an_updater(cluster)
+        await let_run(updater, minutes(9))
+        early = cpu(cluster)
+        cluster.undo = lambda pod: pod
+        (small,) = [each for each in cluster.pods_of("web") if has_cpu(each, 100)]
+        cluster.drop(small)
+        cluster.scale("web", 3)
+        await let_run(updater, minutes(1))
+        soon = cpu(cluster)
+        await let_run(updater, hours(6))
+
+        assert sorted(early) == [100, 300, 300, 300]
+        assert soon == [300] * 3
+        assert cpu(cluster) == [500] * 3
+
+    run_virtually(scene())
+
+
+def has_cpu(pod: Pod, millicores: int) -> bool:
+    return (pod.containers[0].spec.requests or {}).get(Resource.CPU) == millicores
+
+
 def test_f16_pods_whose_size_was_refused_get_it_when_nothing_refuses_it_any_more() -> None:
     async def scene() -> None:
         cluster = SmallCluster()

@@ -5,24 +5,26 @@ pod of it came through admission with what was wanted: whatever stood in the way
 
 Pods that were refused in their size are another matter: admission tries that size again, ever more
 rarely, and so does the updater. Each such eviction may cost a pod its size, so one is enough at a
-time. It never ends, since policies change and outages pass. A smaller size is tried at once.
+time. It never ends, since policies change and outages pass. A smaller size is tried at once. The
+pod that came small is the first to go again; once it is gone, any other pod may be the next.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.convergence import FIRST_DELAY, Expectation, Missed, Suspect, is_admitted, shows
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, PodPhase
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 from trimtab.core.snapshot import Retry
 
 REFUSED_DELAY: Final = timedelta(minutes=10)
 """Time for which no pod is evicted for a size that was refused; each further miss doubles it."""
+_ENDED: Final = {PodPhase.SUCCEEDED, PodPhase.FAILED}
 _CLEARLY: Final = 0.9
 """An amount below this share of a refused one may be accepted."""
 
@@ -101,6 +103,24 @@ def is_forgiven(
     return any(
         pod.uid not in miss.known and is_admitted(pod) and shows(miss.expectation, pod)
         for pod in pods
+    )
+
+
+def recall_small(miss: Miss, pods: Iterable[Pod]) -> Miss:
+    """Return the miss without its small pod where no living pod of the workload is as small."""
+    live = [pod for pod in pods if not pod.is_deleting and pod.phase not in _ENDED]
+    if not miss.left_small or not all(has_more(pod, miss.left_small) for pod in live):
+        return miss
+    return replace(miss, left_small={})
+
+
+def has_more(pod: Pod, left_small: Mapping[str, Resources]) -> bool:
+    """Return True if a container has more than one that came without what was wanted."""
+    return any(
+        amount > left_small[container.name].get(kind, 0)
+        for container in pod.containers
+        if container.name in left_small
+        for kind, amount in (container.current.requests or NO_AMOUNTS).items()
     )
 
 

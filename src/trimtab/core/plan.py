@@ -48,6 +48,7 @@ from trimtab.core.limit_range_check import checked_items, with_defaults, would_r
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.matching import governor_of, index_by_workload
+from trimtab.core.misses import has_more
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Promised, Shortage
 from trimtab.core.ordinals import ordinal_of
@@ -1001,7 +1002,7 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
     record = snapshot.convergence.get(workload)
     missed = 0 if record is None else record.failures
     unproven = snapshot.unproven.get(workload, 0) + spent.evicted[workload]
-    may_lose = _has_more(candidate.pod, snapshot.left_small.get(workload, {}))
+    may_lose = has_more(candidate.pod, snapshot.left_small.get(workload, {}))
     is_rescued = _is_rescued(candidate, context)
     waits = (
         (most is not None and missed + unproven >= most)
@@ -1013,16 +1014,6 @@ def _awaits_effect(candidate: Candidate, context: Context, spent: Spent) -> Hold
         )
     )
     return HoldReason.EFFECT_AWAITED if waits else None
-
-
-def _has_more(pod: Pod, left_small: Mapping[str, Resources]) -> bool:
-    """Return True if a container has more than one that came without what was wanted."""
-    return any(
-        amount > left_small[container.name].get(kind, 0)
-        for container in pod.containers
-        if container.name in left_small
-        for kind, amount in (container.current.requests or NO_AMOUNTS).items()
-    )
 
 
 def _has_precedent(candidate: Candidate, workload: WorkloadName, context: Context) -> bool:

@@ -23,7 +23,7 @@ from trimtab.core.degradation import ChangedWorkload, Degradation, is_ready
 from trimtab.core.disruption import owner_of
 from trimtab.core.eviction_brake import NO_DOUBT, Brake, Lack
 from trimtab.core.limit_ranges import LimitRangeItem
-from trimtab.core.misses import Miss, count_miss, is_forgiven
+from trimtab.core.misses import Miss, count_miss, is_forgiven, recall_small
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.remembering import Recollection
@@ -267,6 +267,8 @@ class Memory:
         miss = self.misses.get(workload)
         if miss is not None and is_forgiven(miss, now.pods, now.generation, now.recommendation):
             del self.misses[workload]
+        elif miss is not None:
+            self.misses[workload] = recall_small(miss, now.pods)
 
     def learn_shares(
         self, wishes: Mapping[str, surges.Wishes], surging: frozenset[str], now: datetime

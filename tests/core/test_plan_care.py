@@ -268,7 +268,10 @@ def test_a_target_outside_its_own_bounds_evicts_no_pod_that_has_it() -> None:
     ("has", "expected"),
     [
         pytest.param(amounts(505, 505 * MIB), "ChangeTooSmall", id="a hair"),
-        pytest.param(amounts(505, 550 * MIB), "Evict", id="one resource by much"),
+        pytest.param(amounts(532, 505 * MIB), "ChangeTooSmall", id="one bucket too much"),
+        pytest.param(amounts(470, 505 * MIB), "Evict", id="one bucket too little"),
+        pytest.param(amounts(560, 505 * MIB), "Evict", id="two buckets too much"),
+        pytest.param(amounts(505, 560 * MIB), "Evict", id="one resource by much"),
         pytest.param(amounts(505), "Evict", id="no request at all"),
     ],
 )
@@ -277,6 +280,14 @@ def test_no_pod_restarts_for_a_hair_outside_its_bounds(has: Resources, expected:
     pods = several(2, containers=(a_container(requests=has),))
 
     assert expected in told(planned(snapshot_of(pods, an_autoscaler(close))))
+
+
+def test_a_pod_that_waits_for_a_node_is_evicted_for_one_bucket_less() -> None:
+    close = a_recommendation(target=amounts(500, 500 * MIB), upper=amounts(501, 501 * MIB))
+    container = a_container(requests=amounts(532, 505 * MIB))
+    pods = several(2, containers=(container,), phase=PodPhase.PENDING, node_name="")
+
+    assert "Evict" in told(planned(snapshot_of(pods, an_autoscaler(close))))
 
 
 def test_two_containers_that_change_places_do_not_cancel_each_other() -> None:

@@ -439,7 +439,13 @@ def left_outside(*, cores: int, neighbour: PodPhase | None = None, updates: str 
     return scene
 
 
-def left_alone(target: int, *, pods: int = 1, restarts: bool = True) -> Scene:
+def left_alone(
+    target: int,
+    *,
+    pods: int = 1,
+    restarts: bool = True,
+    mode: UpdateMode = UpdateMode.RECREATE,
+) -> Scene:
     """Pods with 100 millicores stay as they are, though so many are recommended."""
     cpu = amounts(target, 100 * MIB)
     kinds = frozenset(BOTH if restarts else ())
@@ -448,7 +454,8 @@ def left_alone(target: int, *, pods: int = 1, restarts: bool = True) -> Scene:
         stage.world.nodes.put(Node("node-1", amounts(8000, 8192 * MIB)))
         container = Container("app", spec=Allocation(USUAL), restarts_on_resize=kinds)
         stage.put_pods(pods, containers=(container,))
-        stage.put_autoscaler(a_recommendation(target=cpu, lower=cpu, upper=cpu), min_replicas=1)
+        recommendation = a_recommendation(target=cpu, lower=cpu, upper=cpu)
+        stage.put_autoscaler(recommendation, mode=mode, min_replicas=1)
         stage.inspector.expect_quiet()
         stage.inspector.inspect()
         await stage.wait(31 * MINUTE)
@@ -820,6 +827,18 @@ SINS = [
         id="a last ready pod that goes on",
     ),
     pytest.param(Converged, left_alone(50, pods=2), left_alone(50), id="one of two ready pods"),
+    pytest.param(
+        Converged,
+        left_alone(89, pods=2),
+        left_alone(94, pods=2),
+        id="pods that restart to give back much",
+    ),
+    pytest.param(
+        Converged,
+        left_alone(94, pods=2, restarts=False, mode=UpdateMode.IN_PLACE_OR_RECREATE),
+        left_alone(94, pods=2, restarts=False, mode=UpdateMode.RECREATE),
+        id="pods that give back a little without a restart",
+    ),
     pytest.param(PromptRescues, left_dying(), left_dying(minutes=5), id="all pods go on dying"),
     pytest.param(
         PromptRescues, left_dying(), left_dying(healthy=1), id="there is no pod that is well"

@@ -793,17 +793,16 @@ def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReaso
     """Why the pod keeps running as it is, although its budget would bear a restart."""
     if candidate.is_cooling:
         return HoldReason.COOL_DOWN
-    least = context.settings.thresholds.least_restart
+    thresholds = context.settings.thresholds
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
-        # A bound that follows its target may pass a request by a mebibyte, again and again.
-        is_small = 0 < urgency.largest_step(candidate.pod, candidate.wanted) < least
+        is_small = urgency.is_trifle(candidate.pod, candidate.wanted, thresholds)
         return HoldReason.CHANGE_TOO_SMALL if is_small and not candidate.quick_oom else None
     # Bounds may come as close as a mebibyte, for which nothing restarts (D18).
-    if candidate.change.relative_difference < least:
+    if candidate.change.relative_difference < thresholds.least_restart:
         return HoldReason.CHANGE_TOO_SMALL
     # An OOM kill is a reason to restart only where the memory grows by enough (D18).
     relief = urgency.memory_relief(candidate.pod, candidate.wanted)
-    is_cured = relief >= context.settings.thresholds.smallest_change
+    is_cured = relief >= thresholds.smallest_change
     return _reason_to_wait(candidate, context, quick_oom=candidate.quick_oom and is_cured)
 
 

@@ -16,7 +16,7 @@ from trimtab.core.annotations import NAME_SEPARATOR, OBSERVED_CONTAINERS
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.pods import Allocation, Container, Pod, PodPhase
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.settings_errors import require_at_least
@@ -53,7 +53,7 @@ class Thresholds:
 
     @property
     def least_restart(self) -> float:
-        """Return the change below which nothing restarts, outside bounds or inside."""
+        """Return the growth below which nothing restarts, outside bounds or inside."""
         return self.smallest_change / 2
 
     def __post_init__(self) -> None:
@@ -203,15 +203,22 @@ def reason_to_wait(
     return None
 
 
-def largest_step(pod: Pod, wanted: Mapping[str, Allocation]) -> float:
-    """Return the largest relative change of a request; endless where there was none."""
+def is_trifle(pod: Pod, wanted: Mapping[str, Allocation], thresholds: Thresholds) -> bool:
+    """Return True if nothing changes by so much that containers should restart for it.
+
+    With a long history bounds lie close to the target, and follow it by a bucket at a time. Growth
+    may matter all the same. What a pod has too much of does not hurt it, unless it is pending.
+    """
     steps = [
-        abs(amount - has) / has if (has := requests.get(kind, 0)) else inf
+        (amount - has) / has if (has := requests.get(kind, 0)) else inf
         for container in pod.containers
         for requests in (container.current.requests or NO_AMOUNTS,)
         for kind, amount in ((wanted.get(container.name) or _NONE).requests or NO_AMOUNTS).items()
     ]
-    return max(steps, default=0.0)
+    growth, shrinkage = max(steps, default=0.0), -min(steps, default=0.0)
+    least, is_pending = thresholds.least_restart, pod.phase is PodPhase.PENDING
+    much = least if is_pending else thresholds.smallest_change
+    return (growth > 0 or shrinkage > 0) and growth < least and shrinkage < much
 
 
 def age_of(pod: Pod, last_updated_at: datetime | None, now: datetime) -> timedelta | None:

@@ -24,7 +24,10 @@ _KINDS: Final = ("DaemonSet", "ReplicaSet", "Rollout", "StatefulSet")
 _PATIENCE: Final = timedelta(minutes=30)
 """How long a pod may take to get the size that it should have."""
 _TRIFLE: Final = 0.05
-"""Share of a request for which nothing restarts."""
+"""Share of a request by which nothing that restarts need grow, and nothing at all shrink."""
+_LITTLE: Final = 0.1
+"""Share of a request by which nothing that restarts need shrink."""
+_EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
 _CUT_TO_NODES: Final = "capped to fit the largest node"
 
 
@@ -128,9 +131,11 @@ class Converged(Checker):
 def _is_outside(pod: Pod, governor: Autoscaler, held: frozenset[Held]) -> bool:
     entries = {entry.container_name: entry for entry in governor.recommendation or ()}
     pairs = [(each, entries[each.name]) for each in pod.containers if each.name in entries]
+    restarts = any(each.restarts_on_resize for each in pod.containers)
+    little = _LITTLE if restarts or governor.mode in _EVICTING else _TRIFLE
     return any(
         not amount_of(entry.lower_bound, resource) <= has <= amount_of(entry.upper_bound, resource)
-        and abs(target - has) >= _TRIFLE * has
+        and (target - has >= _TRIFLE * has or has - target >= little * has)
         for container, entry in pairs
         for resource, target in entry.target.items()
         for has in (amount_of(container.current.requests, resource),)

@@ -402,6 +402,32 @@ def left_small(
     return scene
 
 
+def left_beside_a_large_container(*, is_held: bool) -> Scene:
+    """Two pods wait for CPU of one container, for which another one would have to give some.
+
+    A horizontal autoscaler may scale on the CPU of the other one, which then keeps it.
+    """
+
+    async def scene(stage: Stage) -> None:
+        stage.world.nodes.put(Node("node-1", amounts(1950, 8192 * MIB)))
+        small = replace(a_container(amounts(200), amounts(200)), name="proxy")
+        stage.put_pods(2, containers=(a_container(amounts(700), amounts(700)), small))
+        stage.put_autoscaler(
+            a_recommendation("app", target=amounts(100), upper=amounts(100)),
+            a_recommendation("proxy", target=amounts(400), lower=amounts(400)),
+            mode=UpdateMode.IN_PLACE_OR_RECREATE,
+        )
+        if is_held:
+            scaler = HorizontalScaler("default", "hpa", WORKLOAD, ("cpu",), ("app",))
+            stage.world.scalers.put(scaler)
+        stage.inspector.expect_quiet()
+        for _ in range(32):
+            stage.inspector.inspect()
+            await stage.wait(MINUTE)
+
+    return scene
+
+
 def evicted_upscaled(
     *, target: int, lower: int = 90, mode: UpdateMode = UpdateMode.UPSCALE_ONLY, oom: bool = False
 ) -> Scene:
@@ -761,6 +787,18 @@ SINS = [
         left_small(neighbour=PodPhase.SUCCEEDED),
         left_small(neighbour=PodPhase.RUNNING),
         id="a node has room beside a pod that has ended",
+    ),
+    pytest.param(
+        PromptGrowth,
+        left_beside_a_large_container(is_held=False),
+        left_beside_a_large_container(is_held=True),
+        id="a node has room beside what the pod keeps",
+    ),
+    pytest.param(
+        Converged,
+        left_beside_a_large_container(is_held=False),
+        left_beside_a_large_container(is_held=True),
+        id="pods that fit beside what they keep",
     ),
     pytest.param(PromptGrowth, left_small(), left_small(is_bound=True), id="no quota is near"),
     pytest.param(

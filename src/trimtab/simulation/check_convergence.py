@@ -102,12 +102,17 @@ class Converged(Checker):
         if _CUT_TO_NODES in pod.annotations.get(UPDATES, ""):
             # What DaemonSets may take on a node counts as well, whether they take it or not.
             return False
-        others = self.world.neighbours_of(pod)
+        others, held = self.world.neighbours_of(pod), self._held(pod)
         targets = {each.container_name: each.target for each in governor.recommendation or ()}
         return all(
             sum(reserved_total(each, kind) for each in others)
             + sum(
-                amount_of(targets.get(each.name, each.current.requests), kind)
+                amount_of(
+                    each.current.requests
+                    if held & {Held(kind), Held(kind, each.name)}
+                    else targets.get(each.name, each.current.requests),
+                    kind,
+                )
                 for each in pod.containers
             )
             <= node.capacity.get(kind, 0)

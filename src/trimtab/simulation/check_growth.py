@@ -1,6 +1,7 @@
 """Checks that growth which disturbs no pod does not wait."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -81,6 +82,8 @@ class PromptGrowth(Checker):
         governor = None if workload is None else by_target.get(workload)
         if governor is None or pod.phase is not PodPhase.RUNNING or pod.is_deleting:
             return False
+        # What a horizontal autoscaler scales on stays as it is.
+        governor = replace(governor, held=_claimed(self.world, workload))
         if pod.resize is not None or boosted_containers(pod):
             return False
         if any(each.restarts_on_resize or each.status is None for each in pod.containers):
@@ -90,7 +93,6 @@ class PromptGrowth(Checker):
 
     def _is_below(self, pod: Pod, governor: Autoscaler) -> bool:
         """Tell whether a container is below its lower bound, with no HPA to hold it there."""
-        held = _claimed(self.world, self.past.topmost(pod))
         entries = {entry.container_name: entry for entry in governor.recommendation or ()}
         wanted = recommended_for_pod(pod, governor, ())
         return any(
@@ -99,7 +101,6 @@ class PromptGrowth(Checker):
             for each in pod.containers
             if each.name in wanted and (entry := entries.get(each.name)) is not None
             for kind in entry.target
-            if Held(kind) not in held and Held(kind, each.name) not in held
         )
 
     def _is_bound(self, pod: Pod) -> bool:
@@ -109,7 +110,7 @@ class PromptGrowth(Checker):
         )
 
     def _has_room(self, pod: Pod, governor: Autoscaler) -> bool:
-        """Tell whether the node has room for the recommendation, in the same QoS class."""
+        """Tell whether the node has room for what the pod would have, in the same QoS class."""
         node = self.world.nodes.find("", pod.node_name)
         if node is None or not node.is_ready:
             return False

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler, minutes
@@ -13,7 +13,7 @@ from trimtab.core.autoscalers import TargetReference, UpdateMode
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.hearing import explain_pod, view_plan
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.ordinals import ordinal_of
+from trimtab.core.ordinals import next_pod_from, ordinal_of
 from trimtab.core.pods import OwnerReference, Pod, PodPhase, Termination, WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.core.snapshot import ObservedPod, Snapshot
@@ -156,3 +156,18 @@ def test_the_explanation_gives_the_same_reason() -> None:
 )
 def test_an_ordinal_ends_the_name_of_a_pod(name: str, expected: int | None) -> None:
     assert ordinal_of(a_pod(a_container(requests=amounts(1, MIB)), name=name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ready", "due"),
+    [
+        pytest.param([timedelta(), minutes(2)], NOW + minutes(5), id="all ready"),
+        pytest.param([timedelta(), None], None, id="one not ready"),
+    ],
+)
+def test_the_next_pod_comes_when_the_last_was_ready_for_long_enough(
+    ready: list[timedelta | None], due: datetime | None
+) -> None:
+    pods = [a_pod(ready_since=None if one is None else NOW + one) for one in ready]
+
+    assert next_pod_from(pods, minutes(3)) == due

@@ -78,3 +78,22 @@ def test_an_owner_that_waits_for_a_pod_is_not_short_of_a_quota(
         assert bool(seen.snapshot.short_handed) is lacks
 
     run_virtually(scene())
+
+
+def test_an_owner_that_made_its_next_pod_between_two_looks_is_not_short_of_a_quota() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale()
+        cluster.count_pods(2, 4, first_ordinal=0)
+        cluster.known_quotas["default"] = [Quota("default", "team", {})]
+        observer = Observer(cluster, UpdaterSettings(), Memory())
+        await observer.observe(cluster.clock.now(), admission_alive=True)
+        await asyncio.sleep(20)
+        third = replace(cluster.pods_of("web")[0], name="web-third", uid="third")
+        cluster.put(replace(third, ready_since=cluster.clock.now()))
+        seen = await observer.observe(cluster.clock.now(), admission_alive=True)
+
+        assert not seen.snapshot.short_handed
+
+    run_virtually(scene())

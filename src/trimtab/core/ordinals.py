@@ -6,16 +6,29 @@ Such a StatefulSet makes a pod only when all pods of lower ordinals run and have
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from trimtab.core.disruption import owner_of
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
+
+_BEGINNING: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def ordinal_of(pod: Pod) -> int | None:
     """Return the number at the end of the pod's name; None if there is none."""
     _, _, number = pod.name.rpartition("-")
     return int(number) if number.isascii() and number.isdecimal() else None
+
+
+def next_pod_from(pods: Iterable[Pod], min_ready: timedelta) -> datetime | None:
+    """Return from when on a StatefulSet makes the pod behind these; None while one is not ready."""
+    found = _BEGINNING
+    for pod in pods:
+        if pod.ready_since is None:
+            return None
+        found = max(found, pod.ready_since + min_ready)
+    return found
 
 
 def ready_ordinals(

@@ -20,6 +20,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.matching import ObservedAutoscaler
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import NOTHING_KNOWN, NodeUse
+from trimtab.core.ordinals import next_pod_from
 from trimtab.core.pod_requests import reserved_for
 from trimtab.core.pods import Allocation, Pod, PodPhase, WorkloadName
 from trimtab.core.records import dataclass
@@ -440,21 +441,25 @@ class Observer:
         wanted = {owner: count for owner, count in configured.items() if owner.namespace in quotas}
         if not wanted:
             return frozenset()
-        members = [
-            (workload_name(seen.owner), seen.pod)
-            for seen in sight.seen
-            if seen.owner is not None
-            and seen.pod.namespace in quotas
-            and not seen.pod.is_deleting
-            and seen.pod.phase not in _ENDED
-        ]
-        live = Counter(owner for owner, _ in members)
-        # An owner that makes its pods in order waits for each to be ready, and for no quota.
-        ordered = self._first_ordinals(sight.by_owner)
-        waiting = {owner for owner, pod in members if owner in ordered and pod.ready_since is None}
+        members: defaultdict[WorkloadName, list[Pod]] = defaultdict(list)
+        for seen in sight.seen:
+            if (
+                seen.owner is not None
+                and seen.pod.namespace in quotas
+                and not seen.pod.is_deleting
+                and seen.pod.phase not in _ENDED
+            ):
+                members[workload_name(seen.owner)].append(seen.pod)
+        ordered, min_ready = self._first_ordinals(sight.by_owner), self._min_ready(sight.by_owner)
         for owner, count in wanted.items():
-            if live[owner] < count and owner not in waiting:
-                self._short_since.setdefault(owner, now)
+            since = self._short_since.get(owner, now)
+            # An owner that makes its pods in order waits for each to be ready, and for no quota.
+            # It may have gone on since the last look, and wait again.
+            step: datetime | None = since
+            if owner in ordered:
+                step = next_pod_from(members[owner], min_ready.get(owner, timedelta()))
+            if step is not None and len(members[owner]) < count:
+                self._short_since[owner] = max(since, step)
             else:
                 self._short_since.pop(owner, None)
         return frozenset(

@@ -186,7 +186,8 @@ def test_what_a_limit_range_allows_has_no_flaw(limit_range: LimitRange, second: 
 def test_a_limit_may_be_no_more_than_so_many_times_its_request(
     requests: Resources, limits: Resources | None, *, is_refused: bool
 ) -> None:
-    limit_range = LimitRange("default", "bounds", (), max_ratios=amounts(2))
+    item = LimitRangeItem(LimitRangeType.CONTAINER, max_cpu_ratio=2000)
+    limit_range = LimitRange("default", "bounds", (item,))
 
     flaw = find_limit_range_flaw(a_pod(asking(requests, limits)), [limit_range])
 

@@ -35,6 +35,7 @@ from trimtab.simulation.objects import (
 from trimtab.simulation.scenarios import Scenario, happens
 
 _MIB: Final = 1024 * 1024
+_THOUSAND: Final = 1000
 _MOST_NODES: Final = 6
 _DATABASES: Final = "example.com/v1"
 _LASTING: Final = ("Deployment", "StatefulSet", "Rollout", "Database")
@@ -95,11 +96,11 @@ def _narrow_limit_ranges(scenario: Scenario, chance: Random) -> Scenario:
         if happens(chance, 0.5):
             # Only the pod as a whole is bounded; containers without a limit get a default.
             items[0] = replace(items[0], max=None, default=largest)
-    ratios: Resources = {}
     if happens(chance, 0.3):
         smallest = min(_smallest_request(each, Resource.CPU) for each in neighbours)
-        ratios = {Resource.CPU: 2 + most[Resource.CPU] // max(1, smallest)}
-    added = LimitRange(chosen.namespace, "narrow", tuple(items), max_ratios=ratios)
+        ratio = 2 + most[Resource.CPU] // max(1, smallest)
+        items[0] = replace(items[0], max_cpu_ratio=ratio * _THOUSAND)
+    added = LimitRange(chosen.namespace, "narrow", tuple(items))
     return replace(scenario, limit_ranges=(*scenario.limit_ranges, added))
 
 

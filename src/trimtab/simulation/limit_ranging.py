@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain
+from typing import Final
 
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.pods import Allocation, Container, Pod
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.simulation.objects import LimitRange
+
+_THOUSAND: Final = 1000
 
 
 def completed(limit_range: LimitRange) -> LimitRange:
@@ -31,10 +33,8 @@ def with_defaults(pod: Pod, ranges: Iterable[LimitRange]) -> Pod:
 
 def find_limit_range_flaw(pod: Pod, ranges: Iterable[LimitRange]) -> str:
     """What about a pod some limit range does not allow; nothing if all is well."""
-    known = list(ranges)
-    flaws = (flaw for each in known for item in each.items for flaw in _flaws(pod, item))
-    ratios = (flaw for each in known if each.max_ratios for flaw in _above_ratio(pod, each))
-    return next(chain(flaws, ratios), "")
+    flaws = (flaw for each in ranges for item in each.items for flaw in _flaws(pod, item))
+    return next(flaws, "")
 
 
 def _completed(item: LimitRangeItem) -> LimitRangeItem:
@@ -79,12 +79,7 @@ def _outside(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
         # No request is above its limit, so that the limit is enough to look at.
         if kind not in limits or limits[kind] > most:
             yield f"maximum {kind} usage per {item.type} is {most}"
-
-
-def _above_ratio(pod: Pod, limit_range: LimitRange) -> Iterator[str]:
-    for kind, most in limit_range.max_ratios.items():
-        for container in pod.containers:
-            request = (container.spec.requests or {}).get(kind, 0)
-            limit = (container.spec.limits or {}).get(kind, 0)
-            if not request or not limit or limit > most * request:
-                yield f"{kind} max limit to request ratio per Container is {most}"
+    for kind in BOTH:
+        ratio, request, limit = item.max_ratio(kind), requests.get(kind), limits.get(kind)
+        if ratio is not None and not (request and limit and limit * _THOUSAND <= ratio * request):
+            yield f"{kind} max limit to request ratio per {item.type} is {ratio / _THOUSAND:g}"

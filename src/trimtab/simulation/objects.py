@@ -263,8 +263,6 @@ class LimitRange:
     name: str
     items: tuple[LimitRangeItem, ...]
     resource_version: str = ""
-    max_ratios: Resources = field(default_factory=dict)
-    """`maxLimitRequestRatio` of containers: how many times its request a limit may be."""
 
 
 @dataclass(frozen=True, slots=True)

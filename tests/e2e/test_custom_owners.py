@@ -21,6 +21,7 @@ V1 = f"{GROUP}/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LABELS = {"app": "hamster"}
 SMALL, TARGET = {"cpu": "100m", "memory": "100Mi"}, {"cpu": "250m", "memory": "200Mi"}
+SMALL_ONE = {"name": "hamster", "image": "none", "resources": {"requests": SMALL}}
 UNKNOWN = 'vpa_admission_controller_pod_outcomes_total{outcome="OwnerUnknown"}'
 FAILED = 'vpa_admission_controller_pod_outcomes_total{outcome="Failed"}'
 
@@ -79,11 +80,37 @@ class Scene(Stage):
     """A namespace with custom resources."""
 
     def autoscale_kind(self, kind: str, api_version: str = V1) -> None:
-        """An autoscaler for `hamster` of that kind, which knows what to recommend."""
-        manifest = an_autoscaler({}, "hamster", "hamster")
+        """An autoscaler for `hamster` of that kind, whose recommendation the webhook has seen."""
+        self._recommend_for("hamster", kind, api_version)
+        # A watch tells of changes in their order, so the first of two is known if the second is.
+        owner = self._create_empty("probe")
+        self._recommend_for("probe", "ReplicaSet", "apps/v1")
+        waiting.wait_for(lambda: self._try_pod("probe", owner), TARGET.__eq__)
+
+    def _recommend_for(self, name: str, kind: str, api_version: str) -> None:
+        manifest = an_autoscaler({}, name, name)
         manifest["spec"]["targetRef"] |= {"apiVersion": api_version, "kind": kind}
         self.plane.create(self.autoscalers, manifest)
-        self.recommend({"hamster": TARGET})
+        self.recommend({"hamster": TARGET}, name)
+
+    def _create_empty(self, name: str) -> Json:
+        """A ReplicaSet without pods; a reference to it as their controller."""
+        path = f"/apis/apps/v1/namespaces/{self.namespace}/replicasets"
+        template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [SMALL_ONE]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template}
+        kind = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+        made = self.plane.create(path, {**kind, "metadata": {"name": name}, "spec": spec})
+        return {**kind, "name": name, "uid": made["metadata"]["uid"], "controller": True}
+
+    def _try_pod(self, name: str, owner: Json) -> Json:
+        """The requests that a pod of the owner would get, if it were created."""
+        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
+        manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        body = json.dumps({**manifest, "spec": {"containers": [SMALL_ONE]}}).encode()
+        status, answer = self.plane.request("POST", f"{self.pods}?dryRun=All", body)
+        assert status == 201, answer
+        found: Json = json.loads(answer)["spec"]["containers"][0]["resources"]["requests"]
+        return found
 
     def create_custom(self, kind: str) -> Json:
         """The custom resource `hamster` of that kind; a reference to it as its controller."""
@@ -105,8 +132,7 @@ class Scene(Stage):
 
     def create_owned(self, kind: str, owner: Json) -> None:
         """A workload with three pods, owned by a custom resource."""
-        container = {"name": "hamster", "image": "none", "resources": {"requests": SMALL}}
-        template = {"metadata": {"labels": LABELS}, "spec": {"containers": [container]}}
+        template = {"metadata": {"labels": LABELS}, "spec": {"containers": [SMALL_ONE]}}
         spec: Json = {"replicas": 3, "selector": {"matchLabels": LABELS}, "template": template}
         if kind == "StatefulSet":
             spec |= {"podManagementPolicy": "Parallel", "serviceName": "hamster"}
@@ -197,9 +223,10 @@ def test_pods_come_in_as_they_are_where_scales_may_not_be_read(
     ):
         scene.await_webhook()
         scene.autoscale_kind("Rollout")
+        before = it.run.metric(UNKNOWN)
         scene.create_owned("ReplicaSet", scene.create_custom("Rollout"))
         sizes = scene.sizes()
-        waiting.wait_for(lambda: it.run.metric(UNKNOWN), lambda count: count >= 3)
+        waiting.wait_for(lambda: it.run.metric(UNKNOWN), lambda count: count >= before + 3)
         ready = it.run.ask("/readyz")[0]
         failures = it.run.metric(FAILED)
         asked = plane.audited(f"system:serviceaccount:{namespace}:default")

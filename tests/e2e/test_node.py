@@ -261,7 +261,7 @@ async def test_a_container_that_wants_it_restarts_once_for_memory_and_not_for_cp
     seen = world.see("web")
     await acts.resize(seen, wants(seen, requests=amounts(cpu=200)))
     patient = world.wait_until_seen("web", lambda it: has(it, Resource.CPU, 200))
-    await acts.resize(seen, wants(seen, limits=amounts(memory=256 * MIB)))
+    await acts.resize(patient, wants(patient, limits=amounts(memory=256 * MIB)))
     restarted = world.wait_for("web", lambda it: status_of(it)["restartCount"] and is_running(it))
 
     assert seen.containers[0].restarts_on_resize

@@ -4,7 +4,8 @@ kwok starts pods and ends them. Where the resources of a container's spec and st
 stages do what the annotation `trimtab.dev/resize` of the pod asks for: nothing said, and the resize
 succeeds; else it stays as one of `OUTCOMES` until the annotation is gone or the spec is set back.
 
-A pod with the annotation `trimtab.dev/readiness: never` runs and never becomes ready.
+A pod with the annotation `trimtab.dev/readiness: never` runs and never becomes ready. kwok ends the
+pods of Jobs as soon as they run; one with `trimtab.dev/completion: never` runs on.
 """
 
 import json
@@ -21,9 +22,11 @@ from rig.fake_node import Json
 
 ANNOTATION: Final = "trimtab.dev/resize"
 READINESS: Final = "trimtab.dev/readiness"
+COMPLETION: Final = "trimtab.dev/completion"
 NEVER: Final = "never"
 _KWOK: Final = "sigs.k8s.io/kwok"
 _READY: Final = "pod-ready"
+_COMPLETE: Final = "pod-complete"
 # Usage is what the annotations kwok.x-k8s.io/usage-cpu and usage-memory of a pod say.
 _OF_KWOK: Final = ("kustomize/stage/fast", "kustomize/metrics/usage")
 
@@ -55,7 +58,7 @@ def write(path: Path) -> None:
         each
         for name in _OF_KWOK
         for text in _documents_of_kwok(name)
-        for each in _split_by_readiness(text)
+        for each in _chosen_by_annotations(text)
     ]
     ours = [json.dumps(stage, indent=2) for stage in resize_stages()]
     path.write_text("\n---\n".join([*theirs, *ours]), encoding="utf-8")
@@ -69,26 +72,30 @@ def unready_start(ready: Json) -> Json:
     template = re.sub(
         r'status: "True"(\s+type: (?:Containers)?Ready\n)', r'status: "False"\1', template
     )
-    started = _only_for(ready, "In")
+    started = _only_for(ready, READINESS, "In")
     started["metadata"]["name"] = "pod-start-unready"
     started["spec"]["next"] = {"statusTemplate": template}
     return started
 
 
-def _split_by_readiness(text: str) -> Iterator[str]:
-    """Yield a document of kwok; its stage `pod-ready` as two, chosen by the annotation."""
+def _chosen_by_annotations(text: str) -> Iterator[str]:
+    """Yield a document of kwok; its stages `pod-ready` and `pod-complete` heed our annotations."""
+    if f"name: {_COMPLETE}\n" in text:
+        yield json.dumps(_only_for(yaml.safe_load(text), COMPLETION, "NotIn"), indent=2)
+        return
     if f"name: {_READY}\n" not in text:
         yield text
         return
     stage = yaml.safe_load(text)
-    yield json.dumps(_only_for(stage, "NotIn"), indent=2)
+    yield json.dumps(_only_for(stage, READINESS, "NotIn"), indent=2)
     yield json.dumps(unready_start(stage), indent=2)
 
 
-def _only_for(stage: Json, operator: str) -> Json:
+def _only_for(stage: Json, annotation: str, operator: str) -> Json:
     """Return a copy of a stage for pods whose annotation is, or is not, `never`."""
     copied: Json = json.loads(json.dumps(stage))
-    when = {"key": f'.metadata.annotations["{READINESS}"]', "operator": operator, "values": [NEVER]}
+    key = f'.metadata.annotations["{annotation}"]'
+    when = {"key": key, "operator": operator, "values": [NEVER]}
     copied["spec"]["selector"]["matchExpressions"].append(when)
     return copied
 

@@ -167,3 +167,25 @@ def test_the_annotation_chooses_between_the_two_starts(
         "pod-ready": {"key": key, "operator": "NotIn", "values": ["never"]},
         "pod-start-unready": {"key": key, "operator": "In", "values": ["never"]},
     }
+
+
+def test_an_annotation_keeps_pods_of_jobs_from_completing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def directory_of(_recipe: Recipe, module: str) -> Path:
+        return tmp_path / module
+
+    kwok = tmp_path / "sigs.k8s.io/kwok"
+    write_kwok(kwok)
+    complete = READY.replace("pod-ready", "pod-complete")
+    (kwok / "kustomize/stage/pod/ready.yaml").write_text(complete, encoding="utf-8")
+    monkeypatch.setattr(building, "module_directory", directory_of)
+    stages.write(tmp_path / "kwok.yaml")
+
+    first = next(yaml.safe_load_all((tmp_path / "kwok.yaml").read_text(encoding="utf-8")))
+    assert first["metadata"]["name"] == "pod-complete"
+    assert first["spec"]["selector"]["matchExpressions"][-1] == {
+        "key": '.metadata.annotations["trimtab.dev/completion"]',
+        "operator": "NotIn",
+        "values": ["never"],
+    }

@@ -155,6 +155,19 @@ class Scene(Stage):
             poll_seconds=POLL_SECONDS,
         )
 
+    def wait_for_holds(self, reason: str, count: int) -> None:
+        """Wait until an updater plans to leave so many pods as they are, for one reason."""
+        updaters = [run for name, run in self.components.runs.items() if "updater" in name]
+
+        def read() -> list[str]:
+            pages = [run.ask(f"/plan?namespace={self.namespace}")[1] for run in updaters]
+            entries = [each for page in filter(None, pages) for each in json.loads(page)["pods"]]
+            return [each.get("reason") or each["action"] for each in entries]
+
+        waiting.wait_for(
+            read, [reason].__mul__(count).__eq__, patience_seconds=30, poll_seconds=POLL_SECONDS
+        )
+
     def play_crash_loop(self, pod: Json) -> None:
         """Report what a kubelet does of a pod whose container is OOM-killed again and again."""
         statuses = [
@@ -169,8 +182,8 @@ class Scene(Stage):
         ]
         self._report(pod, statuses, readiness="False")
 
-    def play_dying_sidecar(self, pod: Json, name: str) -> None:
-        """Report what a kubelet does of a pod whose sidecar is OOM-killed before all else."""
+    def play_dying_sidecar(self, pod: Json, name: str, *, phase: str = "Pending") -> None:
+        """Report what a kubelet does of a pod whose sidecar is OOM-killed again and again."""
         self.play_unreadiness(pod)
         dying = {
             "name": name,
@@ -181,7 +194,7 @@ class Scene(Stage):
             "state": {"waiting": {"reason": "CrashLoopBackOff"}},
             "lastState": {"terminated": _a_kill()},
         }
-        status = {"phase": "Pending", "initContainerStatuses": [dying]}
+        status = {"phase": phase, "initContainerStatuses": [dying]}
         self.patch(f"{self._pods}/{pod['metadata']['name']}/status", {"status": status})
 
     def play_recovery(self, pod: Json) -> None:

@@ -1,0 +1,104 @@
+"""Pods that die for lack of memory and must not be evicted: they get it in place."""
+
+import pytest
+from e2e.components import Json
+from e2e.updater_stage import AUTOSCALING, LARGE, SMALL, a_template, requests
+from smoke.scene import Scene, spec_requests, uids_of
+
+from rig import stages
+
+pytestmark = pytest.mark.smoke
+
+RUNNING_JOB = {stages.COMPLETION: stages.NEVER}
+MORE_MEMORY = {**SMALL, "memory": "200Mi"}
+
+
+def start_job(scene: Scene, name: str) -> list[Json]:
+    """Create a Job whose pods do not end, and return its two pods."""
+    # A Job counts the restarts of its containers, too.
+    template = a_template(SMALL, annotations=RUNNING_JOB)
+    template["metadata"]["labels"] = {"app": name}
+    template["spec"]["restartPolicy"] = "OnFailure"
+    spec = {"parallelism": 2, "completions": 2, "backoffLimit": 50, "template": template}
+    head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
+    scene.create_object("jobs", {**head, "spec": spec})
+    return scene.wait_until_running(2, name)
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_pods_of_a_job_that_die_get_memory_and_none_is_evicted(scene: Scene, mode: str) -> None:
+    before = {name: start_job(scene, name) for name in ("dying", "healthy")}
+    for pod in before["dying"]:
+        scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    for name in before:
+        scene.autoscale(MORE_MEMORY, name=name, kind="Job", mode=mode)
+
+    rescued = scene.wait_for_pods(lambda pods: requests(pods) == [[MORE_MEMORY]] * 2, "dying")
+    assert uids_of(rescued) == uids_of(before["dying"])
+    if mode == "Recreate":
+        scene.wait_for_words(lambda: scene.condition_messages("healthy"), "RunsToCompletion")
+        assert requests(scene.pods("healthy")) == [[SMALL]] * 2
+    scene.watch_uids(3, *before)
+    jobs = scene.read(scene.path("jobs", "batch/v1"))["items"]
+    assert [job["status"].get("failed", 0) for job in jobs] == [0, 0]
+
+
+def a_pod_with_sidecar() -> Json:
+    """Return a template whose container c0 restarts when it is resized, with a sidecar c1."""
+    template = a_template(SMALL)
+    (app,) = template["spec"]["containers"]
+    template["spec"]["initContainers"] = [{**app, "name": "c1", "restartPolicy": "Always"}]
+    app["resizePolicy"] = [
+        {"resourceName": name, "restartPolicy": "RestartContainer"} for name in SMALL
+    ]
+    return template
+
+
+def sidecar_requests(pods: list[Json]) -> list[Json]:
+    """Return what the sidecars of the pods ask for."""
+    return [pod["spec"]["initContainers"][0]["resources"]["requests"] for pod in pods]
+
+
+def recommend_within_bounds(scene: Scene, target: Json) -> None:
+    """Set wide bounds for the second container, so that its kill is the only reason to act."""
+    path = scene.path("verticalpodautoscalers/web", AUTOSCALING)
+    status = scene.read(path)["status"]
+    entry = status["recommendation"]["containerRecommendations"][1]
+    few, many = {"cpu": "50m", "memory": "50Mi"}, {"cpu": "900m", "memory": "900Mi"}
+    entry |= {"target": target, "lowerBound": few, "upperBound": many}
+    scene.patch(f"{path}/status", {"status": status})
+
+
+@pytest.mark.parametrize("mode", ["UpscaleOnly", "InPlaceOrRecreate"])
+def test_a_dying_sidecar_gets_memory_while_its_neighbour_may_not_restart(
+    scene: Scene, mode: str
+) -> None:
+    # The only replica may not be restarted.
+    (pod,) = scene.start(a_pod_with_sidecar(), replicas=1)
+    scene.play_dying_sidecar(pod, "c1", phase="Running")
+    scene.let_watches_catch_up()
+    scene.autoscale(LARGE, MORE_MEMORY, mode="Off")
+    recommend_within_bounds(scene, MORE_MEMORY)
+    scene.edit({"updateMode": mode})
+
+    pods = scene.wait_for_pods(lambda pods: sidecar_requests(pods) == [MORE_MEMORY])
+    assert uids_of(pods) == uids_of([pod])
+    assert spec_requests(pods[0]) == SMALL
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "UpscaleOnly"])
+def test_a_pending_pod_whose_sidecar_dies_is_evicted_in_modes_that_evict(
+    scene: Scene, mode: str
+) -> None:
+    template = a_template(SMALL)
+    (app,) = template["spec"]["containers"]
+    template["spec"]["initContainers"] = [{**app, "name": "c1", "restartPolicy": "Always"}]
+    before = scene.start(template, replicas=2)
+    for pod in before:
+        scene.play_dying_sidecar(pod, "c1")
+    scene.let_watches_catch_up()
+    scene.autoscale(SMALL, MORE_MEMORY, mode=mode)
+
+    pods = scene.wait_for_pods(lambda pods: sidecar_requests(pods) == [MORE_MEMORY] * 2)
+    assert uids_of(pods).isdisjoint(uids_of(before))

@@ -15,6 +15,7 @@ from trimtab.api.keyrings import (
     split_bundle,
 )
 from trimtab.api.secrets import Secret
+from trimtab.cluster.errors import tell
 from trimtab.cluster.ports import WebhookHost
 from trimtab.core.keyring import Authority, Keyring
 
@@ -111,5 +112,7 @@ class FileKeys:
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise KeysError(f"{path}: {error}") from error
+    except OSError as error:
+        raise KeysError(f"{path}: {tell(error)}") from error
+    except UnicodeDecodeError as error:
+        raise KeysError(f"{path}: no UTF-8 text") from error

@@ -48,7 +48,9 @@ from trimtab.cli.workers import Crew
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
+from trimtab.cluster.errors import tell
 from trimtab.cluster.ports import Tracer
+from trimtab.cluster.trust import tell_flaw
 from trimtab.core.horizontal import HpaConflict
 from trimtab.core.records import dataclass
 
@@ -153,9 +155,8 @@ def _require_clients(context: ssl.SSLContext, authority: str) -> None:
     try:
         tls.require_clients(context, Path(authority))
     except OSError as error:
-        raise UsageError(
-            f"--webhook-client-ca-file: {authority}: {error.strerror or error}"
-        ) from error
+        problem = tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
+        raise UsageError(f"--webhook-client-ca-file: {authority}: {problem}") from error
 
 
 class _Process:

@@ -23,7 +23,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from trimtab.admission.accepting import Door, Handshakes
 from trimtab.admission.http_requests import MAX_HEAD_BYTES
 from trimtab.cli import listening
-from trimtab.cli.failures import FailedError
 from trimtab.cli.http_visits import TLS_LIMITS, Answer, Request, Visits
 from trimtab.cli.usage import UsageError
 from trimtab.core.page_access import Access, Decision
@@ -98,8 +97,8 @@ async def _listening(address: str, desk: "_Desk") -> AsyncIterator[None]:
     visits = Visits(desk.answer, asyncio.get_running_loop().time)
     try:
         server = await asyncio.start_server(visits.receive, host, port, limit=MAX_HEAD_BYTES)
-    except OSError as error:
-        raise FailedError(f"cannot listen on {address}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        raise listening.blame(address, error) from error
     try:
         yield
     finally:

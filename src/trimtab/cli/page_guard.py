@@ -26,11 +26,11 @@ from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client, ClientSettings
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
-from trimtab.cluster.errors import ClusterError, CredentialsError, ForbiddenError
+from trimtab.cluster.errors import ClusterError, CredentialsError, ForbiddenError, tell
 from trimtab.cluster.page_reviews import review_access
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.retries import RetrySettings
-from trimtab.cluster.trust import show_certificate
+from trimtab.cluster.trust import show_certificate, tell_flaw
 from trimtab.core.page_access import Access, Decision, DecisionCache, Token, find_token
 
 _AT_A_TIME: Final = 8
@@ -130,11 +130,25 @@ async def _show_certificate(
     files = tls.CertificateFiles(
         Path(flags.metrics_tls_cert_file), Path(flags.metrics_tls_private_key)
     )
+    _require_readable("--metrics-tls-cert-file", files.certificate)
+    _require_readable("--metrics-tls-private-key", files.key)
     try:
         tls.load_pair(context, files)
-    except (OSError, ssl.SSLError) as error:
-        raise FailedError(f"--metrics-tls-cert-file: {files.certificate}: {error}") from error
+    except OSError as error:
+        problem = f"no usable certificate with its key: {_tell_flaw(error)}"
+        raise FailedError(f"--metrics-tls-cert-file: {files.certificate}: {problem}") from error
     return asyncio.create_task(_reload(context, files, clock))
+
+
+def _require_readable(flag: str, file: Path) -> None:
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise FailedError(f"{flag}: {file}: {tell(error)}") from error
+
+
+def _tell_flaw(error: OSError) -> str:
+    return tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
 
 
 async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: Clock) -> NoReturn:
@@ -146,9 +160,9 @@ async def _reload(context: ssl.SSLContext, files: tls.CertificateFiles, clock: C
             continue
         try:
             tls.load_pair(context, files)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:
             # Half written; the next look finds the rest.
-            _logger.warning("certificate of pages not loaded", problem=str(error))
+            _logger.warning("certificate of pages not loaded", problem=_tell_flaw(error))
         else:
             loaded = found
             _logger.info("certificate of pages loaded")

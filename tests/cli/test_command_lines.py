@@ -340,6 +340,37 @@ def test_variables_that_kubernetes_sets_for_services_are_left_alone(name: str) -
     assert started_with(run) == {}
 
 
+@pytest.mark.parametrize(
+    ("words", "variable", "flag"),
+    [
+        pytest.param(["admission-controller", "--port=0"], "TRIMTAB_PORT", "--port", id="typed"),
+        pytest.param(["admission-controller"], "TRIMTAB_WEBHOOK_PORT", "--webhook-port", id="text"),
+        pytest.param(
+            ["admission-controller", "--strict-flags"], "TRIMTAB_PORT", "--port", id="a number"
+        ),
+        pytest.param(["run"], "TRIMTAB_PORT", "--port", id="run"),
+    ],
+)
+def test_the_address_of_a_service_is_not_taken_for_a_flag(
+    words: list[str], variable: str, flag: str
+) -> None:
+    """A Service named trimtab in the namespace ended the admission controller at its start."""
+    typed = [*words, "--bind-address=127.0.0.1", "--kubeconfig=/nowhere/config"]
+    run = start(typed, **{variable: "tcp://10.0.0.1:8000"})
+
+    assert "tcp" not in str(started_with(run)), run.stderr
+    [told] = [text for text in warnings_of(run) if variable in text]
+    assert told.startswith(f"variable {variable} is not read as {flag}: Kubernetes has set it")
+
+
+def test_the_variable_of_the_port_still_counts() -> None:
+    words = ["admission-controller", "--bind-address=127.0.0.1", "--kubeconfig=/nowhere/config"]
+    run = start(words, TRIMTAB_PORT="0")
+
+    assert started_with(run)["port"] == 0
+    assert warnings_of(run) == []
+
+
 @pytest.mark.parametrize("command", sorted(FORGIVING))
 def test_a_mistyped_variable_is_a_warning(command: str) -> None:
     variables = {"TRIMTAB_ADRESS": ":9", "TRIMTAB_UPDATER_METRICS_PORT": "tcp://10.0.0.1:8943"}

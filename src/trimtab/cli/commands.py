@@ -14,13 +14,13 @@ from trimtab import __version__
 from trimtab.cli.help_pages import HelpPage
 from trimtab.cli.misuse import explain_misuse
 from trimtab.cli.usage import UsageError
+from trimtab.cli.variables import PREFIX, FlagVariables
 
 COMPONENTS: Final = frozenset({"recommender", "updater", "admission-controller", "roles", "run"})
 """The commands that run for weeks in a cluster."""
 _FORGIVING: Final = COMPONENTS - {"run"}
 """The commands that get what no flag takes, as `unused`: manifests outlive flags."""
-_ENVIRONMENT: Final = cyclopts.config.Env("TRIMTAB_", command=False)
-"""`--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
+_ENVIRONMENT: Final = FlagVariables(PREFIX, command=False)
 _FLAGS: Final = cyclopts.Parameter(
     # As in Go, the last one counts.
     allow_repeating=True,

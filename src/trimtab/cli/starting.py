@@ -1,6 +1,5 @@
 """The start of a component: what its command line means, and what is told of it."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
@@ -14,6 +13,7 @@ from trimtab.cli.flag_types import format_span
 from trimtab.cli.flags import CommonFlags, IdleFlags
 from trimtab.cli.misuse import suggest
 from trimtab.cli.usage import UsageError, quote
+from trimtab.cli.variables import PREFIX, has_name_of_link, is_link
 from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
 
@@ -25,14 +25,12 @@ BUILD: Final = Gauge(
 
 SettingsT = TypeVar("SettingsT")
 
-VARIABLE_PREFIX: Final = "TRIMTAB_"
-"""The variable of `--kube-api-qps` is `TRIMTAB_KUBE_API_QPS`."""
 _OTHER_VARIABLES: Final = ("CACHE",)
 """Names of variables that belong to no flag; `TRIMTAB_CACHE` is that of the test rig."""
-_SERVICE_LINK: Final = re.compile(
-    r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?$"
+_OF_SERVICE: Final = (
+    "Kubernetes has set it to the address of a Service; enableServiceLinks: false in the pod's spec"
+    " keeps such variables out"
 )
-"""Variables that Kubernetes sets for a Service such as `trimtab-updater-metrics`."""
 
 _logger: Final = structlog.stdlib.get_logger(__name__)
 
@@ -91,18 +89,26 @@ def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool
     return warnings
 
 
-def list_stray(environment: Iterable[str], known: Iterable[str], *, is_strict: bool) -> list[str]:
+def list_stray(
+    environment: Mapping[str, str], known: Iterable[str], *, is_strict: bool
+) -> list[str]:
     """Warnings of variables that look like those of flags and belong to none.
 
-    A UsageError where flags are to be known. Those that Kubernetes sets for Services are no flags.
+    A UsageError where flags are to be known. Those that Kubernetes sets for Services are no flags:
+    a warning if one has taken the name of a flag's.
     """
-    names = [f"{VARIABLE_PREFIX}{field.upper()}" for field in known]
+    names = [f"{PREFIX}{field.upper()}" for field in known]
     warnings: list[str] = []
     for variable in sorted(environment):
-        field = variable.removeprefix(VARIABLE_PREFIX)
-        if field in {variable, "", *_OTHER_VARIABLES} or variable in names:
+        field = variable.removeprefix(PREFIX)
+        if field in {variable, "", *_OTHER_VARIABLES}:
             continue
-        if _SERVICE_LINK.search(variable):
+        if variable in names:
+            if is_link(variable, environment[variable]):
+                flag = flag_name(field.lower())
+                warnings.append(f"variable {variable} is not read as {flag}: {_OF_SERVICE}")
+            continue
+        if has_name_of_link(variable):
             continue
         hint = suggest(variable, names)
         if is_strict:

@@ -442,6 +442,41 @@ def test_an_unknown_controlled_resource_passes_if_the_stored_object_has_it_anywh
     )
 
 
+@pytest.mark.parametrize(
+    ("names", "warnings"),
+    [
+        pytest.param(["app", "*"], [], id="each once"),
+        pytest.param(
+            ["app", "side", "app", "app"],
+            [
+                f"[{index}]: has no effect: containerPolicies[0] names"
+                ' "app" too, and the first one counts'
+                for index in (2, 3)
+            ],
+            id="the first one counts",
+        ),
+        pytest.param(
+            ["*", "app", "*"],
+            ['[0]: has no effect: containerPolicies[2] names "*" too, and the last one counts'],
+            id="of those for all others the last one counts",
+        ),
+    ],
+)
+def test_a_policy_that_another_one_hides_is_a_warning(
+    names: list[str], warnings: list[str]
+) -> None:
+    policies = [
+        {"containerName": name, "maxAllowed": {"cpu": f"{n + 1}"}} for n, name in enumerate(names)
+    ]
+    verdict = judged(
+        {"resourcePolicy": {"containerPolicies": policies}, "updatePolicy": {"updateMode": "Off"}}
+    )
+
+    assert verdict.allowed
+    path = "spec.resourcePolicy.containerPolicies"
+    assert list(verdict.warnings) == [f"{path}{warning}" for warning in warnings]
+
+
 def test_one_recommender_of_any_name_is_accepted() -> None:
     assert judged({"recommenders": [{"name": "special"}]}).allowed
 

@@ -1,6 +1,6 @@
 """Validation of `spec.resourcePolicy.containerPolicies`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +13,7 @@ from trimtab.api.field_errors import FieldError
 from trimtab.api.gate_ratchet import container_policies
 from trimtab.api.quantity_validation import NEGATIVE, read_quantity
 from trimtab.core import bounds, quantities
-from trimtab.core.autoscalers import ContainerMode, ControlledValues
+from trimtab.core.autoscalers import EVERY, ContainerMode, ControlledValues
 from trimtab.core.gates import FeatureGates
 from trimtab.core.quantities import Quantity
 from trimtab.core.resources import BOTH, Resource
@@ -58,9 +58,10 @@ def policy_errors(new: wire.Spec, old: wire.Spec, gates: FeatureGates) -> Iterat
 
 
 def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
-    """Warnings about resources that pass only because they are stored already, and boosts."""
+    """Warnings about policies that others hide, resources that pass as stored ones, and boosts."""
     if len(container_policies(new)) > bounds.MAX_POLICIES:
         return
+    yield from _hidden_warnings(container_policies(new))
     known = _controlled_resources(old)
     for index, policy in enumerate(container_policies(new)):
         yield from boost_warnings(policy.startup_boost, f"{_PATH}[{index}].startupBoost")
@@ -70,6 +71,21 @@ def policy_warnings(new: wire.Spec, old: wire.Spec) -> Iterator[str]:
                     f"{place}: unsupported value {field_errors.quote(name)} is allowed only because"
                     ' it is present in the existing VPA object; supported values: "cpu", "memory"'
                 )
+
+
+def _hidden_warnings(policies: Sequence[wire.ContainerPolicy]) -> Iterator[str]:
+    """Warn about each policy that another one for the same container hides."""
+    # The original looks them up like this, too.
+    first = {policy.container_name: index for index, policy in reversed([*enumerate(policies)])}
+    last = {policy.container_name: index for index, policy in enumerate(policies)}
+    for index, policy in enumerate(policies):
+        name = policy.container_name
+        counting, which = (last, "last") if name == EVERY else (first, "first")
+        if name and counting[name] != index:
+            yield (
+                f"{_PATH}[{index}]: has no effect: containerPolicies[{counting[name]}] names"
+                f" {field_errors.quote(name)} too, and the {which} one counts"
+            )
 
 
 def _size_errors(

@@ -12,7 +12,8 @@ from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.selectors import Selector
 
-_EVERY: Final = "*"
+EVERY: Final = "*"
+"""The name in a policy for all containers that no other policy names."""
 """The name of the policy for all containers without a policy of their own."""
 
 
@@ -123,8 +124,8 @@ class ContainerPolicies(tuple[ContainerPolicy, ...]):  # noqa: SLOT001  # a tupl
     def by_name(self) -> Mapping[str, ContainerPolicy]:
         """The policies by name: of equal names the first counts, of several `*` the last."""
         found = {policy.container_name: policy for policy in reversed(self)}
-        wildcards = [policy for policy in self if policy.container_name == _EVERY]
-        return {**found, _EVERY: wildcards[-1]} if wildcards else found
+        wildcards = [policy for policy in self if policy.container_name == EVERY]
+        return {**found, EVERY: wildcards[-1]} if wildcards else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +207,12 @@ def policy_for(
     """The first policy that names the container, else the last one for `*`, else none."""
     if isinstance(policies, ContainerPolicies):
         by_name = policies.by_name
-        return by_name.get(container_name) or by_name.get(_EVERY)
+        return by_name.get(container_name) or by_name.get(EVERY)
     wildcard = None
     for policy in policies:
         if policy.container_name == container_name:
             return policy
-        if policy.container_name == _EVERY:
+        if policy.container_name == EVERY:
             wildcard = policy
     return wildcard
 

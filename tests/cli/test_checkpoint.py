@@ -307,7 +307,7 @@ async def test_who_would_undo_an_import_is_told_before(run: Run, tmp_path: Path)
     ("arguments", "code", "told"),
     [
         pytest.param(["import"], 2, "import needs at least one file", id="no file"),
-        pytest.param(["import", "x", "--force"], 2, "Unknown option: --force", id="a wrong flag"),
+        pytest.param(["import", "x", "--force"], 2, "flag --force is unknown", id="a wrong flag"),
         pytest.param(["import", "none.yaml"], 2, "cannot read none.yaml", id="a missing file"),
         pytest.param(["export", "-f", "no/where"], 2, "cannot write no/where", id="no folder"),
         pytest.param(["inspect", "-o", "csv"], 2, "csv", id="an unknown format"),

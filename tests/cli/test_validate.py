@@ -55,6 +55,76 @@ def test_the_started_command_ends_with_the_code_of_its_verdict(tmp_path: Path) -
     assert run.stderr == ""
 
 
+def started(given: bytes, *words: str) -> Run:
+    """Run the command in a process of its own, with something in its standard input."""
+    command = [str(Path(sys.executable).parent / "trimtab"), "validate", *words]
+    done = subprocess.run(command, input=given, capture_output=True, check=False, timeout=60)
+    return Run(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_hyphen_is_the_standard_input() -> None:
+    manifests = {"kind": "List", "items": [a_manifest("a"), a_manifest("b", updatePolicy={})]}
+    run = started(yaml.safe_dump(manifests).encode(), "-", "--allow-overlapping-autoscalers")
+
+    assert (run.returncode, run.stderr) == (1, "")
+    error, _, summary = run.stdout.splitlines()
+    assert error.startswith('standard input: VerticalPodAutoscaler "default/b": error: ')
+    assert summary == "2 autoscalers, 1 error, 1 warning"
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "told"),
+    [
+        pytest.param(b"", 1, "standard input: error: there is no VerticalPodAutoscaler", id="none"),
+        pytest.param(b"[", 2, "trimtab: standard input is not valid YAML or JSON", id="no YAML"),
+        pytest.param(b"\xff", 2, "trimtab: standard input is not valid YAML", id="no UTF-8"),
+    ],
+)
+def test_a_standard_input_without_autoscalers_is_refused(
+    given: bytes, code: int, told: str
+) -> None:
+    run = started(given, "-")
+
+    assert run.returncode == code
+    assert (run.stdout + run.stderr).startswith(told)
+    assert "Traceback" not in run.stderr
+
+
+def test_a_closed_standard_input_is_one_line() -> None:
+    trimtab = Path(sys.executable).parent / "trimtab"
+    command = ["sh", "-c", f"exec {trimtab} validate - <&-"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    assert run.returncode == 2
+    assert run.stderr.startswith("trimtab: cannot read standard input: standard input is closed; ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [("--feature-gate=A=true", "; did you mean --feature-gates?"), ("-x", ""), ("--bogus", "")],
+)
+def test_a_flag_that_is_unknown_is_no_file(validate: Validate, flag: str, hint: str) -> None:
+    run = validate("some.yaml", flag)
+
+    name = flag.partition("=")[0]
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"trimtab: flag {name} is unknown{hint}; see trimtab validate --help\n"
+
+
+def test_a_policy_that_another_one_hides_is_named_by_a_fresh_process() -> None:
+    policies = [{"containerName": "app", "maxAllowed": {"cpu": cpu}} for cpu in ("1", "2")]
+    manifest = a_manifest(resourcePolicy={"containerPolicies": policies})
+    run = started(json.dumps(manifest).encode(), "-")
+
+    assert run.returncode == 0
+    warning, _ = run.stdout.splitlines()
+    assert warning == (
+        'standard input: VerticalPodAutoscaler "default/web": warning: '
+        "spec.resourcePolicy.containerPolicies[1]: has no effect: "
+        'containerPolicies[0] names "app" too, and the first one counts'
+    )
+
+
 def test_a_good_manifest_ends_with_0(validate: Validate, tmp_path: Path) -> None:
     file = tmp_path / "web.yaml"
     file.write_text(yaml.safe_dump(a_manifest()))

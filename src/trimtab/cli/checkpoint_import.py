@@ -18,7 +18,7 @@ from trimtab.api.checkpoint_files import (
 )
 from trimtab.cli import checkpoint_words as words
 from trimtab.cli.failures import FailedError
-from trimtab.cli.manifest_files import read_documents
+from trimtab.cli.manifest_files import InputFile, read_documents, refuse_flags
 from trimtab.cli.usage import UsageError
 from trimtab.cli.viewing import say
 from trimtab.cli.visiting import Visit, WayFlags, visit
@@ -29,14 +29,12 @@ from trimtab.cluster.examining import fetch_installed, fetch_leases
 from trimtab.core.diagnosis_components import LEASES, Component
 
 _WAY: Final = WayFlags()
-_INPUT: Final = "-"
-"""The standard input."""
+_FLAGS: Final = ("--dry-run", "--overwrite", "--namespace-map", "--kubeconfig", "--context")
 _FRESH: Final = timedelta(minutes=1)
 
 
 def import_files(
-    # A hyphen alone is the standard input.
-    *files: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    *files: InputFile,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     overwrite: Annotated[bool, Parameter(negative="")] = False,
     namespace_map: Annotated[tuple[str, ...], Parameter(negative="")] = (),
@@ -53,9 +51,7 @@ def import_files(
     """
     if not files:
         raise UsageError("import needs at least one file, or - for the standard input")
-    for name in files:
-        if name.startswith("-") and name != _INPUT:
-            raise UsageError(f"Unknown option: {name}")
+    refuse_flags(files, _FLAGS)
     manifests = _read(files, _parse_map(namespace_map))
     visit(
         way.everywhere(),

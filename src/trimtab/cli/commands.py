@@ -65,6 +65,7 @@ app.command(
     For example:
       trimtab validate autoscaler.yaml
       trimtab validate manifests/*.yaml
+      kubectl get vpa -A -o yaml | trimtab validate -
     """,
 )
 app.command(

@@ -1,20 +1,28 @@
 """Manifest files: the autoscalers in YAML or JSON that somebody has written."""
 
+import errno
 import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
 import yaml
+from cyclopts import Parameter
 
 from trimtab.api.crd_schema import JSON
 from trimtab.api.manifests import autoscaler_manifests
+from trimtab.cli.misuse import suggest
 from trimtab.cli.usage import UsageError
 from trimtab.cluster.yaml_bounds import YAMLBoundsError, check_bounds
 
 _MAX_CHARACTERS: Final = 64_000_000
 """Maximum length of a file; loading one of this length takes minutes."""
+_INPUT: Final = "-"
+_NO_INPUT: Final = "standard input is closed"
+
+InputFile: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""The name of a file; a hyphen alone is the standard input."""
 
 
 class _Loader(yaml.CSafeLoader):
@@ -25,6 +33,19 @@ _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in listed if not tag.endswith(":timestamp")]
     for first, listed in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
+
+
+def refuse_flags(names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise a UsageError for a name that is a flag which the command does not know."""
+    for name in names:
+        if name.startswith("-") and name != _INPUT:
+            flag = name.partition("=")[0]
+            raise UsageError(f"flag {flag} is unknown{suggest(flag, known)}")
+
+
+def show_name(name: str) -> str:
+    """Return the name of a file as messages show it."""
+    return "standard input" if name == _INPUT else name
 
 
 def read_autoscalers(name: str) -> list[dict[str, JSON]]:
@@ -41,10 +62,11 @@ def read_documents(name: str) -> list[JSON]:
     """All documents of a file of YAML or JSON, of `-` those of the standard input."""
     try:
         text = _read_text(name)
+        name = show_name(name)
         check_bounds(text)
         documents = [_plain(document) for document in yaml.load_all(text, _Loader)]
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from error
+        raise UsageError(f"cannot read {show_name(name)}: {error.strerror}") from error
     except YAMLBoundsError as error:
         raise UsageError(f"{name} is not read: {error}") from error
     except UnicodeDecodeError as error:
@@ -58,7 +80,9 @@ def read_documents(name: str) -> list[JSON]:
 
 
 def _read_text(name: str) -> str:
-    if name == "-":
+    if name == _INPUT:
+        if sys.stdin is None:
+            raise OSError(errno.EBADF, _NO_INPUT)
         text = sys.stdin.read(_MAX_CHARACTERS + 1)
     else:
         with Path(name).open(encoding="utf-8") as file:

@@ -2,36 +2,45 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from cyclopts import Parameter
 
 from trimtab.api import field_errors
 from trimtab.api.field_errors import quote
 from trimtab.api.manifests import KIND, Judgement, foreign_kinds, judge
-from trimtab.cli.manifest_files import list_autoscalers, read_documents
+from trimtab.cli.manifest_files import (
+    InputFile,
+    list_autoscalers,
+    read_documents,
+    refuse_flags,
+    show_name,
+)
 from trimtab.cli.usage import UsageError
 from trimtab.core import gates
 
+_FLAGS: Final = ("--feature-gates", "--allow-overlapping-autoscalers")
+
 
 def validate_files(
-    *files: str,
+    *files: InputFile,
     feature_gates: str = "",
     allow_overlapping_autoscalers: Annotated[bool, Parameter(negative="")] = False,
 ) -> int:
     """Whether all manifests would be stored: 0 if so, else 1, with the reasons printed.
 
     Args:
-        files: YAML or JSON files. Objects of other kinds are skipped.
+        files: YAML or JSON files; - is the standard input. Objects of other kinds are skipped.
         feature_gates: What the admission controller is started with, as Name=bool,...
         allow_overlapping_autoscalers: Warn about autoscalers that may select the same pods instead
             of refusing them.
     """
     if not files:
-        raise UsageError("validate needs at least one file")
+        raise UsageError("validate needs at least one file, or - for the standard input")
+    refuse_flags(files, _FLAGS)
     switched, notes = _parse_gates(feature_gates)
     sys.stderr.writelines(f"trimtab: {note}\n" for note in notes)
-    read = [(name, read_documents(name)) for name in files]
+    read = [(show_name(name), read_documents(name)) for name in files]
     found = [(name, manifest) for name, held in read for manifest in list_autoscalers(held)]
     judgements = judge(
         [manifest for _, manifest in found],
@@ -47,7 +56,7 @@ def validate_files(
         for kind in foreign_kinds(document)
     ]
     if not found and not strangers:
-        strangers = [f"{name}: error: there is no {KIND} in it\n" for name in files]
+        strangers = [f"{name}: error: there is no {KIND} in it\n" for name, _ in read]
     sys.stdout.writelines(strangers)
     sys.stdout.write(_summary(judgements, len(strangers)))
     return int(bool(strangers) or any(judgement.errors for judgement in judgements))

@@ -128,11 +128,14 @@ def test_amounts_are_written_cpu_first_and_without_what_is_not_set() -> None:
     assert encode_amounts(amounts(memory=262144000)) == {"memory": "250Mi"}
 
 
-def test_long_texts_of_quantities_are_not_kept() -> None:
-    """Any number of blanks may stand around a quantity, and tenants write them."""
+@pytest.mark.parametrize(
+    "filling", [pytest.param(" ", id="blanks"), pytest.param("0", id="leading zeros")]
+)
+def test_long_texts_of_quantities_are_not_kept(filling: str) -> None:
+    """Any number of them may stand before a quantity, and tenants write them."""
 
     def read(number: int) -> None:
-        text = raw(f'"{" " * 50_000}{number}"')
+        text = raw(f'"{filling * 50_000}{number}"')
         decode_allocation(Amounts(cpu=text), None, "resources")
         decode_amount(Resource.MEMORY, text, "memory")
 

@@ -240,6 +240,8 @@ def _fit(size: int, unit: _Unit, decimals: int) -> tuple[int, int, Format]:
 _AMOUNT_UNITS: Final = {Resource.CPU: _MILLI, Resource.MEMORY: 0}
 _AMOUNT_FORMATS: Final = {Resource.CPU: Format.DECIMAL_SI, Resource.MEMORY: Format.BINARY_SI}
 _CACHED_AMOUNTS: Final = 1 << 16
+_CACHED_CHARACTERS: Final = 64
+"""Longer texts are not kept: leading zeros are legal, and a tenant could fill the memory."""
 
 _ORDINARY: Final = re.compile(r"([0-9]{1,15})(n|u|m|k|M|G|Ki|Mi|Gi|)")
 """Nearly all that a cluster sends, each usage reading a new text: worth a short way."""
@@ -261,15 +263,22 @@ def is_whole_amount(resource: Resource, quantity: Quantity) -> bool:
     return quantity.exponent >= _AMOUNT_UNITS[resource]
 
 
-@lru_cache(maxsize=_CACHED_AMOUNTS)
 def parse_amount(resource: Resource, text: str) -> int:
     """Millicores of CPU or bytes of memory, rounded up (away from zero)."""
+    parse_text = _kept_amount if len(text) <= _CACHED_CHARACTERS else _parse_amount
+    return parse_text(resource, text)
+
+
+def _parse_amount(resource: Resource, text: str) -> int:
     ordinary = _ORDINARY.fullmatch(text)
     if not ordinary:
         return parse(text).count(_AMOUNT_UNITS[resource])
     digits, suffix = ordinary.groups()
     times, per = _RATIOS[resource][suffix]
     return min(MAX_AMOUNT, -(-int(digits) * times // per))
+
+
+_kept_amount: Final = lru_cache(maxsize=_CACHED_AMOUNTS)(_parse_amount)
 
 
 @lru_cache(maxsize=_CACHED_AMOUNTS)

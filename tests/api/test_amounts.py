@@ -149,3 +149,11 @@ def test_long_texts_of_quantities_are_not_kept(filling: str) -> None:
         tracemalloc.stop()
 
     assert kept < 1_000_000
+
+
+def test_a_request_and_an_equal_limit_stay_equal() -> None:
+    wire = Amounts(memory=raw('"1.2Gi"'))
+
+    allocation = decode_allocation(wire, wire, "resources")
+
+    assert allocation.requests == allocation.limits == amounts(memory=1288490188)

@@ -64,3 +64,12 @@ def test_a_bad_bound_is_named_by_its_path() -> None:
         decoded({"type": "Other"}, {"type": "Pod", "max": {"memory": "x"}})
 
     assert caught.value.path == "spec.limits[1].max[memory]"
+
+
+def test_a_minimum_is_rounded_up_and_what_bounds_from_above_is_rounded_down() -> None:
+    odd = {"memory": "0.3Gi"}
+
+    (item,) = decoded({"type": "Pod", "min": odd, "max": odd, "default": odd})
+
+    low, high = amounts(memory=322122547), amounts(memory=322122548)
+    assert (item.min, item.max, item.default) == (high, low, low)

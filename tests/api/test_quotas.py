@@ -37,6 +37,12 @@ def test_a_quota_is_decoded_with_what_is_left_of_it() -> None:
         ),
         pytest.param({"requests.cpu": "2"}, {}, {}, id="not counted yet"),
         pytest.param({"pods": "2"}, {"pods": "2"}, {}, id="nothing about amounts"),
+        pytest.param(
+            {"memory": "1.2Gi"},
+            {"memory": "0.3Gi"},
+            {Claim(Side.REQUESTS, Resource.MEMORY): 1288490188 - 322122548},
+            id="never more than there is",
+        ),
     ],
 )
 def test_only_what_is_counted_of_cpu_and_memory_is_left(

@@ -330,3 +330,29 @@ def test_only_whole_millicores_and_bytes_are_whole_amounts(
     is_whole: object,
 ) -> None:
     assert quantities.is_whole_amount(resource, quantities.parse(text)) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "amount"),
+    [
+        pytest.param(MEMORY, "1.2Gi", 1288490188, id="rounded down"),
+        pytest.param(MEMORY, "1.5Gi", 1610612736, id="a whole number of bytes"),
+        pytest.param(MEMORY, "1288490188800m", 1288490188, id="as the API server writes it"),
+        pytest.param(MEMORY, "400m", 1, id="not to nothing"),
+        pytest.param(MEMORY, "0", 0, id="nothing"),
+        pytest.param(MEMORY, "1e30", MAX_AMOUNT, id="beyond 64 bits"),
+        pytest.param(CPU, "1.5", 1500, id="whole millicores"),
+        pytest.param(CPU, "1500500u", 1500, id="parts of millicores"),
+        pytest.param(CPU, "-1500500u", -1501, id="less than nothing"),
+    ],
+)
+def test_what_bounds_others_is_rounded_down(resource: Resource, text: str, amount: int) -> None:
+    assert quantities.parse_bound(resource, text) == amount
+
+
+@given(texts)
+def test_a_bound_is_never_above_its_text(text: str) -> None:
+    bound = quantities.parse_bound(MEMORY, text)
+
+    assert bound <= max(exact(quantities.parse(text)), 1)
+    assert bound >= quantities.parse_amount(MEMORY, text) - 1

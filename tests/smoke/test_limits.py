@@ -5,7 +5,7 @@ import time
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import a_template
-from smoke.scene import Scene, describe_pods, is_ready, millicores
+from smoke.scene import Scene, describe_pods, is_ready, millicores, spec_requests
 
 pytestmark = pytest.mark.smoke
 
@@ -136,3 +136,27 @@ def test_no_running_workload_loses_pods_whose_successors_would_be_refused(
 
     scene.watch(45, is_whole)
     scene.wait_for_pods(lambda pods: sum(map(is_ready, pods)) == 4, patience_seconds=15)
+
+
+@pytest.mark.parametrize("bound", ["limit of the container", "limit range", "limit of the pod"])
+def test_limits_of_no_whole_number_of_bytes_are_not_passed(scene: Scene, bound: str) -> None:
+    template = a_template(HALF, limits={"memory": "1.2Gi"})
+    if bound == "limit range":
+        scene.limit({"type": "Container", "max": {"memory": "1.2Gi"}})
+    if bound == "limit of the pod":
+        template["spec"]["resources"] = {"limits": {"memory": "1.2Gi"}}
+        template["spec"]["resources"] |= {"requests": {"memory": "1.2Gi"}}
+        template["spec"]["containers"][0]["resources"]["limits"] = {"memory": "100Mi"}
+    values = "RequestsOnly" if bound == "limit of the container" else "RequestsAndLimits"
+    policy = {"containerName": "*", "controlledValues": values, "maxAllowed": {"memory": "2Gi"}}
+    size = {"cpu": "500m", "memory": "1288490189" if bound == "limit of the pod" else "4Gi"}
+    scene.autoscale(size, resourcePolicy={"containerPolicies": [policy]})
+    scene.create(template)
+
+    # A pod that is refused again and again comes with less after a while.
+    pods = scene.wait_for_pods(lambda pods: len(pods) == 2, patience_seconds=20)
+    if bound == "limit of the container":
+        assert {spec_requests(pod)["memory"] for pod in pods} == {"1288490188"}, pods
+    if bound == "limit range":
+        limits = {pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in pods}
+        assert all(1288490000 < int(each) <= 1288490188 for each in limits), limits

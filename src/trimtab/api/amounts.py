@@ -62,17 +62,41 @@ def decode_amount(resource: Resource, raw: msgspec.Raw, path: str) -> int:
         raise DecodeError(path, str(error)) from error
 
 
+def decode_bound(resource: Resource, raw: msgspec.Raw, path: str) -> int:
+    """The same of an amount that others must stay within, rounded down."""
+    try:
+        return _bound(resource, bytes(raw))
+    except (DecodeError, quantities.QuantityError) as error:
+        raise DecodeError(path, str(error)) from error
+
+
 def decode_amounts(wire: Amounts | None, path: str) -> Resources | None:
-    """The amounts that a resource list names; None where there is no list."""
+    """The amounts that a resource list names, rounded up; None where there is no list."""
     if wire is None:
         return None
     return _decode_given(((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory)), path)
 
 
+def decode_bounds(wire: Amounts | None, path: str) -> Resources | None:
+    """The same of amounts that others must stay within, rounded down."""
+    if wire is None:
+        return None
+    given = ((Resource.CPU, wire.cpu), (Resource.MEMORY, wire.memory))
+    return {
+        resource: decode_bound(resource, raw, f"{path}[{resource}]")
+        for resource, raw in given
+        if raw is not NOT_GIVEN
+    }
+
+
 def decode_allocation(
     requests: Amounts | AmountMap | None, limits: Amounts | AmountMap | None, path: str
 ) -> Allocation:
-    """What a container requests and may use at most; what is written alike is one record."""
+    """What a container requests and may use at most; what is written alike is one record.
+
+    Both are rounded down: no request fits in a limit that was rounded up, and what is written
+    alike on both sides must stay equal.
+    """
     try:
         return _allocation(_copy(requests), _copy(limits))
     except (DecodeError, quantities.QuantityError):
@@ -137,7 +161,7 @@ def _amounts(pair: _Pair | None) -> Resources | None:
     if pair is None:
         return None
     given = zip(BOTH, pair, strict=True)
-    return {resource: _amount(resource, raw) for resource, raw in given if raw}
+    return {resource: _bound(resource, raw) for resource, raw in given if raw}
 
 
 def _amount(resource: Resource, raw: bytes) -> int:
@@ -149,6 +173,17 @@ def _parse_amount(resource: Resource, raw: bytes) -> int:
 
 
 _kept_amount: Final = lru_cache(maxsize=16_384)(_parse_amount)
+
+
+def _bound(resource: Resource, raw: bytes) -> int:
+    return (_kept_bound if len(raw) <= _SHORT_BYTES else _parse_bound)(resource, raw)
+
+
+def _parse_bound(resource: Resource, raw: bytes) -> int:
+    return quantities.parse_bound(resource, _text(raw))
+
+
+_kept_bound: Final = lru_cache(maxsize=16_384)(_parse_bound)
 
 
 def _text(raw: bytes) -> str:

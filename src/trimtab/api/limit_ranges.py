@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import NOT_GIVEN, Amounts, decode_amount, decode_amounts
+from trimtab.api.amounts import NOT_GIVEN, Amounts, decode_amount, decode_amounts, decode_bounds
 from trimtab.api.decoding import Wire, decode
 from trimtab.core.limit_ranges import OF_LIMIT_RANGES, LimitRangeItem, LimitRangeType
 from trimtab.core.resources import Resource
@@ -45,8 +45,8 @@ def _convert_item(item: _Item, path: str) -> LimitRangeItem:
     return LimitRangeItem(
         type=LimitRangeType(item.type or ""),
         min=decode_amounts(item.min, f"{path}.min"),
-        max=decode_amounts(item.max, f"{path}.max"),
-        default=decode_amounts(item.default, f"{path}.default"),
+        max=decode_bounds(item.max, f"{path}.max"),
+        default=decode_bounds(item.default, f"{path}.default"),
         max_cpu_ratio=_decode_ratio(ratios.cpu, f"{path}.maxLimitRequestRatio[cpu]"),
         max_memory_ratio=_decode_ratio(ratios.memory, f"{path}.maxLimitRequestRatio[memory]"),
     )

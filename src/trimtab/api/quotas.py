@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from trimtab.api.amounts import decode_amount
+from trimtab.api.amounts import decode_amount, decode_bound
 from trimtab.api.decoding import Wire, decode
 from trimtab.api.metadata import NO_METADATA, Metadata
 from trimtab.core.quotas import Claim, Quota, Scope, Side
@@ -74,7 +74,7 @@ def _count(status: _Status) -> tuple[dict[Claim, int], dict[Claim, int]]:
     counted: dict[Claim, int] = {}
     for name, claim in _NAMES.items():
         if name in hard and name in used:
-            most = decode_amount(claim.resource, hard[name], f"status.hard[{name}]")
+            most = decode_bound(claim.resource, hard[name], f"status.hard[{name}]")
             taken = decode_amount(claim.resource, used[name], f"status.used[{name}]")
             left[claim] = min(most - taken, left.get(claim, most - taken))
             counted[claim] = taken

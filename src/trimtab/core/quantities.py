@@ -281,6 +281,17 @@ def _parse_amount(resource: Resource, text: str) -> int:
 _kept_amount: Final = lru_cache(maxsize=_CACHED_AMOUNTS)(_parse_amount)
 
 
+def parse_bound(resource: Resource, text: str) -> int:
+    """The same of an amount that others must stay within: rounded down, but not to nothing.
+
+    `1.2Gi` is no whole number of bytes, and the API server refuses a request of the next one.
+    """
+    amount = parse_amount(resource, text)
+    if amount <= 1 or is_whole_amount(resource, parse(text)):
+        return amount
+    return amount - 1
+
+
 @lru_cache(maxsize=_CACHED_AMOUNTS)
 def format_amount(resource: Resource, amount: int) -> str:
     """The canonical quantity of an amount: `1500m` of CPU, `250Mi` of memory."""

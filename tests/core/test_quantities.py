@@ -354,5 +354,5 @@ def test_what_bounds_others_is_rounded_down(resource: Resource, text: str, amoun
 def test_a_bound_is_never_above_its_text(text: str) -> None:
     bound = quantities.parse_bound(MEMORY, text)
 
-    assert bound <= max(exact(quantities.parse(text)), 1)
+    assert bound <= max(exact(quantities.parse(text)), Fraction(1))
     assert bound >= quantities.parse_amount(MEMORY, text) - 1

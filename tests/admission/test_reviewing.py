@@ -476,6 +476,31 @@ def test_an_autoscaler_of_wrong_types_is_refused_in_words_for_people(
     in_cluster(scene)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param({"updateMode": "Recreate", "minReplicas": 0}, id="refused by validation"),
+        pytest.param({"updateMode": "Recreate", "minReplicas": 2**40}, id="unreadable"),
+        pytest.param({}, id="without a mode"),
+    ],
+)
+def test_the_finalizer_of_a_stored_autoscaler_can_be_removed(policy: Json) -> None:
+    """It was stored while no webhook ran, and its namespace is being deleted."""
+
+    def scene(cluster: SmallCluster) -> None:
+        webhook = Webhook(cluster)
+        stored = an_autoscaler_object(updatePolicy=policy)
+        final = {**stored, "metadata": {"name": "new", "finalizers": ["shop.example/wait"]}}
+
+        assert webhook.ask(a_review(stored, AUTOSCALERS, old=final))["allowed"]
+
+        other = {**policy, "minReplicas": 2**41}
+        changed = an_autoscaler_object(updatePolicy=other)
+        assert not webhook.ask(a_review(changed, AUTOSCALERS, old=final))["allowed"]
+
+    in_cluster(scene)
+
+
 def test_warnings_come_with_an_autoscaler_that_is_allowed() -> None:
     def scene(cluster: SmallCluster) -> None:
         given_object = an_autoscaler_object(updatePolicy={"updateMode": "Auto"})

@@ -232,6 +232,6 @@ def test_a_container_does_not_inherit_the_contradiction_of_another() -> None:
 def test_what_the_original_refuses_is_refused_even_if_unchanged() -> None:
     empty = with_boost(type="Factor")
 
-    verdict = judged(empty, old=written(**empty))
+    verdict = judged({**empty, "recommenders": [{"name": "new"}]}, old=written(**empty))
 
     assert [error.path for error in verdict.errors] == [f"{CPU}.factor"]

@@ -525,6 +525,24 @@ def test_a_negative_bound_that_is_new_to_an_update_is_refused(policy: dict[str, 
     assert NEGATIVE in " ".join(told(judged(with_policy(**policy), old=old)))
 
 
+MISTAKEN: dict[str, Any] = {
+    "updatePolicy": {"updateMode": "Recreate", "minReplicas": 0},
+    **with_policy(minAllowed={"cpu": "2"}, maxAllowed={"cpu": "1"}),
+}
+
+
+def test_an_update_that_leaves_the_spec_as_it_is_passes_whatever_is_stored() -> None:
+    verdict = judged(MISTAKEN, old=written(**MISTAKEN))
+
+    assert verdict.allowed
+
+
+def test_an_update_that_leaves_a_mistake_beside_a_change_is_refused() -> None:
+    verdict = judged({**MISTAKEN, "recommenders": [{"name": "new"}]}, old=written(**MISTAKEN))
+
+    assert len(verdict.errors) == 2
+
+
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False)
     | st.text(max_size=5) | st.sampled_from(["cpu", "1", "Off", "Factor", "10s", "-1u"]),

@@ -194,6 +194,9 @@ class Reviewer:
         try:
             new = _placed(wire.decode_wire(request.object), request.namespace)
         except DecodeError as error:
+            if _leaves_spec(request.object, request.old_object):
+                # It is stored already, and its finalizers must not stay for ever.
+                return conclude(UNCHANGED, Status.SKIPPED, Reviewed.AUTOSCALER)
             refused = Refused(request.name, explain_unreadable(request.object, error))
             return conclude(refused, Status.SKIPPED, Reviewed.AUTOSCALER)
         old = _decode_old(request.old_object)
@@ -269,6 +272,14 @@ def _placed(autoscaler: wire.VerticalPodAutoscaler, namespace: str) -> wire.Vert
     """The autoscaler in the namespace where it will be."""
     metadata = msgspec.structs.replace(autoscaler.metadata or NO_METADATA, namespace=namespace)
     return msgspec.structs.replace(autoscaler, metadata=metadata)
+
+
+def _leaves_spec(new: bytes, old: bytes | None) -> bool:
+    """Return True if an update leaves the spec as it is stored."""
+    try:
+        return old is not None and wire.has_same_spec(new, old)
+    except DecodeError:
+        return False
 
 
 def _decode_old(data: bytes | None) -> wire.VerticalPodAutoscaler | None:

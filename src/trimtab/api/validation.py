@@ -1,8 +1,10 @@
 """The verdict on an autoscaler that somebody wants to store: errors, warnings, default.
 
 All errors are found at once. What an update leaves as it was is not judged by rules that the
-original does not have, so that objects taken over from it can still be edited. The schema of the
-CRD is checked by the API server (and by `trimtab.api.schema_check` where there is none).
+original does not have, so that objects taken over from it can still be edited. An update that
+leaves the whole spec as it was is never refused: whatever is stored, its labels can be changed and
+its finalizers removed. The schema of the CRD is checked by the API server (and by
+`trimtab.api.schema_check` where there is none).
 """
 
 from collections.abc import Iterator, Sequence
@@ -76,6 +78,8 @@ def validate(
         warnings += tuple(f"spec.selector: {conflict}" for conflict in conflicts)
     else:
         errors += tuple(field_errors.forbidden("spec.selector", text) for text in conflicts)
+    if new.spec == stored:
+        errors = ()
     lacks_policy = new.spec.update_policy is None
     patch = (_DEFAULT_UPDATE_POLICY,) if lacks_policy and not errors else ()
     return Verdict(errors, warnings, patch)

@@ -260,3 +260,38 @@ def test_the_mark_of_a_template_goes_where_no_autoscaler_boosts() -> None:
         assert millicores(pod) == 500
 
     at_the_door(scene)
+
+
+@pytest.mark.parametrize(
+    ("own", "mark"),
+    [
+        pytest.param("500m", {"requests": {"cpu": "500m"}, "limits": {}}, id="without a limit"),
+        pytest.param(
+            "500m", {"requests": {"cpu": "200m"}, "limits": {}}, id="that had less and no limit"
+        ),
+        pytest.param(
+            "500m", {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, id="that no pod can have"
+        ),
+    ],
+)
+def test_the_mark_of_another_version_of_a_template_keeps_no_pod_from_being_created(
+    own: str, mark: Json
+) -> None:
+    """A template was made from a running pod, and got a CPU limit later."""
+
+    def scene(door: Door) -> None:
+        size = {"cpu": own, "memory": "64Mi"}
+        pod = a_boosted_pod(requests=size, limits=size)
+        updates = "Pod resources updated by web: container 0: cpu request"
+        pod["metadata"]["annotations"] = {
+            UPDATES: updates,
+            annotation_name("app"): json.dumps(mark),
+        }
+
+        created = door.create(pod)
+
+        assert millicores(created) == 1500
+        original = json.loads(created.annotations[annotation_name("app")])
+        assert original["limits"] == {"cpu": own, "memory": "64Mi"}
+
+    at_the_door(scene)

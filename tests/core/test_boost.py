@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from drawn import allocation, boost, duration, moment, sane_allocation
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, NOW, a_pod, amounts, an_autoscaler, hours, minutes
 
@@ -393,13 +393,26 @@ def test_the_annotation_holds_what_the_spec_asked_for(own: Allocation, expected:
 
 @given(own=allocation)
 def test_what_is_written_down_is_read_again(own: Allocation) -> None:
+    limit = (own.limits or {}).get(Resource.CPU)
+    # No pod requests more than its limit.
+    assume(limit is None or (own.requests or {}).get(Resource.CPU, 0) <= limit)
+
     assert parse_original(format_original(own)) == Allocation(own.requests or {}, own.limits or {})
+
+
+def test_a_boost_does_not_end_beside_a_limit_of_zero() -> None:
+    """The limit was removed for the boost."""
+    mark = format_original(has(amounts(0), amounts(0)), has(amounts(80), amounts(0)))
+    pod = a_pod(annotations={annotation_name("app"): mark})
+
+    assert before_boost(pod, "app") == Allocation(amounts(80), {})
 
 
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param("", id="nothing"),
+        pytest.param('{"requests":{"cpu":"2"},"limits":{"cpu":"1"}}', id="above its limit"),
         pytest.param("}", id="no json"),
         pytest.param("[]", id="no object"),
         pytest.param('{"requests":[]}', id="no map"),

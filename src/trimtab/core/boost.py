@@ -284,9 +284,16 @@ def parse_original(text: str) -> Allocation | None:
     """What the pod spec asked for, from the annotation's value; None if that is corrupt."""
     try:
         written = msgspec.json.decode(text, type=_Original)
-        return Allocation(_parse_amounts(written.requests), _parse_amounts(written.limits))
+        original = Allocation(_parse_amounts(written.requests), _parse_amounts(written.limits))
+        # No pod has such CPU, and no boost could end with it.
+        return None if _passes_limit(original) else original
     except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
+
+
+def _passes_limit(allocation: Allocation) -> bool:
+    limit = (allocation.limits or NO_AMOUNTS).get(Resource.CPU)
+    return limit is not None and (allocation.requests or NO_AMOUNTS).get(Resource.CPU, 0) > limit
 
 
 def before_boost(pod: Pod, container_name: str) -> Allocation | None:
@@ -321,7 +328,8 @@ def _startable(original: Allocation | None) -> Allocation | None:
     requests, limits = original.requests or NO_AMOUNTS, original.limits or NO_AMOUNTS
     # A limit without a request stands for both; a request of zero beside it does not.
     cpu = requests.get(Resource.CPU, limits.get(Resource.CPU)) or _LEAST_MILLICORES
-    return Allocation({Resource.CPU: cpu}, _only_cpu(limits))
+    # A limit of zero was removed for the boost, and no request fits in it.
+    return Allocation({Resource.CPU: cpu}, _only_cpu(limits) if limits.get(Resource.CPU) else {})
 
 
 def without_boost(pod: Pod, containers: Iterable[str]) -> Pod:

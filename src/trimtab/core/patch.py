@@ -335,9 +335,7 @@ class _Door:
         """Return what each container gets, and the names of those for which there is no room."""
         originals = _originals(pod) if self.boosts else {}
         wishes = self._wishes(pod, originals)
-        stale = (
-            {each.container.name for each in wishes if _asks_for_more(each)} if originals else ()
-        )
+        stale = {each.container.name for each in wishes if _is_stale(each)} if originals else ()
         if stale:
             known = {name: found for name, found in originals.items() if name not in stale}
             wishes = self._wishes(pod, known)
@@ -563,10 +561,19 @@ def _originals(pod: Pod) -> Mapping[str, Allocation]:
     return {name: original for name, original in found.items() if original is not None}
 
 
-def _asks_for_more(wish: _Wish) -> bool:
-    """Return True if the mark is not the container's own: its boost would be less (D7)."""
+def _is_stale(wish: _Wish) -> bool:
+    """Return True if the mark is not the container's own: its boost would be less (D7).
+
+    Or what follows from it passes the limit of the container, which a template got later.
+    """
+    if not wish.is_marked:
+        return False
     whole = 0 if wish.share.span is None else wish.share.span.request
-    return wish.is_marked and amount_of(wish.container.spec.requests, Resource.CPU) > whole
+    if amount_of(wish.container.spec.requests, Resource.CPU) > whole:
+        return True
+    result = _result(wish)
+    requests, limits = result.requests or NO_AMOUNTS, result.limits or NO_AMOUNTS
+    return Resource.CPU in limits and amount_of(requests, Resource.CPU) > limits[Resource.CPU]
 
 
 def _as_asked_for(container: Container, original: Allocation | None) -> Container:

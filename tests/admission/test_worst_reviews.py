@@ -106,6 +106,10 @@ def node_affinity(terms: int, values: int = 1) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
+def with_annotations(pod: Json, size: int) -> Json:
+    return {**pod, "metadata": {**pod["metadata"], "annotations": {"note": "x" * (size - 4)}}}
+
+
 @pytest.mark.parametrize(
     ("pod", "excess"),
     [
@@ -143,6 +147,11 @@ def node_affinity(terms: int, values: int = 1) -> Json:
             a_large_pod(1, tolerations=[{}] * 101),
             "101 demands on nodes; at most 100 are looked at",
             id="the shortest tolerations",
+        ),
+        pytest.param(
+            with_annotations(a_large_pod(1), 256 * 1024 - 8),
+            "262144 bytes of annotations; more than 261120 leave no room for ours",
+            id="annotations",
         ),
     ],
 )

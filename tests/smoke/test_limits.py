@@ -160,3 +160,13 @@ def test_limits_of_no_whole_number_of_bytes_are_not_passed(scene: Scene, bound: 
     if bound == "limit range":
         limits = {pod["spec"]["containers"][0]["resources"]["limits"]["memory"] for pod in pods}
         assert all(1288490000 < int(each) <= 1288490188 for each in limits), limits
+
+
+def test_a_pod_whose_annotations_leave_no_room_is_created(scene: Scene) -> None:
+    template = a_template(HALF)
+    template["metadata"]["annotations"] = {"note": "x" * (256 * 1024 - 4)}
+    scene.autoscale({"cpu": "700m", "memory": "200Mi"})
+    scene.create(template)
+
+    pods = scene.wait_for_pods(lambda pods: len(pods) == 2, patience_seconds=20)
+    assert [millicores(pod) for pod in pods] == [500] * 2

@@ -64,7 +64,7 @@ class Admitted(StrEnum):
     BOOST_INVALID = "BoostInvalid"
     """The autoscaler asks for a boost without saying how much."""
     TOO_LARGE = "TooLarge"
-    """It has more containers, or demands on nodes, than admission looks at."""
+    """It has more containers, demands on nodes or annotations than admission looks at."""
     FAILED = "Failed"
     """Something is wrong with us."""
 

@@ -112,6 +112,11 @@ class NewPod:
         demands = _count_demands(spec)
         if demands > bounds.MAX_NODE_DEMANDS:
             return f"{demands} demands on nodes; at most {bounds.MAX_NODE_DEMANDS} are looked at"
+        # Written as JSON they are no shorter than the API server counts them.
+        size = len(self._metadata.annotations)
+        most = bounds.MAX_ANNOTATION_BYTES - bounds.ANNOTATION_BYTES_PER_CONTAINER * containers
+        if size > most:
+            return f"{size} bytes of annotations; more than {most} leave no room for ours"
         return ""
 
     def likeness(self) -> bytes:

@@ -10,6 +10,10 @@ MAX_CONTAINERS: Final = 200
 """Containers of a pod that admission sizes, init containers included."""
 MAX_NODE_DEMANDS: Final = 100
 """Labels, expressions and tolerations with which a pod chooses nodes."""
+MAX_ANNOTATION_BYTES: Final = 256 * 1024
+"""Size of all annotations of an object; the API server refuses more."""
+ANNOTATION_BYTES_PER_CONTAINER: Final = 1024
+"""Generous size of the annotations that admission adds for one container."""
 MAX_POLICIES: Final = 300
 """Container policies of an autoscaler."""
 MAX_EXPRESSIONS: Final = 50

@@ -157,3 +157,13 @@ def test_a_request_and_an_equal_limit_stay_equal() -> None:
     allocation = decode_allocation(wire, wire, "resources")
 
     assert allocation.requests == allocation.limits == amounts(memory=1288490188)
+
+
+def test_a_request_below_its_limit_is_rounded_up() -> None:
+    """It counts for minima, and for what is left of quotas."""
+    wire, more = Amounts(memory=raw('"1.2Gi"')), Amounts(memory=raw('"2.3Gi"'))
+
+    allocation = decode_allocation(wire, more, "resources")
+
+    assert allocation.requests == amounts(memory=1288490189)
+    assert allocation.limits == amounts(memory=2469606195)

@@ -94,8 +94,8 @@ def decode_allocation(
 ) -> Allocation:
     """What a container requests and may use at most; what is written alike is one record.
 
-    Both are rounded down: no request fits in a limit that was rounded up, and what is written
-    alike on both sides must stay equal.
+    Limits are rounded down: no request fits in a limit that was rounded up. So is a request that
+    is written like its limit, since both must stay equal.
     """
     try:
         return _allocation(_copy(requests), _copy(limits))
@@ -150,14 +150,25 @@ def _allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
 
 
 def _make_allocation(requests: _Pair | None, limits: _Pair | None) -> Allocation:
-    return Allocation(_amounts(requests), _amounts(limits))
+    return Allocation(_requests(requests, limits), _limits(limits))
 
 
 # Few different quantities make up a whole cluster, and few different sets of them.
 _shared_allocation: Final = lru_cache(maxsize=16_384)(_make_allocation)
 
 
-def _amounts(pair: _Pair | None) -> Resources | None:
+def _requests(pair: _Pair | None, limits: _Pair | None) -> Resources | None:
+    if pair is None:
+        return None
+    given = zip(BOTH, pair, limits or (None, None), strict=True)
+    return {
+        resource: (_bound if raw == limit else _amount)(resource, raw)
+        for resource, raw, limit in given
+        if raw
+    }
+
+
+def _limits(pair: _Pair | None) -> Resources | None:
     if pair is None:
         return None
     given = zip(BOTH, pair, strict=True)

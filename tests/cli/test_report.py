@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -333,6 +334,65 @@ async def test_patches_are_written_beside_the_report(
     assert done.returncode == 0
     assert "no file for shop/pod/alone: kustomize cannot patch a Pod" in done.stderr
     assert container["resources"]["requests"] == {"cpu": "587m", "memory": "363Mi"}
+
+
+@pytest.mark.parametrize(
+    ("days", "history"),
+    [
+        pytest.param(0, "0s (0%), published", id="without a checkpoint"),
+        pytest.param(2, "2d (100%), published", id="with one of two days"),
+    ],
+)
+async def test_a_patch_of_what_is_published_needs_a_checkpoint_with_history(
+    days: int, history: str, cluster: SmallCluster, report: Report, tmp_path: Path
+) -> None:
+    _publish(cluster, "web", {"cpu": "111m", "memory": "222Mi"})
+    if days:
+        cluster.add_object("verticalpodautoscalercheckpoints", _checkpoint("web", days))
+    folder = tmp_path / "patches"
+    given = ["-l", "app=web", "--patch", "kustomize", "--out", str(folder)]
+    done = await report(cluster, *given)
+    written = [path.name for path in folder.rglob("deployment-*.yaml")]
+
+    assert history in done.stdout
+    assert written == (["deployment-web.yaml"] if days else [])
+
+
+def _publish(cluster: SmallCluster, name: str, target: dict[str, str]) -> None:
+    """Add an autoscaler that has recommended something for a Deployment."""
+    told = {"containerName": "app", "target": target}
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    cluster.add_object(
+        "verticalpodautoscalers",
+        {
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {"targetRef": reference, "updatePolicy": {"updateMode": "Off"}},
+            "status": {"recommendation": {"containerRecommendations": [told]}},
+        },
+    )
+
+
+def _checkpoint(name: str, days: int) -> dict[str, object]:
+    """What a recommender stores that has watched for some days, with a sample each minute."""
+    now = datetime.now(UTC)
+    histogram = {
+        "referenceTimestamp": f"{now:%Y-%m-%dT00:00:00Z}",
+        "bucketWeights": {"10": 10000},
+        "totalWeight": 10.0,
+    }
+    return {
+        "metadata": {"name": f"{name}-app", "namespace": "shop"},
+        "spec": {"vpaObjectName": name, "containerName": "app"},
+        "status": {
+            "version": "v3",
+            "lastUpdateTime": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "firstSampleStart": f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%SZ}",
+            "lastSampleStart": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            "totalSamplesCount": days * 1440,
+            "cpuHistogram": histogram,
+            "memoryHistogram": histogram,
+        },
+    }
 
 
 async def test_no_patch_is_written_from_minutes_of_usage(

@@ -176,25 +176,27 @@ def test_files_of_others_stay_and_nothing_is_written_beside_them(
     assert list(own.parent.iterdir()) == [own]
 
 
-def test_a_patch_needs_history_of_each_container_unless_an_autoscaler_has_published() -> None:
+def test_a_patch_needs_history_of_each_container_published_or_not() -> None:
     day = timedelta(days=1)
     long = replace(_container(), learned=Learned(1440, day))
     short = replace(_container("log"), learned=Learned(9, timedelta(minutes=2, seconds=0.4)))
-    told = replace(short, is_published=True)
     workloads = [
         _workload("Deployment", "known", long),
         _workload("Deployment", "half", long, short),
-        _workload("Deployment", "told", long, told),
+        _workload("Deployment", "told", long, replace(short, is_published=True)),
+        _workload("Deployment", "old", replace(long, is_published=True)),
     ]
     patches = draft_patches(workloads, PatchKind.KUSTOMIZE, day)
 
     assert [file.path for file in patches.files] == [
         "shop/deployment-known.yaml",
-        "shop/deployment-told.yaml",
+        "shop/deployment-old.yaml",
         "shop/kustomization.yaml",
     ]
+    thin = "it has 2m of history, less than 24h (--allow-thin-data)"
     assert patches.left_out == (
-        "shop/deployment/half: it has 2m of history, less than 24h (--allow-thin-data)",
+        f"shop/deployment/half: {thin}",
+        f"shop/deployment/told: {thin}",
     )
 
 

@@ -97,14 +97,13 @@ def _of(amounts: Resources | None, resource: Resource) -> int | None:
 
 def _show_history(container: ContainerSizing) -> str:
     learned = container.learned
-    if container.is_published:
-        return "published"
     if not learned.samples:
-        return "-"
+        return "published" if container.is_published else "-"
     days = learned.span.days
     # Parts of seconds are of no interest.
     span = f"{days}d" if days else format_span(timedelta(seconds=learned.span.seconds))
-    return f"{span} ({100 * learned.confidence:.0f}%)"
+    published = ", published" if container.is_published else ""
+    return f"{span} ({100 * learned.confidence:.0f}%){published}"
 
 
 def summarize(report: Report) -> Iterator[str]:

@@ -85,11 +85,14 @@ class ContainerSizing:
     held: frozenset[Resource] = frozenset()
     """Resources that are left to horizontal autoscalers, and stay as they are."""
     is_published: bool = False
-    """True if an autoscaler of the cluster recommends it, which has seen more history."""
+    """True if an autoscaler of the cluster recommends it."""
 
     def is_thin(self, least: timedelta) -> bool:
-        """Return True if something is recommended from less history than that."""
-        return self.recommended is not None and not self.is_published and self.learned.span < least
+        """Return True if something is recommended from less history than that.
+
+        An autoscaler publishes its first numbers after a minute; its checkpoints say what it knows.
+        """
+        return self.recommended is not None and self.learned.span < least
 
     def severity_of(self, resource: Resource) -> Severity:
         """How far its request is from what is recommended."""

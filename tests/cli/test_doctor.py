@@ -124,6 +124,33 @@ async def test_where_all_is_well_every_check_says_so(run: Run, cluster: Writable
     assert json.loads(done.out)["summary"] == {"ok": len(_SOUND)}
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "remedy"),
+    [
+        pytest.param(
+            "verticalpodautoscalers",
+            {"updatePolicy": {"minReplicas": "two"}},
+            "kubectl -n shop get vpa bad -o yaml | trimtab validate -",
+            id="an autoscaler",
+        ),
+        pytest.param(
+            "pods", {"containers": "none"}, "kubectl -n shop get pod bad -o yaml", id="a pod"
+        ),
+    ],
+)
+async def test_what_cannot_be_read_comes_with_the_command_that_shows_it(
+    run: Run, cluster: WritableCluster, kind: str, spec: dict[str, object], remedy: str
+) -> None:
+    metadata = {"name": "bad", "namespace": "shop"}
+    cluster.add_object(kind, {"metadata": metadata, "spec": spec})
+    done = await run(cluster, "--check", "targets", "-o", "json")
+    (finding,) = found_by(done)["targets"]["findings"]
+
+    assert done.code == 3
+    assert (finding["subject"], finding["remedy"]) == ("shop/bad", remedy)
+    assert "cannot be read, so nothing is done for it: spec." in finding["text"]
+
+
 def forget_field(cluster: WritableCluster) -> None:
     definition = cluster.objects[DEFINITIONS][1]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

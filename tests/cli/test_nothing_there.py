@@ -120,3 +120,45 @@ async def test_a_name_that_is_not_there_is_one_line_in_an_empty_namespace(tmp_pa
     done = await run(SmallCluster(), tmp_path, "get", "web")
 
     assert done == Done(1, "", "trimtab: there is no autoscaler web\n")
+
+
+BAD = {
+    "metadata": {"name": "bad", "namespace": "shop"},
+    "spec": {
+        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "updatePolicy": {"minReplicas": "two"},
+    },
+}
+WHY = 'cannot be read: spec.updatePolicy.minReplicas: must be of type integer, not string: "two"'
+
+
+async def test_an_autoscaler_that_cannot_be_read_is_never_said_to_be_missing(
+    tmp_path: Path,
+) -> None:
+    cluster = SmallCluster()
+    cluster.deploy("web", replicas=1)
+    cluster.add_object("verticalpodautoscalers", BAD)
+    pod = cluster.objects["pods"][0]["metadata"]["name"]
+    line = f"autoscaler shop/bad {WHY}"
+
+    for words in (("get",), ("get", "bad"), ("get", "-A")):
+        assert await run(cluster, tmp_path, *words) == Done(1, "", f"trimtab: {line}\n")
+    for words, text in (
+        (("explain", "bad"), f"{line}; nothing is done for it"),
+        (("explain", f"pod/{pod}"), f"no autoscaler is for pod {pod}; {line}"),
+    ):
+        assert await run(cluster, tmp_path, *words) == Done(1, "", f"trimtab: {text}\n")
+    reported = await run(cluster, tmp_path, "report", "--watch-for", "0s")
+    assert f"as if it were not there: {line}" in " ".join(reported.out.split())
+
+
+async def test_a_pod_that_cannot_be_read_is_never_said_to_be_missing(tmp_path: Path) -> None:
+    cluster = SmallCluster()
+    cluster.deploy("web", replicas=1)
+    cluster.add_object("pods", {"metadata": BAD["metadata"], "spec": {"containers": "none"}})
+    shown = await run(cluster, tmp_path, "get")
+    explained = await run(cluster, tmp_path, "explain", "pod/bad")
+
+    line = 'pod shop/bad cannot be read: spec.containers: must be of type array, not string: "none"'
+    assert shown.err.splitlines()[0] == f"trimtab: {line}"
+    assert explained == Done(1, "", f"trimtab: {line}; nothing is done for it\n")

@@ -11,6 +11,7 @@ from trimtab.core.diagnosis import Severity
 from trimtab.core.diagnosis_autoscalers import (
     AutoscalerFacts,
     Governed,
+    Hidden,
     Sighted,
     check_conflicts,
     check_recommendations,
@@ -30,6 +31,9 @@ POD = a_pod()
 ADVICE = a_recommendation(target=amounts(100, 100))
 
 
+BROKEN = Hidden("vpa", "default", "broken", "spec: no object")
+
+
 def facts(*governed: Governed) -> AutoscalerFacts:
     return AutoscalerFacts(NOW, governed)
 
@@ -44,7 +48,7 @@ def test_autoscalers_are_put_together_with_the_pods_of_their_targets() -> None:
         [Sighted(an_autoscaler(), WORKLOAD, WEB), Sighted(lone)],
         [(POD, WEB), (a_pod(name="other"), None)],
         NOW,
-        ["default/broken: no"],
+        [BROKEN],
     )
 
     assert [(one.place, len(one.pods), one.replicas) for one in found.governed] == [
@@ -53,7 +57,7 @@ def test_autoscalers_are_put_together_with_the_pods_of_their_targets() -> None:
     ]
     assert found.governed[0].unsupported == Unsupported(UnsupportedReason.TARGET_UNREADABLE)
     assert found.conflicts == []
-    assert found.unreadable == ("default/broken: no",)
+    assert found.unreadable == (BROKEN,)
 
 
 def test_two_autoscalers_of_one_pod_are_a_conflict_and_the_older_one_wins() -> None:
@@ -103,10 +107,19 @@ def test_an_autoscaler_without_pods_is_told_with_its_reason(
 
 
 def test_an_autoscaler_that_cannot_be_read_is_a_problem() -> None:
-    (found,) = check_targets(AutoscalerFacts(NOW, (), (), ("default/web: spec: no object",)))
+    (found,) = check_targets(AutoscalerFacts(NOW, (), (), (BROKEN,)))
 
-    assert found.severity is PROBLEM
-    assert "default/web: spec: no object" in found.text
+    assert (found.severity, found.subject) == (PROBLEM, "default/broken")
+    assert found.text.endswith(": spec: no object")
+    assert found.remedy == "kubectl -n default get vpa broken -o yaml | trimtab validate -"
+
+
+def test_where_there_are_no_autoscalers_nothing_is_said_to_be_well() -> None:
+    nothing = AutoscalerFacts(NOW, ())
+    (target,), (recommendation,) = check_targets(nothing), check_recommendations(nothing)
+
+    assert target == recommendation
+    assert (target.severity, target.text.split(",")[0]) == (NOTE, "there are no autoscalers here")
 
 
 NEW = NOW - timedelta(minutes=1)

@@ -79,11 +79,12 @@ def decode_name(data: bytes) -> str:
 
 
 def _describe(raw: bytes, index: int, error: DecodeError) -> Unreadable:
-    path = f"items[{index}].{error.path}".rstrip(".")
     try:
         metadata = decode(_NAMED, raw).metadata or NO_METADATA
     except DecodeError:
         metadata = NO_METADATA
+    # The place in the list says nothing to people who know the name.
+    path = error.path if metadata.name else f"items[{index}].{error.path}".rstrip(".")
     return Unreadable(
         namespace=metadata.namespace or "",
         name=metadata.name or "",

@@ -1,7 +1,8 @@
-"""Sentences for a place in which a command finds nothing: it is empty, or does not exist."""
+"""Sentences for what a command does not find: empty places, no places, unreadable objects."""
 
 from typing import Final
 
+from trimtab.api.lists import Unreadable
 from trimtab.cli.failures import FailedError
 from trimtab.cluster import paths
 from trimtab.cluster.client import Client
@@ -17,14 +18,21 @@ def tell_absence(what: str, namespace: str) -> str:
     return f"there are no {what} in the namespace {namespace}; -A looks into all namespaces"
 
 
-async def require_namespace(client: Client, namespace: str) -> None:
+def tell_unreadable(kind: str, one: Unreadable) -> str:
+    """Say that an object of a kind is there and cannot be read, and why not."""
+    return f"{kind} {one.namespace}/{one.name} cannot be read: {one.error}"
+
+
+async def require_namespace(
+    client: Client, namespace: str, hint: str = "-A looks into all namespaces"
+) -> None:
     """Raise a FailedError if the namespace does not exist; one that is hidden may exist."""
     if not namespace:
         return
     try:
         await client.fetch(paths.item(_NAMESPACES, namespace))
     except NotFoundError as error:
-        problem = f"there is no namespace {namespace}; -A looks into all namespaces"
+        problem = f"there is no namespace {namespace}; {hint}"
         raise FailedError(problem) from error
     except ApiError:
         # The right to read namespaces is not among those that a reader needs.

@@ -11,7 +11,7 @@ from trimtab.cluster.adapter import LiveCluster
 from trimtab.cluster.examining import explain_failure
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.diagnosis import Unseen
-from trimtab.core.diagnosis_autoscalers import AutoscalerFacts, Sighted, gather
+from trimtab.core.diagnosis_autoscalers import AutoscalerFacts, Hidden, Sighted, gather
 from trimtab.core.diagnosis_bounds import Bounds
 from trimtab.core.diagnosis_usage import PodName
 from trimtab.core.pods import Pod, PodPhase, WorkloadName
@@ -49,8 +49,12 @@ async def see_autoscalers(sight: Sight, now: datetime) -> AutoscalerFacts | Unse
     pods = [pod for pod in cluster.pods if pod.namespace in places]
     owned = _find_owned(cluster)
     sighted = [await _sight(cluster, one, owned) for one in autoscalers]
-    flaws = [f"{one.namespace}/{one.name}: {one.error}" for one in cluster.autoscalers.unreadable]
-    return gather(sighted, await _find_workloads(cluster, pods), now, flaws)
+    hidden = [
+        Hidden(kind, one.namespace, one.name, str(one.error))
+        for kind, store in (("vpa", cluster.autoscalers), ("pod", cluster.pods))
+        for one in store.unreadable
+    ]
+    return gather(sighted, await _find_workloads(cluster, pods), now, hidden)
 
 
 def _find_owned(cluster: LiveCluster) -> Mapping[WorkloadName, frozenset[WorkloadName]]:

@@ -20,8 +20,9 @@ from trimtab.api.explanations import (
     only_container,
     show_autoscaler,
 )
+from trimtab.api.lists import Unreadable
 from trimtab.cli import explain_sight, logs
-from trimtab.cli.absences import require_namespace
+from trimtab.cli.absences import require_namespace, tell_unreadable
 from trimtab.cli.explain_sight import Surroundings
 from trimtab.cli.explain_sources import (
     USUAL_PLACE,
@@ -173,16 +174,27 @@ class _Desk:
         if not subject.is_pod:
             found = around.autoscaler(AutoscalerName(self.namespace, subject.name))
             if found is None:
+                _require_readable("autoscaler", around.cluster.autoscalers.unreadable, subject.name)
                 await require_namespace(client, self.namespace)
                 raise FailedError(f"there is no autoscaler {subject.name} in {self.namespace}")
             return found
         if not around.has_pod(self.namespace, subject.name):
+            _require_readable("pod", around.cluster.pods.unreadable, subject.name)
             await require_namespace(client, self.namespace)
             raise FailedError(f"there is no pod {subject.name} in {self.namespace}")
         governor = around.governor(self.namespace, subject.name)
         if governor is None:
-            raise FailedError(f"no autoscaler is for pod {subject.name}")
+            hidden = around.cluster.autoscalers.unreadable
+            more = "".join(f"; {tell_unreadable('autoscaler', one)}" for one in hidden[:1])
+            raise FailedError(f"no autoscaler is for pod {subject.name}{more}")
         return governor
+
+
+def _require_readable(kind: str, unreadable: Sequence[Unreadable], name: str) -> None:
+    """Raise a FailedError if an object of that name is there, and cannot be read."""
+    for one in unreadable:
+        if one.name == name:
+            raise FailedError(f"{tell_unreadable(kind, one)}; nothing is done for it")
 
 
 def _parse(text: str) -> _Subject:

@@ -9,7 +9,7 @@ from typing import Annotated, Final, assert_never
 import yaml
 from cyclopts import Parameter
 
-from trimtab.cli.absences import tell_absence
+from trimtab.cli.absences import tell_absence, tell_unreadable
 from trimtab.cli.amounts import TITLES, show_amount, write_quantities
 from trimtab.cli.columns import lay_out, screen_width
 from trimtab.cli.csv_text import format_csv
@@ -34,23 +34,29 @@ def get(
     output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
     view: ViewFlags = _VIEW,
 ) -> int:
-    """What was asked for: 0; 1 if an autoscaler that was named is not there.
+    """What was asked for: 0; 1 if an autoscaler that was named is not there, or is not readable.
 
     Args:
         names: The autoscalers to show; all of them if none is named.
         output: How it is written.
         view: Which cluster is looked at.
     """
-    snapshot, namespace = look(view)
-    views = survey(snapshot)
+    seen = look(view)
+    views = survey(seen.snapshot)
     chosen = [each for each in views if not names or each.autoscaler.name in names]
-    missing = sorted(set(names) - {each.autoscaler.name for each in chosen})
+    hidden = [each for each in seen.unreadable_autoscalers if not names or each.name in names]
+    known = {each.autoscaler.name for each in chosen} | {each.name for each in hidden}
+    missing = sorted(set(names) - known)
     _write(chosen, output, view)
+    for one in hidden:
+        say(f"trimtab: {tell_unreadable('autoscaler', one)}")
+    for one in seen.unreadable_pods:
+        say(f"trimtab: {tell_unreadable('pod', one)}")
     for name in missing:
         say(f"trimtab: there is no autoscaler {name}")
-    if not views and not missing:
-        say(f"trimtab: {tell_absence('autoscalers', namespace)}")
-    return int(bool(missing))
+    if not (views or hidden or missing):
+        say(f"trimtab: {tell_absence('autoscalers', seen.namespace)}")
+    return int(bool(missing or hidden))
 
 
 def _write(views: Sequence[ContainerView], output: Format, flags: ViewFlags) -> None:

@@ -9,12 +9,13 @@ from datetime import timedelta
 from typing import Final
 
 from trimtab.api.decoding import DecodeError
-from trimtab.cli.absences import require_namespace, tell_absence
+from trimtab.cli.absences import require_namespace, tell_absence, tell_unreadable
 from trimtab.cli.failures import FailedError
 from trimtab.cli.flag_types import format_long_span, format_span
 from trimtab.cli.history import PastOrder
 from trimtab.cli.report_sight import find_visible, look_around, surround
 from trimtab.cli.viewing import ViewFlags, joined, namespace_of, seen
+from trimtab.cluster.adapter import LiveCluster
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.credentials import Connection
 from trimtab.cluster.errors import ClusterError
@@ -84,9 +85,18 @@ async def make_report(order: Order, connection: Connection, clock: RealClock) ->
                 await require_namespace(client, namespace)
                 has_pods = any(True for _ in cluster.pods)
                 raise FailedError(tell_absence(_PODS_CHOSEN if has_pods else "pods", namespace))
+            hidden = tuple(_list_hidden(cluster))
         bystander, notes = await _learn(order, sight, clock, MetricsApi(client, namespace))
     sized = [size_group(*conclusion, around) for conclusion in bystander.conclude()]
-    return Report(sized, add_up(sized, visible.nodes), order.source, (*visible.notes, *notes))
+    totals = add_up(sized, visible.nodes)
+    return Report(sized, totals, order.source, (*visible.notes, *hidden, *notes))
+
+
+def _list_hidden(cluster: LiveCluster) -> Iterator[str]:
+    """What is left out although it is there."""
+    for kind, store in (("autoscaler", cluster.autoscalers), ("pod", cluster.pods)):
+        for one in store.unreadable:
+            yield f"as if it were not there: {tell_unreadable(kind, one)}"
 
 
 async def _learn(

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import SystemRandom
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from cyclopts import Parameter
 
 from trimtab.api.decoding import DecodeError
+from trimtab.api.lists import Unreadable
 from trimtab.cli import logs
 from trimtab.cli.absences import require_namespace
 from trimtab.cli.cluster_problems import explain_problem
@@ -53,8 +54,19 @@ class ViewFlags:
     """The context in that file."""
 
 
-def look(flags: ViewFlags) -> tuple[Snapshot, str]:
-    """Return all that there is to see, and its namespace, which is empty for all.
+@dataclass(frozen=True, slots=True)
+class View:
+    """What there is to see."""
+
+    snapshot: Snapshot
+    namespace: str
+    """Empty for all."""
+    unreadable_autoscalers: Sequence[Unreadable] = ()
+    unreadable_pods: Sequence[Unreadable] = ()
+
+
+def look(flags: ViewFlags) -> View:
+    """Return all that there is to see.
 
     Raises a FailedError if the cluster does not show it, or has no such namespace.
     """
@@ -64,7 +76,7 @@ def look(flags: ViewFlags) -> tuple[Snapshot, str]:
     return asyncio.run(_look(flags, connection, clock))
 
 
-async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> tuple[Snapshot, str]:
+async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> View:
     namespace = namespace_of(flags, connection)
     scope = Scope(namespace, checkpoints=False)
     async with joined(connection, clock) as client, seen(client, scope, connection) as cluster:
@@ -72,7 +84,12 @@ async def _look(flags: ViewFlags, connection: Connection, clock: RealClock) -> t
         observation = await observer.observe(clock.now(), admission_alive=True)
         if not any(True for _ in cluster.autoscalers):
             await require_namespace(client, namespace)
-    return observation.snapshot, namespace
+        return View(
+            observation.snapshot,
+            namespace,
+            cluster.autoscalers.unreadable,
+            cluster.pods.unreadable,
+        )
 
 
 def namespace_of(flags: ViewFlags, connection: Connection) -> str:

@@ -27,6 +27,9 @@ from trimtab.core.workloads import Workload
 _PATIENCE: Final = timedelta(minutes=5)
 """So long a new autoscaler may be without a recommendation."""
 _TRUE: Final = "True"
+_NONE: Final = "there are no autoscalers here, so there is nothing to look at"
+_KINDS: Final = {"vpa": "autoscaler", "pod": "pod"}
+"""What people call the kinds of objects that kubectl calls so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,24 @@ class Governed:
 
 
 @dataclass(frozen=True, slots=True)
+class Hidden:
+    """An autoscaler or a pod that is there and cannot be read."""
+
+    kind: str
+    """As kubectl calls it: vpa or pod."""
+    namespace: str
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class AutoscalerFacts:
     """All autoscalers that were looked at."""
 
     now: datetime
     governed: Sequence[Governed]
     conflicts: Sequence[Conflict] = ()
-    unreadable: Sequence[str] = ()
-    """Autoscalers that cannot be read, with the reason."""
+    unreadable: Sequence[Hidden] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,7 @@ def gather(
     sighted: Sequence[Sighted],
     pods: Sequence[tuple[Pod, WorkloadName | None]],
     now: datetime,
-    unreadable: Sequence[str] = (),
+    unreadable: Sequence[Hidden] = (),
 ) -> AutoscalerFacts:
     """The facts about autoscalers, given each pod with its topmost workload."""
     verdicts = {
@@ -130,11 +143,16 @@ def check_conflicts(facts: AutoscalerFacts) -> Iterator[Finding]:
 
 def check_targets(facts: AutoscalerFacts) -> Iterator[Finding]:
     """Which autoscalers have no pods, and why."""
-    for flaw in facts.unreadable:
+    if not (facts.governed or facts.unreadable):
+        yield Finding(Severity.NOTE, _NONE)
+    for hidden in facts.unreadable:
+        shown = f"kubectl -n {hidden.namespace} get {hidden.kind} {hidden.name} -o yaml"
         yield Finding(
             Severity.PROBLEM,
-            f"an autoscaler cannot be read, and nothing is done for it: {flaw}",
-            "kubectl get vpa -o yaml | trimtab validate /dev/stdin",
+            f"this {_KINDS[hidden.kind]} cannot be read, so nothing is done for it:"
+            f" {hidden.problem}",
+            f"{shown} | trimtab validate -" if hidden.kind == "vpa" else shown,
+            f"{hidden.namespace}/{hidden.name}",
         )
     for one in facts.governed:
         if one.unsupported is not None:
@@ -150,7 +168,9 @@ def _blame(one: Governed, unsupported: Unsupported) -> Finding:
     texts = {
         UnsupportedReason.TARGET_UNREADABLE: (
             f"its target {named} is not there, or cannot be read: it has no pods",
-            f"{place} get {named}; correct spec.targetRef",
+            f"{place} get {named}; correct spec.targetRef"
+            if target
+            else "give it a spec.targetRef",
         ),
         UnsupportedReason.TARGET_UNCHECKED: (
             f"who owns its target {named} cannot be told",
@@ -162,7 +182,7 @@ def _blame(one: Governed, unsupported: Unsupported) -> Finding:
         ),
         UnsupportedReason.SELECTOR_INVALID: (
             "its spec.selector cannot be used, so no pod matches it",
-            f"{place} get vpa {one.autoscaler.name} -o yaml | trimtab validate /dev/stdin",
+            f"{place} get vpa {one.autoscaler.name} -o yaml | trimtab validate -",
         ),
         UnsupportedReason.SELECTOR_DISABLED: (
             "its spec.selector matches no pod while the feature gate PodSelector is off",
@@ -191,6 +211,8 @@ def _tell_empty(one: Governed) -> Finding:
 
 def check_recommendations(facts: AutoscalerFacts) -> Iterator[Finding]:
     """Which autoscalers recommend nothing, or something old, and why."""
+    if not facts.governed:
+        yield Finding(Severity.NOTE, _NONE)
     for one in facts.governed:
         conditions = {each.type: each for each in one.autoscaler.conditions}
         if not one.autoscaler.recommendation:

@@ -124,6 +124,15 @@ async def test_where_all_is_well_every_check_says_so(run: Run, cluster: Writable
     assert json.loads(done.out)["summary"] == {"ok": len(_SOUND)}
 
 
+async def test_a_namespace_that_does_not_exist_is_not_well(
+    run: Run, cluster: WritableCluster
+) -> None:
+    done = await run(cluster, "-n", "typo", "--check", "targets")
+
+    hint = "without -n the doctor looks into all of them"
+    assert done == Done(1, "", f"trimtab: there is no namespace typo; {hint}\n")
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "remedy"),
     [

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 
 from trimtab.cli import logs
+from trimtab.cli.absences import require_namespace
 from trimtab.cli.doctor_facts import Examination, Order
 from trimtab.cli.doctor_output import tell_checks, to_json, to_table
 from trimtab.cli.flag_groups import flag_group
@@ -41,6 +42,7 @@ _BLIND: Final = (
     "nothing could be looked at, so it is not known whether all is well; "
     "the remedies above say what is missing"
 )
+_WITHOUT_NAMESPACE: Final = "without -n the doctor looks into all of them"
 _NARROW: Final = 80
 _CONNECT_PATIENCE: Final = timedelta(seconds=5)
 
@@ -189,4 +191,5 @@ async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Fact
         connection, clock=clock, random=SystemRandom(), budget=budget, settings=settings
     ) as client:
         await greet(client, connection.server)
+        await require_namespace(client, order.namespace, _WITHOUT_NAMESPACE)
         return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))

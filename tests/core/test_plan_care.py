@@ -19,6 +19,7 @@ from makers import (
 from plan_makers import (
     DOWN,
     REPLICA_SET,
+    SMALL,
     UP,
     WEB,
     boosted,
@@ -49,7 +50,7 @@ from trimtab.core.pods import (
     Termination,
     WorkloadName,
 )
-from trimtab.core.resources import Resources
+from trimtab.core.resources import Resource, Resources
 from trimtab.core.settings_errors import SettingsError
 from trimtab.core.snapshot import ObservedPod, PodMemory, Retry, Snapshot
 
@@ -396,6 +397,73 @@ def test_pods_of_a_job_are_resized_in_place() -> None:
     )
 
     assert set(told(planned(snapshot))) == {"Resize"}
+
+
+SPARED = {"karpenter.sh/do-not-disrupt": "true"}
+OOM_KILLED = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+
+
+@pytest.mark.parametrize(
+    "mode", [UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY]
+)
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        pytest.param({"owner": JOB}, "RunsToCompletion", id="a Job"),
+        pytest.param({"annotations": SPARED}, "EvictionUnwanted", id="an owner who asks for it"),
+    ],
+)
+def test_no_resize_begins_work_again_that_is_to_run_on(
+    fields: dict[str, object], reason: str, mode: UpdateMode
+) -> None:
+    container = a_container(requests=SMALL, restarts_on_resize=True)
+    pods = [a_pod(container, name=f"web-{index}", **fields) for index in range(3)]  # type: ignore[arg-type]
+    snapshot = snapshot_of(
+        pods,
+        an_autoscaler(UP, mode=mode),
+        configured_replicas={REPLICA_SET: 3, WorkloadName("default", "Job", "import"): 3},
+    )
+
+    assert told(planned(snapshot)) == [reason] * 3
+
+
+def test_work_goes_on_beside_what_restarts_nothing() -> None:
+    container = a_container(requests=SMALL, restarts_on_resize=frozenset({Resource.MEMORY}))
+    pods = [a_pod(container, name=f"web-{index}", owner=JOB) for index in range(2)]
+    autoscaler = an_autoscaler(UP, mode=UpdateMode.IN_PLACE)
+    outcomes = planned(snapshot_of(pods, autoscaler, configured_replicas={}))
+
+    assert [each.wanted for each in outcomes if isinstance(each, Resize)] == [
+        {"app": Allocation(amounts(500), {})}
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "restarts"),
+    [
+        (UpdateMode.RECREATE, frozenset()),
+        (UpdateMode.RECREATE, frozenset({Resource.MEMORY})),
+        (UpdateMode.IN_PLACE, frozenset()),
+    ],
+)
+def test_the_rescue_of_a_container_restarts_no_other_one_of_its_job(
+    mode: UpdateMode, restarts: frozenset[Resource]
+) -> None:
+    app = a_container(requests=SMALL, restarts_on_resize=True)
+    side = a_container(
+        "side", requests=SMALL, restarts_on_resize=restarts, last_termination=OOM_KILLED
+    )
+    pods = [a_pod(app, side, name=f"web-{index}", owner=JOB) for index in range(2)]
+    more = a_recommendation("side", target=amounts(100, 200 * MIB))
+    outcomes = planned(
+        snapshot_of(pods, an_autoscaler(UP, more, mode=mode), configured_replicas={})
+    )
+
+    (resize,) = [each for each in outcomes if isinstance(each, Resize)][:1]
+    assert "app" not in resize.wanted
+    requests = resize.wanted["side"].requests
+    assert requests is not None
+    assert requests[Resource.MEMORY] == 200 * MIB
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,17 @@ RUNNING_JOB = {stages.COMPLETION: stages.NEVER}
 MORE_MEMORY = {**SMALL, "memory": "200Mi"}
 
 
-def start_job(scene: Scene, name: str) -> list[Json]:
+def restart_on(*resources: str) -> list[Json]:
+    """Return the policy of a container that restarts when these resources change."""
+    return [{"resourceName": each, "restartPolicy": "RestartContainer"} for each in resources]
+
+
+def start_job(scene: Scene, name: str, *restarts: str) -> list[Json]:
     """Create a Job whose pods do not end, and return its two pods."""
     # A Job counts the restarts of its containers, too.
     template = a_template(SMALL, annotations=RUNNING_JOB)
     template["metadata"]["labels"] = {"app": name}
+    template["spec"]["containers"][0]["resizePolicy"] = restart_on(*restarts)
     template["spec"]["restartPolicy"] = "OnFailure"
     spec = {"parallelism": 2, "completions": 2, "backoffLimit": 50, "template": template}
     head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
@@ -44,14 +50,28 @@ def test_pods_of_a_job_that_die_get_memory_and_none_is_evicted(scene: Scene, mod
     assert [job["status"].get("failed", 0) for job in jobs] == [0, 0]
 
 
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_no_resize_restarts_the_containers_of_a_job(scene: Scene, mode: str) -> None:
+    restarts = {"cpu": ["cpu"], "both": ["cpu", "memory"]}
+    before = {name: start_job(scene, name, *kinds) for name, kinds in restarts.items()}
+    scene.let_watches_catch_up()
+    for name in before:
+        scene.autoscale(LARGE, name=name, kind="Job", mode=mode)
+
+    # Memory restarts nothing, and does not wait for CPU.
+    grown = {**SMALL, "memory": LARGE["memory"]}
+    scene.wait_for_pods(lambda pods: requests(pods) == [[grown]] * 2, "cpu")
+    scene.wait_for_words(lambda: scene.condition_messages("both"), "RunsToCompletion")
+    scene.watch(3, lambda pods: requests(pods) == [[SMALL]] * 2, "both")
+    assert uids_of(scene.pods("both")) == uids_of(before["both"])
+
+
 def a_pod_with_sidecar() -> Json:
     """Return a template whose container c0 restarts when it is resized, with a sidecar c1."""
     template = a_template(SMALL)
     (app,) = template["spec"]["containers"]
     template["spec"]["initContainers"] = [{**app, "name": "c1", "restartPolicy": "Always"}]
-    app["resizePolicy"] = [
-        {"resourceName": name, "restartPolicy": "RestartContainer"} for name in SMALL
-    ]
+    app["resizePolicy"] = restart_on(*SMALL)
     return template
 
 

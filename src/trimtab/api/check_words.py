@@ -45,9 +45,9 @@ _REASONS: Final = {
     HoldReason.RESIZE_DENIED: "the API server refuses this size, and would refuse a successor's",
     HoldReason.RESIZE_UNSUPPORTED: "the mode only resizes, and this cluster cannot",
     HoldReason.QOS_WOULD_CHANGE: "the mode only resizes, and that may not change the QoS class",
-    HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks not to evict it",
-    HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction as a failure, and begin the "
-    "work again",
+    HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks to let it run on",
+    HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction or restart as a failure, and "
+    "begin the work again",
     HoldReason.REVISION_STAGED: "its owner has staged another template (OnDelete), which an "
     "eviction would roll out",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "

@@ -712,8 +712,22 @@ def _decide(
     if chosen is Action.EVICT or (chosen is Action.RESIZE and restarts):
         if _takes_last_ready(candidate, context, chosen):
             return HoldReason.BUDGET_SPENT
+        if chosen is Action.RESIZE and (spared := _spares_work(candidate, context)) is not None:
+            return spared
         return _reason_against_restart(candidate, context) or chosen
     return chosen
+
+
+def _spares_work(candidate: Candidate, context: Context) -> HoldReason | None:
+    """Return why no healthy container of the pod may restart: its work would begin again.
+
+    A Job counts that as a failure, too. A container that is OOM-killed early loses nothing.
+    """
+    if candidate.quick_oom and not resizing.restarts_healthy(candidate.pod, candidate.wanted):
+        return None
+    if _is_of_job(candidate.pod):
+        return HoldReason.RUNS_TO_COMPLETION
+    return HoldReason.EVICTION_UNWANTED if _is_spared(candidate.pod, context) else None
 
 
 def _may_replace_denied(candidate: Candidate, context: Context) -> bool:
@@ -899,7 +913,8 @@ def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wante
     ):
         return None
     recommended = wanted_by_autoscaler(pod, autoscaler, context.limit_ranges_of(pod))
-    wanted = without_misfits(pod, only_growing(pod, recommended))
+    growing = without_misfits(pod, only_growing(pod, recommended))
+    wanted = resizing.without_restarts(pod, growing, but_of_killed=True)
     is_possible = (
         resize_effect(pod, wanted) is ResizeEffect.SAME_QOS
         and is_within(pod, wanted, context.limit_ranges_of(pod))
@@ -942,9 +957,13 @@ def _has_all(status: Allocation, asked: Resources) -> bool:
 
 
 def _is_unwanted(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
-    unwanted = annotations.keeps_from_eviction(candidate.pod.annotations)
-    held = unwanted and not context.settings.evicts_unwillingly
-    return HoldReason.EVICTION_UNWANTED if held else None
+    return HoldReason.EVICTION_UNWANTED if _is_spared(candidate.pod, context) else None
+
+
+def _is_spared(pod: Pod, context: Context) -> bool:
+    """Return True if the pod's owner asks everybody to let it run on."""
+    unwanted = annotations.keeps_from_eviction(pod.annotations)
+    return unwanted and not context.settings.evicts_unwillingly
 
 
 def _runs_to_completion(candidate: Candidate, _: Context, __: Spent) -> HoldReason | None:

@@ -193,10 +193,26 @@ def restarts_containers(pod: Pod, wanted: Mapping[str, Allocation] | None = None
     )
 
 
-def without_restarts(pod: Pod, wanted: Mapping[str, Allocation]) -> Mapping[str, Allocation]:
-    """Keep only the wanted resources whose change restarts nothing."""
+def restarts_healthy(pod: Pod, wanted: Mapping[str, Allocation]) -> bool:
+    """Return True if a resize restarts a container whose last run was not OOM-killed."""
+    return any(
+        not _was_killed(container) and _restarts(container, wanted.get(container.name, _NOTHING))
+        for container in pod.containers
+        if container.restarts_on_resize
+    )
+
+
+def without_restarts(
+    pod: Pod, wanted: Mapping[str, Allocation], *, but_of_killed: bool = False
+) -> Mapping[str, Allocation]:
+    """Keep only the wanted resources whose change restarts nothing.
+
+    With `but_of_killed` containers keep all of it whose last run was OOM-killed.
+    """
     free = {
-        container.name: _without(container.restarts_on_resize, wanted[container.name])
+        container.name: wanted[container.name]
+        if but_of_killed and _was_killed(container)
+        else _without(container.restarts_on_resize, wanted[container.name])
         for container in pod.containers
         if container.name in wanted
     }
@@ -250,6 +266,10 @@ def _without(kinds: frozenset[Resource], wanted: Allocation) -> Allocation:
         {kind: amount for kind, amount in requests.items() if kind not in kinds},
         {kind: amount for kind, amount in limits.items() if kind not in kinds},
     )
+
+
+def _was_killed(container: Container) -> bool:
+    return container.last_termination is not None and container.last_termination.is_oom_kill
 
 
 def _restarts(container: Container, wanted: Allocation) -> bool:

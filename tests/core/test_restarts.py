@@ -94,3 +94,13 @@ def test_f24_pods_that_are_not_ready_cost_no_budget_anything() -> None:
     gaps = {"default": NOW + timedelta(seconds=3)}
 
     assert restarts(both, gaps=gaps).count("Resize") == 1
+
+
+def test_no_ready_pod_is_evicted_while_another_one_of_the_namespace_restarts() -> None:
+    pods = [a_pod(name=f"web-{index}", ready_since=NOW - minutes(9)) for index in range(3)]
+    snapshot = snapshot_of(pods, an_autoscaler(UP), gaps={"default": NOW + timedelta(seconds=3)})
+
+    assert told(planned(snapshot)) == ["BudgetSpent"] * 3
+    assert "Evict" in told(planned(replace(snapshot, gaps={"default": NOW})))
+    down = [replace(each, pod=replace(each.pod, ready_since=None)) for each in snapshot.pods]
+    assert "Evict" in told(planned(replace(snapshot, pods=down)))

@@ -2,7 +2,7 @@
 
 import pytest
 from e2e.updater_stage import LARGE, SMALL, a_template
-from smoke.scene import Scene, millicores
+from smoke.scene import Scene, millicores, uids_of
 
 from rig import stages
 
@@ -11,7 +11,8 @@ pytestmark = pytest.mark.smoke
 NAMES = ("one", "two", "three")
 
 
-def test_owners_under_one_budget_restart_one_pod_after_the_other(scene: Scene) -> None:
+def start_under_one_budget(scene: Scene) -> None:
+    """Create Deployments whose pods restart when they are resized, and a budget over all."""
     for name in NAMES:
         template = a_template(SMALL)
         restart = {"resourceName": "cpu", "restartPolicy": "RestartContainer"}
@@ -35,6 +36,10 @@ def test_owners_under_one_budget_restart_one_pod_after_the_other(scene: Scene) -
         f"{scene.path('poddisruptionbudgets', 'policy/v1')}/all",
         lambda found: found.get("status", {}).get("disruptionsAllowed") == 1,
     )
+
+
+def test_owners_under_one_budget_restart_one_pod_after_the_other(scene: Scene) -> None:
+    start_under_one_budget(scene)
     for name in NAMES:
         scene.autoscale(LARGE, name=name, mode="InPlaceOrRecreate")
 
@@ -44,3 +49,15 @@ def test_owners_under_one_budget_restart_one_pod_after_the_other(scene: Scene) -
 
     scene.wait_for_pods(lambda _: count_resized(), NAMES[0])
     scene.watch(6, lambda _: count_resized() == 1, *NAMES)
+
+
+def test_nothing_is_evicted_beside_a_restart_under_one_budget(scene: Scene) -> None:
+    """One owner restarts a pod, and the other one's pods are to be evicted."""
+    start_under_one_budget(scene)
+    scene.autoscale(LARGE, name="one", mode="InPlaceOrRecreate")
+    scene.wait_for_pods(lambda pods: any(millicores(pod) == 500 for pod in pods), "one")
+    before = scene.uids("two")
+    scene.autoscale(LARGE, name="two", mode="Recreate")
+
+    scene.watch(6, lambda pods: uids_of(pods) == before, "two")
+    scene.wait_for_pods(lambda pods: not uids_of(pods) & before, "two")

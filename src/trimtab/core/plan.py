@@ -1072,6 +1072,12 @@ def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> Hold
     left_out = successors.resources_left_out(_wanted_by_successor(candidate, context), given)
     if left_out and not (
         successors.loses_nothing(pod, left_out, quota_plan.template_for(pod, context))
+def _follows_restart(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Object if another pod of the namespace restarts, which a budget over both does not show."""
+    end = _end_of_gap(candidate.pod, context, spent)
+    return None if end is None else HoldReason.BUDGET_SPENT
+
+
         and _is_part_worth_it(candidate, context, left_out)
     ):
         return HoldReason.LIMIT_RANGE_REFUSES
@@ -1302,3 +1308,4 @@ def count_down(pod: Pod, spent: Spent) -> None:
     if owner is not None and pod.phase is not PodPhase.PENDING:
         spent.disrupted[owner] += 1
         spent.unready[owner] += pod.ready_since is None
+    _follows_restart,

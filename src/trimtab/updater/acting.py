@@ -151,7 +151,10 @@ class Actor:
         The end of a boost asks for nothing twice: the plan alone lets it wait.
         """
         act = task.act
-        if not isinstance(act, Resize) or not _restarts_ready_pod(act):
+        takes_ready_pod = act.pod.ready_since is not None and (
+            isinstance(act, Evict) or _restarts_ready_pod(act)
+        )
+        if isinstance(act, Unboost) or not takes_ready_pod:
             return False
         gaps = self._memory.restart_gaps(self._cluster.pods.find, self._clock.now())
         return act.pod.namespace in gaps

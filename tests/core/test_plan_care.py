@@ -1,6 +1,7 @@
 """What plans take care of beyond the original: what came of others, pauses, owners' wishes."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,7 @@ from plan_makers import (
 from trimtab.core.annotations import PAUSED
 from trimtab.core.assessment import Context, PlanSettings
 from trimtab.core.autoscalers import ContainerRecommendation, UpdateMode
+from trimtab.core.degradation import Degradation
 from trimtab.core.eviction_brake import Lack, find_brake
 from trimtab.core.namespaces import Namespace
 from trimtab.core.node_room import Daemon, NodeRooms
@@ -510,3 +512,50 @@ def test_one_pod_of_a_workload_that_lacks_another_is_tried_again(
     )
 
     assert told(planned(snapshot)).count("Evict") == expected
+
+
+WORSE = {WEB: Degradation(2, 3, NOW - minutes(6))}
+MIXED = a_recommendation(
+    target=amounts(500, 50 * MIB), lower=amounts(400, 40 * MIB), upper=amounts(600, 60 * MIB)
+)
+
+
+@pytest.mark.parametrize("ready_since", [None, NOW - minutes(9)], ids=["starving", "ready"])
+@pytest.mark.parametrize("recommendation", [UP, MIXED], ids=["all grows", "memory shrinks"])
+@pytest.mark.parametrize("mode", [UpdateMode.IN_PLACE, UpdateMode.UPSCALE_ONLY])
+def test_d22_pods_of_a_workload_that_got_worse_still_grow_in_place(
+    mode: UpdateMode, recommendation: ContainerRecommendation, ready_since: datetime | None
+) -> None:
+    autoscaler = an_autoscaler(recommendation, mode=mode)
+    pods = several(3, ready_since=ready_since)
+    outcomes = planned(snapshot_of(pods, autoscaler, degraded=WORSE))
+    given = amounts(500, 500 * MIB) if recommendation is UP else amounts(500)
+
+    assert [each.wanted for each in outcomes if isinstance(each, Resize)] == [
+        {"app": Allocation(given, {})}
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "mode", "fields"),
+    [
+        pytest.param(DOWN, UpdateMode.IN_PLACE, {}, id="it would shrink"),
+        pytest.param(DOWN, UpdateMode.RECREATE, {}, id="it would be evicted to shrink"),
+        pytest.param(UP, UpdateMode.RECREATE, {}, id="a pod would go"),
+        pytest.param(
+            UP,
+            UpdateMode.IN_PLACE_OR_RECREATE,
+            {"ready_since": NOW - minutes(9), "resize": ResizeState.INFEASIBLE},
+            id="a ready pod that its node cannot resize would go",
+        ),
+    ],
+)
+def test_d22_nothing_else_of_such_a_workload_changes(
+    recommendation: ContainerRecommendation, mode: UpdateMode, fields: dict[str, object]
+) -> None:
+    pods = several(3, **fields)
+    snapshot = snapshot_of(pods, an_autoscaler(recommendation, mode=mode), degraded=WORSE)
+    holds = [each for each in planned(snapshot) if isinstance(each, Hold)]
+
+    assert [each.reason.value for each in holds] == ["WorkloadDegraded"] * 3
+    assert {each.detail for each in holds} == {WORSE[WEB].detail}

@@ -52,6 +52,23 @@ def test_a_single_pod_under_upscale_only_grows_in_place_by_default(scene: Scene)
     assert scene.uids() == set(uids)
 
 
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate"])
+def test_d22_a_workload_that_got_worse_grows_in_place(hasty_scene: Scene, mode: str) -> None:
+    scene = hasty_scene
+    scene.deploy("web", LARGER, replicas=2)
+    scene.autoscale(LITTLE, mode=mode)
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LITTLE]] * 2)
+    # With so little they do not get through their probes.
+    for pod in scene.pods():
+        scene.play_unreadiness(pod)
+    scene.watch(15, lambda pods: requests(pods) == [[LITTLE]] * 2)
+    scene.recommend({"cpu": "10m", "memory": "40Mi"})
+    scene.wait_for_holds("WorkloadDegraded", 2)
+    scene.recommend(LARGER)
+
+    scene.wait_for_pods(lambda pods: requests(pods) == [[LARGER]] * 2)
+
+
 @pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
 def test_a_pod_grows_to_a_millicore_below_its_limits(hasty_scene: Scene, mode: str) -> None:
     scene = hasty_scene

@@ -142,8 +142,8 @@ class Candidate(NamedTuple):
     wanted: Wanted
     standing: disruption.Standing
     memory: PodMemory
-    is_cooling: bool = False
-    """True for a pod that may only grow in place, mostly as it was changed a moment ago (D17)."""
+    restraint: HoldReason | None = None
+    """Why the pod may only grow in place, mostly as it was changed a moment ago (D17)."""
     takes_back: bool = False
     """True if all that is wanted is to take back a shrink that the kubelet has put off."""
     is_cut: bool = False
@@ -375,7 +375,7 @@ def assess(
     for check in CHECKS:
         if (reason := check(facts, context)) is not None:
             wanted = context.want(pod, autoscaler, judgement) if reason in WANTS_CHANGE else None
-            detail = _detail(reason, workload, context)
+            detail = detail_of(reason, workload, context)
             return Hold(pod, name, reason, judgement.change, wanted=wanted, detail=detail)
     return _candidate_by_standing(facts, context)
 
@@ -440,9 +440,8 @@ def candidate_of(
 ) -> Candidate:
     """The pod as a candidate, whatever its replica group permits."""
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
-    cooling, growth = is_cooling(facts, context), None
-    if cooling or _was_left_small(facts, context):
-        growth = growth_in_cool_down(facts, context)
+    restraint = _restraint(facts, context)
+    growth = None if restraint is None else growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     cut = _wanted_with_cut(facts, context)
     return Candidate(
@@ -453,7 +452,7 @@ def candidate_of(
         wanted=cut or wanted,
         standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
-        is_cooling=cooling or growth is not None,
+        restraint=restraint if growth is not None or is_cooling(facts, context) else None,
         is_cut=bool(cut),
         workload=facts.workload,
         owner=disruption.owner_of(pod),
@@ -467,6 +466,15 @@ def _wanted_with_cut(facts: Facts, context: Context) -> Wanted | None:
     """
     pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
     settings = context.settings
+def _restraint(facts: Facts, context: Context) -> HoldReason | None:
+    """Return why the pod may only grow in place, if it can."""
+    if is_cooling(facts, context):
+        return HoldReason.COOL_DOWN
+    if _was_left_small(facts, context):
+        return HoldReason.NOT_CONVERGING
+    return HoldReason.WORKLOAD_DEGRADED if _is_degraded(facts, context) else None
+
+
     if not facts.quick_oom or judgement.cut is None:
         return None
     if autoscaler.mode in EVICTING_MODES or only_grows(autoscaler, settings):
@@ -843,13 +851,20 @@ def _was_left_small(facts: Facts, context: Context) -> bool:
 
 
 def _is_well(facts: Facts, context: Context) -> HoldReason | None:
-    # A pod that is OOM-killed in a loop gets ready only with more memory.
-    if facts.quick_oom or facts.workload not in context.snapshot.degraded:
+    if not _is_degraded(facts, context):
         return None
-    return HoldReason.WORKLOAD_DEGRADED
+    grows = growth_in_cool_down(facts, context) is not None
+    return None if grows else HoldReason.WORKLOAD_DEGRADED
 
 
-def _detail(reason: HoldReason, workload: WorkloadName | None, context: Context) -> str:
+def _is_degraded(facts: Facts, context: Context) -> bool:
+    """Return True if the workload has got worse, and more memory alone is no cure."""
+    # A pod that is OOM-killed in a loop gets ready only with more memory.
+    return facts.workload in context.snapshot.degraded and not facts.quick_oom
+
+
+def detail_of(reason: HoldReason, workload: WorkloadName | None, context: Context) -> str:
+    """Return what is known of the reason, in words for people."""
     if reason is not HoldReason.WORKLOAD_DEGRADED or workload is None:
         return ""
     return context.snapshot.degraded[workload].detail

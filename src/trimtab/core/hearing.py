@@ -267,7 +267,7 @@ def _hear(case: _Case, context: Context, view: PlanView) -> _Hearing:
         candidate = candidate_of(facts, context, standing)
         if HoldReason.COOL_DOWN in found:
             # All else is asked as it will be after that.
-            candidate = candidate._replace(is_cooling=False)
+            candidate = candidate._replace(restraint=None)
         way, objections = _hear_of_act(case, candidate, context, view)
         found += objections
         asked |= _asked_of_act(way, candidate)

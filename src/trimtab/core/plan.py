@@ -28,6 +28,7 @@ from trimtab.core.assessment import (
     Context,
     Judgement,
     PlanSettings,
+    detail_of,
     measure_part,
     recommended_part,
 )
@@ -547,6 +548,9 @@ def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent
     One that restarts nothing costs the workload nothing (D17).
     """
     fitting = fit_in_quotas(candidate.pod, wanted, context, spent)
+        case HoldReason.WORKLOAD_DEGRADED:
+            words = detail_of(reason, candidate.workload, context)
+            return replace(_hold(candidate, reason), detail=words)
     return None if fitting is None else _spend_resize(candidate, fitting, spent)
 
 
@@ -805,8 +809,8 @@ def _takes_last_ready(candidate: Candidate, context: Context, chosen: Action) ->
 
 def _reason_against_restart(candidate: Candidate, context: Context) -> HoldReason | None:
     """Why the pod keeps running as it is, although its budget would bear a restart."""
-    if candidate.is_cooling:
-        return HoldReason.COOL_DOWN
+    if candidate.restraint is not None:
+        return candidate.restraint
     thresholds = context.settings.thresholds
     if candidate.autoscaler.mode is not UpdateMode.UPSCALE_ONLY:
         is_small = urgency.is_trifle(candidate.pod, candidate.wanted, thresholds)

@@ -446,6 +446,7 @@ def test_work_goes_on_beside_what_restarts_nothing() -> None:
         (UpdateMode.RECREATE, frozenset()),
         (UpdateMode.RECREATE, frozenset({Resource.MEMORY})),
         (UpdateMode.IN_PLACE, frozenset()),
+        (UpdateMode.IN_PLACE, frozenset({Resource.MEMORY})),
     ],
 )
 def test_the_rescue_of_a_container_restarts_no_other_one_of_its_job(

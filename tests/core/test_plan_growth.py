@@ -415,6 +415,45 @@ def test_pods_of_a_job_that_are_oom_killed_get_more_memory_in_place() -> None:
     assert told(planned(snapshot)) == ["Resize"] * 2
 
 
+DATABASE = OwnerReference("StatefulSet", "web-1")
+ORDERED = {WorkloadName("default", "StatefulSet", "web-1"): 0}
+UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "fields", "reason"),
+    [
+        pytest.param(1, {}, "BelowMinReplicas", id="a single replica"),
+        pytest.param(3, {"annotations": UNSAFE}, "EvictionUnwanted", id="it shall run on"),
+        pytest.param(3, {"owner": DATABASE}, "LowerOrdinalNotReady", id="the first waits for it"),
+    ],
+)
+def test_pods_that_are_oom_killed_and_may_not_be_evicted_get_memory_in_place(
+    replicas: int, fields: dict[str, object], reason: str
+) -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    pods = [a_pod(killed, name=f"web-{index + 1}", **fields) for index in range(replicas)]  # type: ignore[arg-type]
+    usual = snapshot_of(
+        pods,
+        an_autoscaler(UP),
+        configured_replicas={REPLICA_SET: replicas, next(iter(ORDERED)): replicas},
+        first_ordinals=ORDERED,
+    )
+    (outcome, *_) = planned(usual)
+
+    assert set(told(planned(replace(usual, resizes_in_place=False)))) == {reason}
+    assert set(told(planned(usual))) == {"Resize"}
+    assert isinstance(outcome, Resize)
+    assert outcome.wanted == {"app": Allocation(amounts(500, 500 * MIB), {})}
+
+
+def test_a_ready_pod_that_may_not_be_evicted_is_not_restarted_for_memory() -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
+    pod = a_pod(killed, ready_since=NOW - minutes(1))
+
+    assert told(planned(snapshot_of([pod], an_autoscaler(UP)))) == ["BelowMinReplicas"]
+
+
 def test_a_sidecar_that_is_oom_killed_does_not_wait_for_one_that_would_restart() -> None:
     app = a_container("app", requests=SMALL, restarts_on_resize=frozenset(BOTH))
     helper = a_container("helper", requests=SMALL, last_termination=KILLED)

@@ -1,5 +1,7 @@
 """Plans for owners that replace no pod by themselves (`OnDelete`): evictions roll out nothing."""
 
+from dataclasses import replace
+
 import pytest
 from makers import NOW, a_container, a_pod, an_autoscaler, minutes
 from plan_makers import DOWN, REPLICA_SET, SMALL, UP, by_pod, planned, snapshot_of
@@ -66,8 +68,16 @@ def test_pods_with_a_staged_revision_are_resized_in_place() -> None:
     assert set(by_pod(planned(staged(pods, autoscaler))).values()) == {"Resize"}
 
 
-def test_not_even_oom_kills_roll_out_a_staged_revision() -> None:
+@pytest.mark.parametrize(
+    ("resizes", "expected"),
+    [
+        pytest.param(True, "Resize", id="they get memory in place"),
+        pytest.param(False, "RevisionStaged", id="the cluster cannot resize"),
+    ],
+)
+def test_not_even_oom_kills_roll_out_a_staged_revision(*, resizes: bool, expected: str) -> None:
     killed = a_container(requests=SMALL, last_termination=KILLED)
     pods = [of_revision(OLD, f"web-{index}", killed) for index in range(2)]
+    snapshot = replace(staged(pods, an_autoscaler(UP)), resizes_in_place=resizes)
 
-    assert set(by_pod(planned(staged(pods, an_autoscaler(UP)))).values()) == {"RevisionStaged"}
+    assert set(by_pod(planned(snapshot)).values()) == {expected}

@@ -515,11 +515,22 @@ def test_d19_no_oom_kill_is_answered_with_more_cpu_alone() -> None:
     # Its CPU is inside the bounds, so that nothing but the kill would be a reason.
     container = a_container(requests=amounts(450, 100 * MIB), last_termination=last)
     pods = several(2, containers=(container,))
-    quotas = {"default": [quota(memory=450 * MIB)]}
+    quotas = {"default": [quota(memory=350 * MIB)]}
 
     assert set(told(planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas)))) == {
         "QuotaExceeded"
     }
+
+
+def test_d19_an_oom_killed_pod_whose_successor_a_quota_refuses_grows_in_place() -> None:
+    last = Termination("OOMKilled", NOW - minutes(2), NOW - minutes(1))
+    container = a_container(requests=amounts(450, 100 * MIB), last_termination=last)
+    pods = several(2, containers=(container,))
+    # Beside the pod there is no room for its successor, but for its growth.
+    quotas = {"default": [quota(memory=450 * MIB)]}
+    outcomes = planned(snapshot_of(pods, an_autoscaler(UP), quotas=quotas))
+
+    assert told(outcomes) == ["Resize", "QuotaExceeded"]
 
 
 some_sizes = st.tuples(st.integers(1, 8), st.integers(1, 8))

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.smoke
 
 RUNNING_JOB = {stages.COMPLETION: stages.NEVER}
 MORE_MEMORY = {**SMALL, "memory": "200Mi"}
+LASTING = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 
 def restart_on(*resources: str) -> list[Json]:
@@ -122,3 +123,32 @@ def test_a_pending_pod_whose_sidecar_dies_is_evicted_in_modes_that_evict(
 
     pods = scene.wait_for_pods(lambda pods: sidecar_requests(pods) == [MORE_MEMORY] * 2)
     assert uids_of(pods).isdisjoint(uids_of(before))
+
+
+def test_a_single_replica_that_dies_gets_memory_in_place_in_a_mode_that_evicts(
+    scene: Scene,
+) -> None:
+    (pod,) = scene.start(a_template(SMALL), replicas=1)
+    scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    scene.autoscale(MORE_MEMORY)
+
+    pods = scene.wait_for_pods(lambda pods: requests(pods) == [[MORE_MEMORY]])
+    assert uids_of(pods) == uids_of([pod])
+
+
+def test_pods_that_die_do_not_wait_for_the_first_one_that_waits_for_them(scene: Scene) -> None:
+    scene.create(a_template(SMALL), kind="StatefulSet", replicas=3)
+    first, *others = sorted(
+        scene.wait_until_running(3), key=lambda each: str(each["metadata"]["name"])
+    )
+    # Like a member of a quorum: it is not ready before the others run, and runs on by itself.
+    scene.annotate(first["metadata"]["name"], LASTING)
+    scene.play_unreadiness(first)
+    for pod in others:
+        scene.play_crash_loop(pod)
+    scene.let_watches_catch_up()
+    scene.autoscale(MORE_MEMORY, kind="StatefulSet")
+
+    pods = scene.wait_for_pods(lambda pods: requests(pods).count([MORE_MEMORY]) == 2)
+    assert uids_of(pods) == uids_of([first, *others])

@@ -221,10 +221,23 @@ def test_a_workload_that_lacks_a_pod_is_tried_again_where_others_get_pods() -> N
     run_virtually(scene())
 
 
-def test_pods_that_only_die_are_tried_again_though_one_is_missing() -> None:
+def test_pods_that_only_die_wait_for_no_successor_where_they_can_grow_in_place() -> None:
     async def scene() -> None:
         cluster = a_namespace_with_a_lack()
         updater = an_updater(cluster)
+        await let_run(updater, minutes(2))
+        kill_small_pods(cluster, "web-0-0")
+        await let_run(updater, minutes(2))
+
+        assert cpu(cluster, "web-0-0") == [500] * 3
+
+    run_virtually(scene())
+
+
+def test_pods_that_only_die_are_tried_again_though_one_is_missing() -> None:
+    async def scene() -> None:
+        cluster = a_namespace_with_a_lack()
+        updater = an_updater(cluster, replace(UNPACED, resizes_in_place=False))
         await let_run(updater, minutes(2))
         # Only a pod that is evicted makes room for its successor.
         cluster.closed = frozenset()

@@ -426,13 +426,20 @@ def candidate_to_take_back(facts: Facts, back: Wanted) -> Candidate:
 
 
 def standing_of(facts: Facts, context: Context) -> disruption.Standing | HoldReason:
-    """Return what the replica group permits, or why none of its pods may be touched."""
-    return disruption.standing(
+    """Return what the replica group permits, or why none of its pods may be touched.
+
+    Of a small group no pod is evicted, but one that is OOM-killed early may grow in all modes.
+    """
+    standing = disruption.standing(
         context.group_of(facts.pod),
         facts.autoscaler,
         context.settings.disruption,
         can_resize=context.resizes(facts.pod),
     )
+    is_small = standing is HoldReason.BELOW_MIN_REPLICAS
+    if is_small and facts.quick_oom and context.resizes(facts.pod):
+        return disruption.Standing.RESIZE_ONLY
+    return standing
 
 
 def candidate_of(
@@ -459,13 +466,6 @@ def candidate_of(
     )
 
 
-def _wanted_with_cut(facts: Facts, context: Context) -> Wanted | None:
-    """Return the size that a LimitRange allows a pod that is OOM-killed early; mostly None.
-
-    The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
-    """
-    pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
-    settings = context.settings
 def _restraint(facts: Facts, context: Context) -> HoldReason | None:
     """Return why the pod may only grow in place, if it can."""
     if is_cooling(facts, context):
@@ -475,6 +475,13 @@ def _restraint(facts: Facts, context: Context) -> HoldReason | None:
     return HoldReason.WORKLOAD_DEGRADED if _is_degraded(facts, context) else None
 
 
+def _wanted_with_cut(facts: Facts, context: Context) -> Wanted | None:
+    """Return the size that a LimitRange allows a pod that is OOM-killed early; mostly None.
+
+    The API server refuses more memory for a pod that keeps more CPU than a LimitRange allows.
+    """
+    pod, autoscaler, judgement = facts.pod, facts.autoscaler, facts.judgement
+    settings = context.settings
     if not facts.quick_oom or judgement.cut is None:
         return None
     if autoscaler.mode in EVICTING_MODES or only_grows(autoscaler, settings):

@@ -85,6 +85,24 @@ _MAY_STAY: Final = (UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 _JOB: Final = "Job"
 """The kind of owners that count a pod that is gone as failed."""
 
+_LASTING: Final = frozenset(
+    {
+        HoldReason.BELOW_MIN_REPLICAS,
+        HoldReason.EVICTION_UNWANTED,
+        HoldReason.LIMIT_RANGE_REFUSES,
+        HoldReason.LOWER_ORDINAL_NOT_READY,
+        HoldReason.NODES_TOO_SMALL,
+        HoldReason.NO_NODE_FOR_SUCCESSOR,
+        HoldReason.POD_DISRUPTION_BUDGET,
+        HoldReason.QUOTA_EXCEEDED,
+        HoldReason.REVISION_STAGED,
+        HoldReason.RUNS_TO_COMPLETION,
+        HoldReason.SUCCESSORS_MISSING,
+        HoldReason.SUCCESSOR_SMALLER,
+    }
+)
+"""Reasons against an eviction that may last for as long as the pod is OOM-killed."""
+
 _RESTART_FIRST: Final = (
     "another pod of the namespace restarts first, as one PodDisruptionBudget may cover both"
 )
@@ -390,10 +408,14 @@ def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Res
     if candidate.takes_back:
         return _take_back(candidate, context, spent)
     outcome = _choose_whole(candidate, context, spent)
+    if not isinstance(outcome, Hold):
+        return outcome
     claimed = spent.grown[candidate.pod.node_name]
-    if isinstance(outcome, Hold) and (part := _free_part(candidate, context, claimed)) is not None:
-        return _resize(part, part.wanted, context, spent) or outcome
-    return outcome
+    part = _free_part(candidate, context, claimed) or _part_to_rescue(
+        candidate, outcome.reason, context, spent
+    )
+    resize = None if part is None else _resize(part, part.wanted, context, spent)
+    return resize or outcome
 
 
 def _take_back(candidate: Candidate, context: Context, spent: Spent) -> Resize | Hold:
@@ -435,6 +457,23 @@ def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Ca
     return part if is_possible else None
 
 
+def _part_to_rescue(
+    candidate: Candidate, reason: HoldReason, context: Context, spent: Spent
+) -> Candidate | None:
+    """The candidate with what ends its OOM kills, if it is to be evicted and may not be."""
+    if reason not in _LASTING:
+        return None
+    pod = candidate.pod
+    wanted = _rescue(candidate, context, spent.grown[pod.node_name])
+    if wanted is None or (pod.ready_since and resizing.restarts_containers(pod, wanted)):
+        return None
+    left = quota_plan.quotas_for(pod, context, spent.claimed)
+    fitting = quota_plan.fit_resize(pod, wanted, left) if left else (wanted, {})
+    # CPU alone is no cure.
+    is_cure = not isinstance(fitting, Refusal) and urgency.memory_relief(pod, fitting[0]) > 0
+    return candidate._replace(wanted=wanted) if is_cure else None
+
+
 def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict | Resize | Hold:
     disruptable = may_disrupt(candidate, context, spent)
     claimed = spent.grown[candidate.pod.node_name]
@@ -442,7 +481,8 @@ def _choose_whole(candidate: Candidate, context: Context, spent: Spent) -> Evict
         candidate, context, disruptable=disruptable, claimed=claimed, promised=spent.promised
     )
     if chosen is Action.EVICT:
-        rescue = _rescue(candidate, context, claimed)
+        is_protected = candidate.memory.eviction.failures > 0 or _is_of_job(candidate.pod)
+        rescue = _rescue(candidate, context, claimed) if is_protected else None
         if rescue is not None and (act := _resize(candidate, rescue, context, spent)) is not None:
             return act
         chosen = _confirm_eviction(candidate, context, spent)
@@ -481,6 +521,9 @@ def _hold_in_words(
             return _hold_denied(candidate, context)
         case HoldReason.SUCCESSORS_MISSING:
             return _hold_stopped(candidate, context)
+        case HoldReason.WORKLOAD_DEGRADED:
+            words = detail_of(reason, candidate.workload, context)
+            return replace(_hold(candidate, reason), detail=words)
         case _:
             return _hold(candidate, reason)
 
@@ -548,9 +591,6 @@ def _resize(candidate: Candidate, wanted: Wanted, context: Context, spent: Spent
     One that restarts nothing costs the workload nothing (D17).
     """
     fitting = fit_in_quotas(candidate.pod, wanted, context, spent)
-        case HoldReason.WORKLOAD_DEGRADED:
-            words = detail_of(reason, candidate.workload, context)
-            return replace(_hold(candidate, reason), detail=words)
     return None if fitting is None else _spend_resize(candidate, fitting, spent)
 
 
@@ -905,12 +945,12 @@ def _rescue(candidate: Candidate, context: Context, claimed: Resources) -> Wante
     """Return the resize of a pod that is OOM-killed early and must not be evicted (F22).
 
     A budget may keep it: where all pods die like that, none is ever healthy enough for the budget
-    to let one go. Or it belongs to a Job, which counts an eviction as a failure.
+    to let one go. Or it belongs to a Job, which counts an eviction as a failure. Or a StatefulSet
+    would not bring it back before another pod is ready, which may wait for this one.
     """
     pod, autoscaler = candidate.pod, candidate.autoscaler
-    is_protected = candidate.memory.eviction.failures > 0 or _is_of_job(pod)
     if (
-        not (candidate.quick_oom and is_protected)
+        not _is_cured(candidate)
         or not context.resizes(pod)
         or pod.resize is not None
         or _is_denied(candidate, context)
@@ -1005,6 +1045,12 @@ def _finds_no_node(candidate: Candidate, context: Context, spent: Spent) -> Hold
     return HoldReason.NO_NODE_FOR_SUCCESSOR if is_stuck else None
 
 
+def _follows_restart(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
+    """Object if another pod of the namespace restarts, which a budget over both does not show."""
+    end = _end_of_gap(candidate.pod, context, spent)
+    return None if end is None else HoldReason.BUDGET_SPENT
+
+
 def _was_refused(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     is_due = candidate.memory.eviction.is_due(context.now)
     return None if is_due else HoldReason.POD_DISRUPTION_BUDGET
@@ -1076,12 +1122,6 @@ def _gains_nothing(candidate: Candidate, context: Context, spent: Spent) -> Hold
     left_out = successors.resources_left_out(_wanted_by_successor(candidate, context), given)
     if left_out and not (
         successors.loses_nothing(pod, left_out, quota_plan.template_for(pod, context))
-def _follows_restart(candidate: Candidate, context: Context, spent: Spent) -> HoldReason | None:
-    """Object if another pod of the namespace restarts, which a budget over both does not show."""
-    end = _end_of_gap(candidate.pod, context, spent)
-    return None if end is None else HoldReason.BUDGET_SPENT
-
-
         and _is_part_worth_it(candidate, context, left_out)
     ):
         return HoldReason.LIMIT_RANGE_REFUSES
@@ -1258,6 +1298,7 @@ EVICTION_OBJECTIONS: Final[tuple[Callable[[Candidate, Context, Spent], HoldReaso
     _rolls_out,
     _waits_for_lower_ordinal,
     _finds_no_node,
+    _follows_restart,
     _was_refused,
     _lacks_successors,
     _awaits_effect,
@@ -1312,4 +1353,3 @@ def count_down(pod: Pod, spent: Spent) -> None:
     if owner is not None and pod.phase is not PodPhase.PENDING:
         spent.disrupted[owner] += 1
         spent.unready[owner] += pod.ready_since is None
-    _follows_restart,

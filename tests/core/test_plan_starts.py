@@ -16,6 +16,7 @@ from trimtab.core.pods import (
     ResizeState,
     Termination,
 )
+from trimtab.core.resources import Resource
 
 
 def starting(*containers: Container, name: str = "web-0", node_name: str = "node-1") -> Pod:
@@ -92,7 +93,7 @@ def test_where_its_node_cannot_resize_it_only_an_eviction_helps(
     mode: UpdateMode, expected: str
 ) -> None:
     asked = a_container(
-        requests=UP.target,
+        requests={**SMALL, Resource.MEMORY: UP.target[Resource.MEMORY]},
         status=Allocation(SMALL),
         kind=ContainerKind.SIDECAR,
         last_termination=KILLED,

@@ -4,7 +4,7 @@ import pytest
 from e2e.components import Json
 from e2e.roles_stage import BIG, FOLLOWER, LABEL, LEADER, LITTLE
 from e2e.updater_stage import SMALL, TARGET, a_template, requests
-from smoke.scene import Scene, is_ready, uids_of
+from smoke.scene import Scene, is_ready, spec_requests, uids_of
 
 from rig import stages
 
@@ -49,6 +49,19 @@ def test_a_single_pod_under_upscale_only_grows_in_place_by_default(scene: Scene)
     scene.autoscale(mode="UpscaleOnly")
     scene.wait_for_pods(lambda pods: requests(pods) == [[TARGET]], patience_seconds=30)
 
+    assert scene.uids() == set(uids)
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_resize_without_room_keeps_no_smaller_one_waiting(hasty_scene: Scene, mode: str) -> None:
+    scene = hasty_scene
+    uids = scene.deploy("web", SMALL, replicas=1, annotations={stages.ANNOTATION: "deferred"})
+    much = {**LARGER, "cpu": "8"}
+    scene.autoscale(much, mode=mode)
+    scene.wait_for_pods(lambda pods: spec_requests(pods[0]) == much)
+    scene.recommend(LARGER)
+
+    scene.wait_for_pods(lambda pods: spec_requests(pods[0]) == LARGER)
     assert scene.uids() == set(uids)
 
 

@@ -10,7 +10,8 @@ from rig import stages
 pytestmark = pytest.mark.smoke
 
 RUNNING_JOB = {stages.COMPLETION: stages.NEVER}
-MORE_MEMORY = {**SMALL, "memory": "200Mi"}
+MEMORY = {"memory": "200Mi"}
+MORE_MEMORY = {**SMALL, **MEMORY}
 LASTING = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 
@@ -152,3 +153,25 @@ def test_pods_that_die_do_not_wait_for_the_first_one_that_waits_for_them(scene: 
 
     pods = scene.wait_for_pods(lambda pods: requests(pods).count([MORE_MEMORY]) == 2)
     assert uids_of(pods) == uids_of([first, *others])
+
+
+@pytest.mark.parametrize("mode", ["InPlace", "InPlaceOrRecreate"])
+@pytest.mark.parametrize("outcome", ["deferred", "infeasible"])
+def test_memory_for_a_pod_that_dies_waits_for_no_cpu(scene: Scene, mode: str, outcome: str) -> None:
+    much, annotations = {**SMALL, "cpu": "2"}, {stages.ANNOTATION: outcome}
+    (pod,) = scene.start(a_template(SMALL, annotations=annotations), replicas=1)
+    scene.autoscale(much, mode=mode)
+    # The node has no room for so much CPU.
+    (waiting,) = scene.wait_for_pods(
+        lambda pods: spec_requests(pods[0]) == much and is_put_off(pods[0])
+    )
+    scene.play_crash_loop(waiting)
+    scene.recommend({**much, **MEMORY})
+
+    pods = scene.wait_for_pods(lambda pods: spec_requests(pods[0]) == MORE_MEMORY)
+    assert uids_of(pods) == uids_of([pod])
+
+
+def is_put_off(pod: Json) -> bool:
+    """Return True if the kubelet has put a resize of the pod off."""
+    return any(each["type"] == "PodResizePending" for each in pod["status"]["conditions"])

@@ -16,7 +16,7 @@ from trimtab.core.node_room import own_daemon
 from trimtab.core.nodes import Node
 from trimtab.core.outcomes import Wanted
 from trimtab.core.placement import Placement, takes_now
-from trimtab.core.pod_requests import requested_after, reserved_for
+from trimtab.core.pod_requests import given_to, requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
@@ -145,22 +145,29 @@ class NodeUse:
         )
 
     def shortages(
-        self, pod: Pod, wanted: Wanted, claimed: Resources = NO_AMOUNTS
+        self,
+        pod: Pod,
+        wanted: Wanted,
+        claimed: Resources = NO_AMOUNTS,
+        *,
+        of_pending: bool = False,
     ) -> Mapping[Resource, Shortage]:
         """Return the resources of which a resize needs more than the pod's node has left for it.
 
         The node has left what other pods neither take nor have `claimed`. What does not grow always
-        fits, however full the node is, and so does everything on a node that is not known.
+        fits, however full the node is, and so does everything on a node that is not known. With
+        `of_pending`, growth that the kubelet has put off is growth as well.
         """
         given = self.allocatable.get(pod.node_name)
         if not given:
             return {}
         now, then = reserved_for(pod), requested_after(pod, wanted)
+        there = given_to(pod) if of_pending else now
         taken = self.reserved.get(pod.node_name, NO_AMOUNTS)
         found = {}
         for kind, amount in given.items():
             others = max(taken.get(kind, 0) - now[kind], 0) + claimed.get(kind, 0)
-            if then[kind] > now[kind] and then[kind] > amount - others:
+            if then[kind] > there[kind] and then[kind] > amount - others:
                 found[kind] = Shortage(then[kind], amount - others)
         return found
 

@@ -64,6 +64,7 @@ from trimtab.core.outcomes import (
     Wanted,
 )
 from trimtab.core.patch import size_successor
+from trimtab.core.pending_growth import PENDING, fitting_part
 from trimtab.core.pod_requests import requested_after, reserved_for
 from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
 from trimtab.core.policy import cap_for_pod
@@ -411,8 +412,10 @@ def _choose(candidate: Candidate, context: Context, spent: Spent) -> Evict | Res
     if not isinstance(outcome, Hold):
         return outcome
     claimed = spent.grown[candidate.pod.node_name]
-    part = _free_part(candidate, context, claimed) or _part_to_rescue(
-        candidate, outcome.reason, context, spent
+    part = (
+        _free_part(candidate, context, claimed)
+        or _part_put_off(candidate, context, claimed)
+        or _part_to_rescue(candidate, outcome.reason, context, spent)
     )
     resize = None if part is None else _resize(part, part.wanted, context, spent)
     return resize or outcome
@@ -455,6 +458,30 @@ def _free_part(candidate: Candidate, context: Context, claimed: Resources) -> Ca
         and is_within(pod, wanted, context.limit_ranges_of(pod))
     )
     return part if is_possible else None
+
+
+def _part_put_off(candidate: Candidate, context: Context, claimed: Resources) -> Candidate | None:
+    """The candidate with what may fit, in the place of a larger resize that is put off or refused.
+
+    The kubelet does all of a resize or nothing, so one resource without room keeps all others.
+    """
+    pod, memory, autoscaler = candidate.pod, candidate.memory.resize, candidate.autoscaler
+    lasts = context.now - (memory.resize_since or context.now)
+    is_early = lasts <= context.settings.evict_after_deferred and not candidate.quick_oom
+    if pod.resize not in PENDING or is_early or autoscaler.mode in EVICTING_MODES:
+        return None
+    scarce = context.snapshot.node_use.shortages(pod, candidate.wanted, claimed, of_pending=True)
+    least = context.settings.thresholds.smallest_change
+    wanted = fitting_part(
+        pod, candidate.wanted, scarce, least=least, is_for_memory=candidate.quick_oom
+    )
+    if not wanted or not is_within(pod, wanted, context.limit_ranges_of(pod)):
+        return None
+    # Asked as if nothing was under way, since it takes the place of that.
+    part = candidate._replace(pod=replace(pod, resize=None), wanted=wanted)
+    if _decide(part, context, disruptable=False, lacking={}) is not Action.RESIZE:
+        return None
+    return candidate._replace(wanted=wanted)
 
 
 def _part_to_rescue(

@@ -23,6 +23,11 @@ def reserved_for(pod: Pod) -> Resources:
     return _whole(pod, [_reserved(each, is_refused=is_refused) for each in pod.containers])
 
 
+def given_to(pod: Pod) -> Resources:
+    """Return what the node gives a pod now, whatever a resize asks for."""
+    return _whole(pod, [_reserved(each, is_refused=True) for each in pod.containers])
+
+
 def requested_after(pod: Pod, wanted: Wanted) -> Resources:
     """Return what a pod takes of its node once its containers have what is wanted."""
     return _whole(

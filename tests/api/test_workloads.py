@@ -207,6 +207,12 @@ def test_a_stateful_set_tells_how_long_pods_are_ready_before_the_next(
 
 
 ON_DELETE: Json = {"updateStrategy": {"type": "OnDelete"}}
+ROLLING: Json = {"currentRevision": "web-1", "updateRevision": "web-2"}
+
+
+def partitioned(partition: int) -> Json:
+    rolling = {"partition": partition}
+    return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}
 
 
 @pytest.mark.parametrize(
@@ -215,13 +221,12 @@ ON_DELETE: Json = {"updateStrategy": {"type": "OnDelete"}}
         pytest.param(ON_DELETE, {"updateRevision": "web-2"}, "web-2", id="its name"),
         pytest.param(ON_DELETE, {"updateRevision": "web-2", "observedGeneration": 2}, "", id="old"),
         pytest.param(ON_DELETE, {}, "", id="not said"),
-        pytest.param({}, {"updateRevision": "web-2"}, None, id="the default strategy"),
-        pytest.param(
-            {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
-            {"updateRevision": "web-2"},
-            None,
-            id="a partition",
-        ),
+        pytest.param({}, ROLLING, "web-2", id="a rollout by default"),
+        pytest.param({"updateStrategy": {"type": "RollingUpdate"}}, ROLLING, "web-2", id="named"),
+        pytest.param(partitioned(0), ROLLING, "web-2", id="a partition of none"),
+        pytest.param(partitioned(2), ROLLING, None, id="a partition"),
+        pytest.param({}, {**ROLLING, "currentRevision": "web-2"}, None, id="it is through"),
+        pytest.param({}, {}, None, id="no pod yet"),
     ],
 )
 @pytest.mark.parametrize("policy", ["OrderedReady", "Parallel"])

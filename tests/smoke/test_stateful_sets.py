@@ -6,6 +6,8 @@ from e2e.updater_stage import LARGE, SMALL, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
 from smoke.test_nodes import add_node
 
+from rig import stages
+
 pytestmark = pytest.mark.smoke
 
 VERSION = "example.com/version"
@@ -125,3 +127,24 @@ def test_evicted_pods_below_a_partition_come_back_as_they_were(hasty_scene: Scen
 
     pods = scene.wait_for_pods(lambda pods: requests(pods) == [[LARGE]] * 3)
     assert versions(pods) == {None}
+
+
+def count_broken(pods: list[Json]) -> int:
+    """Return the number of pods of a template with which none gets ready."""
+    return sum(stages.READINESS in pod["metadata"].get("annotations", {}) for pod in pods)
+
+
+def test_no_eviction_goes_on_with_a_rollout_that_is_stuck(hasty_scene: Scene) -> None:
+    scene = hasty_scene
+    scene.create(a_template(SMALL), kind="StatefulSet", replicas=6)
+    scene.wait_until_running(6)
+    broken = {"metadata": {"annotations": {stages.READINESS: stages.NEVER}}}
+    scene.patch(f"{scene.path('statefulsets')}/web", {"spec": {"template": broken}})
+    # The StatefulSet waits for the last pod, and leaves the others as they are.
+    scene.wait_for_pods(
+        lambda pods: count_broken(pods) == 1 and [len(pods), sum(map(is_ready, pods))] == [6, 5]
+    )
+    scene.autoscale(LARGE, kind="StatefulSet")
+
+    scene.watch(20, lambda pods: count_broken(pods) <= 1)
+    scene.wait_for_words(scene.condition_messages, "RevisionStaged")

@@ -48,8 +48,8 @@ _REASONS: Final = {
     HoldReason.EVICTION_UNWANTED: "an annotation of the pod asks to let it run on",
     HoldReason.RUNS_TO_COMPLETION: "its Job would count an eviction or restart as a failure, and "
     "begin the work again",
-    HoldReason.REVISION_STAGED: "its owner has staged another template (OnDelete), which an "
-    "eviction would roll out",
+    HoldReason.REVISION_STAGED: "its owner has not rolled out its new template that far, which an "
+    "eviction would do",
     HoldReason.LOWER_ORDINAL_NOT_READY: "its StatefulSet would bring it back only after a lower "
     "ordinal that is not ready",
     HoldReason.SUCCESSOR_SMALLER: "its template would give its successor less than it has and "

@@ -48,8 +48,13 @@ class _ReplicaSetSpec(Wire, frozen=True, kw_only=True):
     template: _SizedTemplate | None = None
 
 
+class _RollingUpdate(Wire, frozen=True, kw_only=True):
+    partition: Int32 | None = None
+
+
 class _UpdateStrategy(Wire, frozen=True, kw_only=True):
     type: str | None = None
+    rolling_update: _RollingUpdate | None = None
 
 
 class _Ordinals(Wire, frozen=True, kw_only=True):
@@ -117,6 +122,7 @@ class _Status(Wire, frozen=True, kw_only=True):
     updated_number_scheduled: Int32 | None = None
     number_ready: Int32 | None = None
     observed_generation: Int64 | None = None
+    current_revision: str | None = None
     update_revision: str | None = None
     replicas: Int32 | None = None
 
@@ -267,6 +273,9 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
         is_known = _is_current(status, source.metadata)
         revision = status.update_revision if is_known else None
         workload = replace(workload, staged_revision=revision or "")
+    elif status.update_revision != status.current_revision and not _partition(spec.update_strategy):
+        # A rollout is under way, or stuck: it waits for each pod to be ready.
+        workload = replace(workload, staged_revision=status.update_revision or "")
     if spec.pod_management_policy == _PARALLEL:
         return workload
     # OrderedReady is the default.
@@ -279,6 +288,12 @@ def _decode_stateful_set(kind: str, data: bytes) -> Workload:
 
 def _is_on_delete(strategy: _UpdateStrategy | None) -> bool:
     return strategy is not None and strategy.type == _ON_DELETE
+
+
+def _partition(strategy: _UpdateStrategy | None) -> int:
+    """Return the ordinal from which on evicted pods of a StatefulSet come back changed."""
+    rolling = None if strategy is None else strategy.rolling_update
+    return (rolling.partition if rolling is not None else None) or 0
 
 
 def _is_current(status: _Status, metadata: Metadata | None) -> bool:

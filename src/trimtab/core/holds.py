@@ -50,7 +50,7 @@ class HoldReason(StrEnum):
     RUNS_TO_COMPLETION = "RunsToCompletion"
     """It belongs to a Job, which counts evictions and restarts as failures, and begins again."""
     REVISION_STAGED = "RevisionStaged"
-    """Its owner replaces no pod by itself (`OnDelete`), and would bring it back changed."""
+    """Its owner would bring it back with another template, which it has not rolled out that far."""
     LOWER_ORDINAL_NOT_READY = "LowerOrdinalNotReady"
     """Its StatefulSet makes pods in order, and would not bring it back before a lower one."""
     NO_NODE_FOR_SUCCESSOR = "NoNodeForSuccessor"

@@ -1056,7 +1056,7 @@ def _waits_for_lower_ordinal(
 
 
 def _rolls_out(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
-    """Object if the eviction rolls out a revision that its owner has only staged (`OnDelete`)."""
+    """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
     owner, revisions = candidate.owner, context.snapshot.staged_revisions
     if owner is None or (revision := revisions.get(owner)) is None:
         return None

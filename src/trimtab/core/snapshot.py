@@ -118,7 +118,7 @@ class Snapshot:
     min_ready: Mapping[WorkloadName, timedelta] = field(default_factory=dict)
     """By such an owner how long each pod must be ready before the next one is made, if at all."""
     staged_revisions: Mapping[WorkloadName, str] = field(default_factory=dict)
-    """By direct owner the revision that only new pods get (`OnDelete`); "" if not known."""
+    """By direct owner the revision that its older pods do not have yet; "" if not known."""
     admission_alive: bool = True
     """Whether an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

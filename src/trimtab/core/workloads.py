@@ -43,7 +43,10 @@ class Workload:
     min_ready: timedelta = timedelta()
     """Time for which each pod of such a StatefulSet must be ready before the next is made."""
     staged_revision: str | None = None
-    """Revision that only new pods get (`OnDelete`), "" if its name is not known; mostly None."""
+    """Revision that only new pods get (`OnDelete`), or that a rollout has not brought to all yet.
+
+    "" if its name is not known; mostly None.
+    """
 
 
 @dataclass(frozen=True, slots=True)

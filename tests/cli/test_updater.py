@@ -71,4 +71,5 @@ def test_without_a_cluster_it_says_what_it_is_and_ends_with_code_1(
         "use_admission_controller_status": False,
     }
     assert "--retired-flag is unknown" in json.loads(warning)["problem"]
+    assert json.loads(warning)["component"] == "updater"
     assert last.startswith(f"trimtab: no way to a cluster: {tmp_path}/none: ")

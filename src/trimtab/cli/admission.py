@@ -15,6 +15,7 @@ from typing import Final, NoReturn, TypeAlias
 
 import structlog
 from prometheus_client import REGISTRY
+from structlog.contextvars import bound_contextvars
 
 from trimtab.admission import tls
 from trimtab.admission.admitting import Admission
@@ -83,7 +84,8 @@ def admit(
         crew = workers.hire(_count_workers(flags.care.workers) - 1)
         if isinstance(crew, workers.Link):
             logs.set_up(common.logs)
-            return process.run(partial(_work, order, door, crew))
+            with bound_contextvars(component=_NAME):
+                return process.run(partial(_work, order, door, crew))
         return component.run(order.order, make_part(order, door, crew))
 
 

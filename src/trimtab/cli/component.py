@@ -154,8 +154,9 @@ def run(
     strays = check_variables(order.common, order.flags)
     logs.set_up(order.common.logs)
     warnings = [*order.warnings, *strays, *advice]
-    starting.tell_of_start(part.name, order.common, order.flags, warnings)
-    return process.run(partial(serve, order.common, order.address, [part]))
+    with bound_contextvars(component=part.name):
+        starting.tell_of_start(part.name, order.common, order.flags, warnings)
+        return process.run(partial(serve, order.common, order.address, [part]))
 
 
 async def serve(

@@ -190,7 +190,8 @@ def test_where_the_crds_are_missing_it_is_said_how_to_get_them() -> None:
     own = "/apis/autoscaling.k8s.io/v1/verticalpodautoscalers"
     _, crds, other = list_obstacles(View(None, {own: missing, "/apis/batch/v1/jobs": missing}))
 
-    assert crds == f"{own}: the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
+    remedy = "trimtab crds | kubectl apply --server-side --force-conflicts -f -"
+    assert crds == f"{own}: the CRDs are missing: {remedy}"
     assert other == f"/apis/batch/v1/jobs: {missing}"
 
 

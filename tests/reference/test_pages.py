@@ -66,3 +66,21 @@ def test_what_is_declared_has_the_type_and_the_labels_of_the_original(name: str)
 
 def test_every_metric_says_in_a_sentence_what_it_means() -> None:
     assert [name for name, one in METRICS.items() if not one.text.endswith(".")] == []
+
+
+def test_the_crds_are_applied_in_the_same_way_wherever_somebody_is_advised_to() -> None:
+    root = DOCS.parent
+    folders = ("docs", "src/trimtab", "charts")
+    kinds = ("*.md", "*.py", "*.txt")
+    paths = [path for name in folders for kind in kinds for path in (root / name).rglob(kind)]
+    texts = {path: path.read_text(encoding="utf-8") for path in (root / "README.md", *paths)}
+    advice = "trimtab crds | kubectl apply --server-side "
+    advised = {path.name for path, text in texts.items() if advice in text}
+
+    assert advised >= {"README.md", "run.md", "commands.py", "cluster_problems.py", "NOTES.txt"}
+    assert [
+        path.name
+        for path, text in texts.items()
+        # Those that the original's installer has made belong to another field manager.
+        if text.count(advice) != text.count(f"{advice}--force-conflicts -f -")
+    ] == []

@@ -18,7 +18,9 @@ from trimtab.cluster.errors import (
 from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.http_responses import ResponseError
 
-CRDS_MISSING: Final = "the CRDs are missing: trimtab crds | kubectl apply --server-side -f -"
+CRDS_MISSING: Final = (
+    "the CRDs are missing: trimtab crds | kubectl apply --server-side --force-conflicts -f -"
+)
 _OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _CHECK_SERVER: Final = "check the server in the kubeconfig"
 _NO_API_SERVER: Final = f"{_CHECK_SERVER}, its port above all"

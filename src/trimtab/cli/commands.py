@@ -48,8 +48,11 @@ app.command(
     name="crds",
     help="""Print the CustomResourceDefinitions, ready for kubectl apply.
 
+    --force-conflicts takes over those that kubectl create or Helm has made, as the installer of the
+    original does; autoscalers and checkpoints stay.
+
     For example:
-      trimtab crds | kubectl apply --server-side -f -
+      trimtab crds | kubectl apply --server-side --force-conflicts -f -
     """,
 )
 app.command(

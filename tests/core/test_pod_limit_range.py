@@ -55,6 +55,26 @@ def test_cpu_of_all_containers_is_scaled_alike(
     assert [one.target[CPU] for one in fitted] == expected
 
 
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        pytest.param(a_range(maximum=amounts(1000)), [300, 400], id="they fit, whatever follows"),
+        pytest.param(a_range(maximum=amounts(700)), [200, 400], id="others make room"),
+        pytest.param(a_range(maximum=amounts(500)), [300, 400], id="nobody can make room"),
+        pytest.param(a_range(amounts(1400)), [600, 800], id="a minimum is one of requests"),
+    ],
+)
+def test_limits_that_follow_no_request_are_not_scaled(
+    item: LimitRangeItem, expected: list[int]
+) -> None:
+    follows = a_container("c0", requests=amounts(100), limits=amounts(100))
+    stays = a_container("c1", requests=amounts(10), limits=amounts(500))
+
+    fitted = fit_pod(advice(amounts(300), amounts(400)), a_pod(follows, stays), item, {"c1"})
+
+    assert [one.target[CPU] for one in fitted] == expected
+
+
 def test_no_pod_ends_a_byte_short_of_the_minimum() -> None:
     fitted = fit_pod(
         advice(amounts(memory=1), amounts(memory=2)),

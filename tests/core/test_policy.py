@@ -191,6 +191,24 @@ def test_a_limit_range_bounds_limits_and_so_requests(
     assert capped.recommendations[0].target == target
 
 
+@pytest.mark.parametrize(
+    ("item", "cpu"),
+    [
+        pytest.param(a_range(maximum=amounts(300)), 300, id="a maximum is one of the request"),
+        pytest.param(a_range(maximum=amounts(3000)), 500, id="a limit that stays bounds nothing"),
+        pytest.param(a_range(amounts(600)), 600, id="a minimum is one of the request"),
+    ],
+)
+def test_a_limit_range_bounds_requests_alone_where_limits_do_not_follow(
+    item: LimitRangeItem, cpu: int
+) -> None:
+    container = a_container(requests=amounts(5), limits=amounts(2000))
+
+    capped = cap_for_pod([ADVICE], a_pod(container), (allows(values=REQUESTS_ONLY),), [item])
+
+    assert capped.recommendations[0].target[CPU] == cpu
+
+
 def test_the_policy_has_the_last_word_over_the_limit_range() -> None:
     item = a_range(maximum=amounts(600, 800 * MIB))
 

@@ -170,3 +170,19 @@ def test_a_pod_whose_annotations_leave_no_room_is_created(scene: Scene) -> None:
 
     pods = scene.wait_for_pods(lambda pods: len(pods) == 2, patience_seconds=20)
     assert [millicores(pod) for pod in pods] == [500] * 2
+
+
+@pytest.mark.parametrize("kind", ["Container", "Pod"])
+def test_a_limit_range_takes_nothing_from_requests_that_no_limit_follows(
+    scene: Scene, kind: str
+) -> None:
+    few = {"cpu": "5m", "memory": "100Mi"}
+    scene.limit({"type": kind, "max": {"cpu": "3"}})
+    policy = {"containerName": "*", "controlledValues": "RequestsOnly"}
+    scene.autoscale(
+        {"cpu": "700m", "memory": "100Mi"}, resourcePolicy={"containerPolicies": [policy]}
+    )
+    scene.create(a_template(few, limits={"cpu": "2"}))
+
+    pods = scene.wait_for_pods(lambda pods: len(pods) == 2)
+    assert [millicores(pod) for pod in pods] == [700] * 2, describe_pods(pods)

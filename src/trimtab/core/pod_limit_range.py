@@ -1,9 +1,12 @@
 """Pod-type limit ranges: what all containers of a pod may ask for together.
 
 Where the pod as a whole would fall outside, the recommendations of its containers are scaled by
-the same factor, each of the three amounts of a recommendation and each resource for itself.
+the same factor, each of the three amounts of a recommendation and each resource for itself. Limits
+that follow no request (`controlledValues: RequestsOnly`) stay as they are: they count in the
+maximum, and no request makes room by falling below them.
 """
 
+from collections.abc import Container as Collection
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -13,6 +16,7 @@ from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import (
     NO_AMOUNTS,
     amount_of,
+    limit_in_force,
     proportional_limit,
     scale,
     without_negatives,
@@ -25,28 +29,27 @@ _ByContainer: TypeAlias = Mapping[str, Resources | None]
 
 
 def fit_pod(
-    recommendations: Sequence[ContainerRecommendation], pod: Pod, item: LimitRangeItem | None
+    recommendations: Sequence[ContainerRecommendation],
+    pod: Pod,
+    item: LimitRangeItem | None,
+    fixed: Collection[str] = frozenset(),
 ) -> tuple[ContainerRecommendation, ...]:
     """The recommendations, scaled so that the whole pod fits the item as well as it can.
 
-    A container without a recommendation takes part with what it requests now.
+    A container without a recommendation takes part with what it requests now. Limits of the
+    `fixed` containers follow no request.
     """
     if item is None:
         return tuple(recommendations)
     entries = [*recommendations, *_requests_of_others(recommendations, pod)]
     # Of two recommendations for one container the first counts.
     first = {entry.container_name: entry for entry in reversed(entries)}
-    targets = _factors({name: entry.target for name, entry in first.items()}, pod, item)
-    lowers = _factors({name: entry.lower_bound for name, entry in first.items()}, pod, item)
-    uppers = _factors({name: entry.upper_bound for name, entry in first.items()}, pod, item)
+    targets = {name: entry.target for name, entry in first.items()}
+    lowers = {name: entry.lower_bound for name, entry in first.items()}
+    uppers = {name: entry.upper_bound for name, entry in first.items()}
+    factors = [_factors(amounts, pod, item, fixed) for amounts in (targets, lowers, uppers)]
     return tuple(
-        replace(
-            entry,
-            target=_scale_amounts(entry.target, targets),
-            lower_bound=entry.lower_bound and _scale_amounts(entry.lower_bound, lowers),
-            upper_bound=entry.upper_bound and _scale_amounts(entry.upper_bound, uppers),
-        )
-        for entry in entries
+        _scale(entry, factors, is_fixed=entry.container_name in fixed) for entry in entries
     )
 
 
@@ -67,21 +70,37 @@ class _Factor:
     numerator: int = 1
     denominator: int = 1
     rounds_up: bool = False
+    spares_fixed: bool = False
+    """True if it brings limits down, which helps only where they follow requests."""
 
-    def apply(self, amount: int) -> int:
+    def apply(self, amount: int, *, is_fixed: bool) -> int:
+        if is_fixed and self.spares_fixed:
+            return amount
         # To round up is to round the negative number down.
         sign = -1 if self.rounds_up else 1
         scaled = scale(sign * amount, numerator=self.numerator, denominator=self.denominator)
         return min(sign * scaled, MAX_AMOUNT)
 
 
-def _factors(amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> Mapping[Resource, _Factor]:
-    return {kind: _factor(kind, amounts, pod, item) for kind in BOTH}
+_Factors: TypeAlias = Mapping[Resource, _Factor]
 
 
-def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeItem) -> _Factor:
+def _factors(
+    amounts: _ByContainer, pod: Pod, item: LimitRangeItem, fixed: Collection[str]
+) -> _Factors:
+    return {kind: _factor(kind, amounts, pod, item, fixed) for kind in BOTH}
+
+
+def _factor(
+    kind: Resource,
+    amounts: _ByContainer,
+    pod: Pod,
+    item: LimitRangeItem,
+    fixed: Collection[str],
+) -> _Factor:
     """How the amounts of all containers must change; not at all if the pod fits."""
-    total, total_limit = _totals(kind, amounts, pod, item.default)
+    total, moving, staying = _totals(kind, amounts, pod, item.default, fixed)
+    total_limit = moving + staying
     minimum = amount_of(item.min, kind)
     maximum = amount_of(item.max, kind)
     if total_limit == 0:
@@ -90,7 +109,9 @@ def _factor(kind: Resource, amounts: _ByContainer, pod: Pod, item: LimitRangeIte
         # A pod that ends short of it by a byte is refused.
         return _Factor(minimum, total, rounds_up=True)
     if 0 < maximum < total_limit:
-        return _Factor(maximum, total_limit)
+        # Where limits that stay leave no room, no size fits.
+        room = maximum - staying
+        return _Factor(room, moving, spares_fixed=True) if moving and room > 0 else _Factor()
     if minimum > total_limit:
         return _Factor(minimum, total_limit)
     return _Factor()
@@ -112,17 +133,40 @@ def _unadvised(kind: Resource, amounts: _ByContainer, pod: Pod) -> int:
 
 
 def _totals(
-    kind: Resource, amounts: _ByContainer, pod: Pod, default: Resources | None
-) -> tuple[int, int]:
-    """The sum of the amounts over the pod's containers, and of the limits they lead to."""
-    total = total_limit = 0
+    kind: Resource,
+    amounts: _ByContainer,
+    pod: Pod,
+    default: Resources | None,
+    fixed: Collection[str],
+) -> tuple[int, int, int]:
+    """The sums of the amounts, of the limits that follow them, and of the limits that stay."""
+    total = moving = staying = 0
     for container in pod.containers:
         amount = amount_of(amounts.get(container.name), kind)
         total += amount
-        total_limit += proportional_limit(kind, container.proportions, amount, default) or 0
-    return total, total_limit
+        if container.name in fixed:
+            staying += limit_in_force(kind, container.current, default)
+        else:
+            moving += proportional_limit(kind, container.proportions, amount, default) or 0
+    return total, moving, staying
 
 
-def _scale_amounts(amounts: Resources, factors: Mapping[Resource, _Factor]) -> Resources:
+def _scale(
+    entry: ContainerRecommendation, factors: Sequence[_Factors], *, is_fixed: bool
+) -> ContainerRecommendation:
+    """Return the recommendation with its target, lower and upper bound scaled."""
+    of_target, of_lower, of_upper = factors
+    lower, upper = entry.lower_bound, entry.upper_bound
+    return replace(
+        entry,
+        target=_scale_amounts(entry.target, of_target, is_fixed=is_fixed),
+        lower_bound=lower and _scale_amounts(lower, of_lower, is_fixed=is_fixed),
+        upper_bound=upper and _scale_amounts(upper, of_upper, is_fixed=is_fixed),
+    )
+
+
+def _scale_amounts(amounts: Resources, factors: _Factors, *, is_fixed: bool) -> Resources:
     # An amount that is not there stays so: a zero in its place would be taken for advice.
-    return {kind: factors[kind].apply(amount) for kind, amount in amounts.items()}
+    return {
+        kind: factors[kind].apply(amount, is_fixed=is_fixed) for kind, amount in amounts.items()
+    }

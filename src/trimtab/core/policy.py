@@ -28,6 +28,7 @@ from trimtab.core.resources import BOTH, Resource, Resources
 
 _NO_POLICY: Final = ContainerPolicy("*")
 _NOTHING_HELD: Final = frozenset[Held]()
+_NONE: Final = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,8 @@ def cap_for_pod(
     sound = [_without_negatives(recommendation) for recommendation in recommendations]
     if held:
         sound = [_without_held(recommendation, held) for recommendation in sound]
-    for fitted in fit_pod(sound, pod, pod_item):
+    fixed = _with_fixed_limits(pod, policies) if policies and pod_item is not None else _NONE
+    for fitted in fit_pod(sound, pod, pod_item, fixed):
         # What a container has now may stand in for a recommendation that there is not.
         recommendation = _without_held(fitted, held) if held else fitted
         container = containers.get(recommendation.container_name)
@@ -83,6 +85,16 @@ def cap_for_pod(
     for name, further in found_on_nodes.items():
         notes[name] = (*notes.get(name, ()), *further)
     return Capped(tuple(fitting), notes)
+
+
+def _with_fixed_limits(pod: Pod, policies: tuple[ContainerPolicy, ...]) -> frozenset[str]:
+    """Return the names of the containers whose limits follow no request."""
+    found = {each.name: policy_for(policies, each.name) for each in pod.containers}
+    return frozenset(
+        name
+        for name, policy in found.items()
+        if policy is not None and policy.controlled_values is ControlledValues.REQUESTS_ONLY
+    )
 
 
 def _uncontrolled(
@@ -153,11 +165,12 @@ def _bounds(
     container: Container, policy: ContainerPolicy, item: LimitRangeItem | None
 ) -> Iterator[_Bound]:
     """All bounds on a container in the order in which they apply; zero and less bound nothing."""
+    moves_limits = policy.controlled_values is ControlledValues.REQUESTS_AND_LIMITS
     if item is not None:
-        yield from _limit_range_bounds(container.proportions, item)
+        yield from _limit_range_bounds(container.proportions if moves_limits else None, item)
     if policy.min_allowed or policy.max_allowed:
         yield from _policy_bounds(policy)
-    if policy.controlled_values is ControlledValues.REQUESTS_ONLY:
+    if not moves_limits:
         # The API server refuses requests above the limit, even above a limit of zero.
         limits = without_negatives(container.current.limits or NO_AMOUNTS)
         yield from (
@@ -173,15 +186,21 @@ def _policy_bounds(policy: ContainerPolicy) -> Iterator[_Bound]:
             yield _Bound(kind, NoteKind.MAX_ALLOWED, maximum)
 
 
-def _limit_range_bounds(current: Allocation, item: LimitRangeItem) -> Iterator[_Bound]:
+def _limit_range_bounds(followed: Allocation | None, item: LimitRangeItem) -> Iterator[_Bound]:
+    """Bounds of a LimitRange on a request, and on the limit that follows it.
+
+    `followed` has the proportion that stays; it is None where limits follow no request.
+    """
     for kind in BOTH:
-        lowest = amount_of(item.min, kind)
-        highest = amount_of(item.max, kind)
-        # A minimum holds for the limit and for the request itself.
-        minimum = max(lowest, request_for_limit(kind, current, lowest, item.default) or 0)
+        minimum, maximum = amount_of(item.min, kind), amount_of(item.max, kind)
+        if followed is not None:
+            # A minimum holds for the limit and for the request itself.
+            least = request_for_limit(kind, followed, minimum, item.default) or 0
+            minimum = max(minimum, least)
+            maximum = request_for_limit(kind, followed, maximum, item.default) or 0
         if minimum:
             yield _Bound(kind, NoteKind.LIMIT_RANGE_MIN, minimum, is_minimum=True)
-        if maximum := request_for_limit(kind, current, highest, item.default):
+        if maximum:
             yield _Bound(kind, NoteKind.LIMIT_RANGE_MAX, maximum)
 
 

@@ -352,6 +352,17 @@ async def test_a_checkpoint_that_only_the_server_knows_is_read_and_patched() -> 
     assert server.asked[2].json[1]["value"] == {"other": "kept", FINGERPRINT: "some"}
 
 
+async def test_a_checkpoint_of_another_autoscaler_with_that_name_is_not_overwritten() -> None:
+    other = {"vpaObjectName": "web-app", "containerName": "x"}
+    there = ok({"metadata": {"name": "web-app-x"}, "spec": other})
+    ours = replace(CHECKPOINT, container_name="app-x")
+    async with acting(in_turn(refused(409), there)) as (acts, server):
+        with pytest.raises(ConflictError):
+            await acts.save_checkpoint(ours)
+
+    assert [call.partition(" ")[0] for call in server.calls] == ["POST", "GET"]
+
+
 async def test_a_checkpoint_that_only_the_store_knows_is_made_again() -> None:
     async with acting(in_turn(refused(404), ok()), CHECKPOINT) as (acts, server):
         await acts.save_checkpoint(CHECKPOINT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from makers import MIB, NOW, minutes
+from makers import MIB, NOW, a_container, amounts, minutes
 from recommender.small_world import Load, SmallWorld
 
 from trimtab.api.checkpoints import Checkpoint
@@ -467,3 +467,44 @@ async def test_checkpoints_are_not_written_while_somebody_fetches_history() -> N
 
     assert report.checkpoints_written == 0
     assert world.condition("FetchingHistory") is not None
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "later"])
+async def test_histories_whose_checkpoints_would_have_one_name_stay_apart(*, is_late: bool) -> None:
+    """Of the autoscaler `shop` with a container `web-api`, and of `shop-web` with `api`."""
+    world = SmallWorld()
+    pairs = (("shop", "web-api", 2000), ("shop-web", "api", 400))
+    recommender = world.recommender()
+    for name, container, mib in pairs:
+        world.loads[container] = Load(memory=mib * MIB)
+        world.deploy(name, a_container(container, requests=amounts(100, 200 * MIB)))
+        world.autoscale(name)
+        if is_late:
+            await work(world, recommender, 3)
+            await recommender.save_all()
+    await work(world, recommender, 10)
+    await recommender.save_all()
+    before = [world.target(name, container) for name, container, _ in pairs]
+    for name, _, _ in pairs:
+        world.silent.add(f"{name}-0")
+    await work(world, world.recommender(), 3)
+
+    assert [world.target(name, container) for name, container, _ in pairs] == before
+    assert before[0] != before[1]
+    stored = {(each.autoscaler_name, each.container_name) for each in world.checkpoints}
+    assert stored == {("shop", "web-api"), ("shop-web", "api")}
+    assert len(list(world.checkpoints)) == 2
+
+
+async def test_a_checkpoint_whose_name_would_be_too_long_is_stored() -> None:
+    world = SmallWorld()
+    name = "w" * 250
+    world.deploy(name)
+    world.autoscale(name)
+    recommender = world.recommender()
+    await work(world, recommender, 3)
+    await recommender.save_all()
+
+    (stored,) = world.checkpoints
+    assert len(stored.name) <= 253
+    assert (stored.autoscaler_name, stored.container_name) == (name, "app")

@@ -142,8 +142,8 @@ def _check(where: str, manifest: Manifest) -> Manifest | Flaw:
     ):
         if not value:
             return Flaw(where, f"{field}: missing")
-    if checkpoint.name != checkpoint.written_name:
-        wanted = checkpoint.written_name
+    if checkpoint.name not in (checkpoint.usual_name, checkpoint.spare_name):
+        wanted = checkpoint.usual_name
         return Flaw(where, f"metadata.name: {checkpoint.name!r} should be {wanted!r}")
     return manifest
 

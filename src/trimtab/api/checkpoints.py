@@ -4,6 +4,7 @@ What of the object's content makes sense is for `core.checkpoint` to say; here i
 the right types.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
@@ -16,6 +17,7 @@ from trimtab.api.encoding import Written, encode
 from trimtab.api.metadata import NO_METADATA, Metadata, text_map
 from trimtab.api.supplements import SUPPLEMENT, decode_supplement
 from trimtab.api.times import ZERO_TIME, decode_time, format_time
+from trimtab.core.bounds import MAX_NAME_CHARACTERS
 from trimtab.core.checkpoint import AggregateCheckpoint, HistogramCheckpoint
 from trimtab.core.records import dataclass
 from trimtab.core.supplements import Supplement
@@ -24,6 +26,7 @@ FINGERPRINT: Final = "trimtab/selector-fingerprint"
 """The annotation with the fingerprint of the selector whose pods a checkpoint describes (S27)."""
 
 _OURS: Final = (FINGERPRINT, SUPPLEMENT)
+_DIGEST_CHARACTERS: Final = 10
 _API_VERSION: Final = "autoscaling.k8s.io/v1"
 _KIND: Final = "VerticalPodAutoscalerCheckpoint"
 
@@ -94,8 +97,13 @@ class _Annotated(Wire, frozen=True, kw_only=True):
     metadata: Metadata | None = None
 
 
+class _Named(Wire, frozen=True, kw_only=True):
+    spec: _Spec | None = None
+
+
 _DECODER: Final = msgspec.json.Decoder(_Checkpoint)
 _METADATA_DECODER: Final = msgspec.json.Decoder(_Annotated)
+_SPEC_DECODER: Final = msgspec.json.Decoder(_Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +116,31 @@ class Checkpoint:
     aggregate: AggregateCheckpoint
     annotations: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    """Its own name as read; one that is written is named after autoscaler and container."""
+    """Its own name as read; empty for one that is written under its usual name."""
     resource_version: str = ""
     """The version that was read; empty for one that is about to be written."""
 
     @property
     def written_name(self) -> str:
-        """The name under which it is written."""
-        return f"{self.autoscaler_name}-{self.container_name}"
+        """The name under which it is written: its own, or the usual one."""
+        return self.name or self.usual_name
+
+    @property
+    def usual_name(self) -> str:
+        """The name that the original gives it, unless that is too long for an object."""
+        name = f"{self.autoscaler_name}-{self.container_name}"
+        return name if len(name) <= MAX_NAME_CHARACTERS else self.spare_name
+
+    @property
+    def spare_name(self) -> str:
+        """The name for one whose usual name is that of another.
+
+        `web` has a container `api-x` where `web-api` has a container `x`.
+        """
+        key = f"{self.autoscaler_name}/{self.container_name}"
+        tail = "-" + hashlib.sha256(key.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+        head = f"{self.autoscaler_name}-{self.container_name}"[: MAX_NAME_CHARACTERS - len(tail)]
+        return head.rstrip("-.") + tail
 
     @property
     def fingerprint(self) -> str | None:
@@ -148,6 +173,17 @@ def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
     """The annotations in the JSON of a checkpoint, whatever is wrong with the rest of it."""
     metadata = decode(_METADATA_DECODER, data).metadata or NO_METADATA
     return text_map(metadata.annotations)
+
+
+def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
+    """Return True if the JSON is that of a checkpoint of another autoscaler or container."""
+    spec = decode(_SPEC_DECODER, data).spec or _Spec()
+    autoscaler, container = spec.vpa_object_name, spec.container_name
+    # One that names neither is as good as ours: its name says whose it is.
+    return (autoscaler or checkpoint.autoscaler_name, container or checkpoint.container_name) != (
+        checkpoint.autoscaler_name,
+        checkpoint.container_name,
+    )
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:

@@ -203,6 +203,8 @@ class Acts:
         except ConflictError:
             # It exists, and the store does not know it yet, or cannot read it.
             found = await self._client.fetch(paths.item(path, checkpoint.written_name))
+            if checkpoint_wire.is_of_another(found, checkpoint):
+                raise
             await self._patch_checkpoint(
                 checkpoint, checkpoint_wire.decode_checkpoint_annotations(found)
             )

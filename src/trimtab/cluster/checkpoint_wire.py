@@ -22,6 +22,8 @@ class _Wire(Protocol):
 
     def decode_checkpoint_annotations(self, data: bytes) -> Mapping[str, str]: ...
 
+    def is_of_another(self, data: bytes, checkpoint: Checkpoint) -> bool: ...
+
     def encode_checkpoint(self, checkpoint: Checkpoint) -> bytes: ...
 
     def encode_checkpoint_patch(
@@ -37,6 +39,11 @@ def decode_checkpoint(data: bytes) -> Checkpoint:
 def decode_checkpoint_annotations(data: bytes) -> Mapping[str, str]:
     """The annotations of the checkpoint in the JSON, whatever else is in it."""
     return _wire().decode_checkpoint_annotations(data)
+
+
+def is_of_another(data: bytes, checkpoint: Checkpoint) -> bool:
+    """Return True if the JSON is that of a checkpoint of another autoscaler or container."""
+    return _wire().is_of_another(data, checkpoint)
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:

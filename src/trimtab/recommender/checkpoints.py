@@ -4,9 +4,9 @@ What is stored is never made worse: a checkpoint that holds less than the stored
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
@@ -112,7 +112,7 @@ class CheckpointKeeper:
         chosen = [name for name in names if not _fetches_history(knowledge.subjects[name])]
         if not chosen:
             return TickReport()
-        drafts = list(filter(holds_anything, draft_checkpoints(knowledge, chosen, now)))
+        drafts = self._place(filter(holds_anything, draft_checkpoints(knowledge, chosen, now)))
         changed = list(filter(self._is_news, drafts))
         refused = self._poorer(knowledge, changed)
         named = [
@@ -136,6 +136,27 @@ class CheckpointKeeper:
             checkpoints_left=len(named) - len(written) - len(problems),
             problems=tuple(problems),
         )
+
+    def _place(self, drafts: Iterable[Checkpoint]) -> list[Checkpoint]:
+        """Return the drafts under names that no other checkpoint has, or is about to get."""
+        taken: dict[tuple[str, str], CheckpointKey] = {}
+        placed = []
+        for draft in drafts:
+            is_free = self._is_free(draft, taken)
+            one = draft if is_free else replace(draft, name=draft.spare_name)
+            taken[one.namespace, one.written_name] = key_of(one)
+            placed.append(one)
+        return placed
+
+    def _is_free(self, draft: Checkpoint, taken: Mapping[tuple[str, str], CheckpointKey]) -> bool:
+        """Return True if a draft may have its usual name."""
+        find, key = self.cluster.checkpoints.find, key_of(draft)
+        spare = find(draft.namespace, draft.spare_name)
+        if spare is not None and key_of(spare) == key:
+            return False
+        stored = find(draft.namespace, draft.usual_name)
+        owners = [taken.get((draft.namespace, draft.usual_name)), stored and key_of(stored)]
+        return all(owner in (None, key) for owner in owners)
 
     def _end_turns(
         self,

@@ -411,6 +411,30 @@ def nested(path: str, value: object) -> Json:
             "metrics.tokenSecret.name",
             id="a PodMonitor without a token",
         ),
+        pytest.param(
+            "admissionController.extraArgs", {"port": 9000}, "port 8000", id="another webhook port"
+        ),
+        pytest.param(
+            "updater.extraArgs", ["--address=:9999"], "port 8943", id="another port of metrics"
+        ),
+        pytest.param(
+            "recommender.extraArgs",
+            ["--health-address", ":1"],
+            "port 8952",
+            id="another port of probes",
+        ),
+        pytest.param(
+            "updater.extraArgs",
+            {"metrics-secure": False},
+            "metrics.secure=false",
+            id="metrics without TLS for one component",
+        ),
+        pytest.param(
+            "updater.leaderElection.enabled", False, "updater.replicas=1", id="two that act"
+        ),
+        pytest.param(
+            "recommender.extraArgs", {"leader-elect": False}, "all 2 copies", id="two by a flag"
+        ),
     ],
 )
 def test_bad_values_are_refused_with_a_word_about_what_is_wrong(

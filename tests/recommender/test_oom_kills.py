@@ -9,6 +9,7 @@ from makers import MIB, a_container, amounts, hours, minutes
 from recommender.small_world import Load, SmallWorld
 
 from trimtab.api.evictions import MemoryEviction
+from trimtab.core.autoscalers import ContainerPolicy, TargetReference
 from trimtab.core.pods import PodPhase, Termination
 from trimtab.core.resources import Resource
 from trimtab.recommender.loop import Recommender
@@ -50,6 +51,24 @@ async def test_a_kill_raises_the_target_in_the_next_tick() -> None:
     assert before < 1000 * MIB
     assert report.oom_kills.accepted == 1
     assert memory(world) >= 1200 * MIB
+
+
+async def test_a_deleted_autoscaler_does_not_say_what_a_kill_means() -> None:
+    """Its checkpoints are still there, and the one in its place has no policy for OOM kills."""
+    world = a_world()
+    world.autoscale(policies=(ContainerPolicy("*", oom_bump_up_ratio=3.0),))
+    recommender = world.recommender()
+    for _ in range(3):
+        await tick(world, recommender)
+    await recommender.save_all()
+    world.remove_autoscaler()
+    world.autoscale("new", target=TargetReference("Deployment", "web", "apps/v1"))
+    await tick(world, recommender)
+    world.kill("web-0")
+    await tick(world, recommender)
+
+    assert len(list(world.checkpoints)) >= 1
+    assert 1200 * MIB <= world.target("new")[Resource.MEMORY] < 2000 * MIB
 
 
 @pytest.mark.parametrize("is_back", [True, False], ids=["runs again", "lies dead"])

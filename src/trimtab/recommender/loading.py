@@ -252,9 +252,20 @@ def _forget_deleted(
         knowledge.subjects[name].is_ours = False
     deleted = find_orphans(knowledge.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
+    for name in deleted & kept:
+        _retire(knowledge, knowledge.subjects[name])
     for name in deleted - kept:
         del knowledge.subjects[name]
         knowledge.usage.unlearn(name)
+
+
+def _retire(knowledge: Knowledge, subject: Subject) -> None:
+    """Keep what a deleted autoscaler has learned, but none of its policies."""
+    if not subject.learned.policies:
+        return
+    subject.learned = replace(subject.learned, policies=())
+    selector = knowledge.usage.links.learners[subject.name].selector
+    knowledge.usage.learn(subject.learned, selector)
 
 
 def _without_status(autoscaler: Autoscaler) -> Autoscaler:

@@ -20,6 +20,7 @@ from trimtab.core.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.boost import annotation_name
+from trimtab.core.degradation import Degradation
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.eviction_brake import NO_BRAKE, PROBE_AFTER, Lack, find_brake
 from trimtab.core.gates import FeatureGates
@@ -221,6 +222,9 @@ def a_snapshot(dice: Random) -> Snapshot:
         usual_shares=dice.choice([{}, {"default": 0.0}, {"default": 0.9}]),
         node_use=dice.choice([NodeUse(), a_use(dice, found)]),
         brake=dice.choice(BRAKES),
+        evicted_in_vain=dice.choice([frozenset(), frozenset({WEB})]),
+        degraded=dice.choice([{}, {}, {}, {WEB: Degradation(1, 3, NOW - minutes(9))}]),
+        gaps=dice.choice([{}, {}, {}, {"default": NOW + minutes(0.1)}]),
     )
 
 

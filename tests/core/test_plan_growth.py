@@ -447,6 +447,30 @@ def test_pods_that_are_oom_killed_and_may_not_be_evicted_get_memory_in_place(
     assert outcome.wanted == {"app": Allocation(amounts(500, 500 * MIB), {})}
 
 
+@pytest.mark.parametrize(
+    ("mode", "in_vain", "expected"),
+    [
+        pytest.param(UpdateMode.RECREATE, True, "Resize", id="a mode that evicts"),
+        pytest.param(EITHER, True, "Resize", id="a mode that resizes"),
+        pytest.param(EITHER, False, "NotConverging", id="somebody undoes resizes"),
+    ],
+)
+def test_f16_evictions_without_effect_keep_no_dying_pod_from_growing_in_place(
+    mode: UpdateMode, expected: str, *, in_vain: bool
+) -> None:
+    killed = a_container(requests=SMALL, last_termination=KILLED)
+    snapshot = snapshot_of(
+        [a_pod(killed, name=f"web-{index}") for index in range(3)],
+        an_autoscaler(UP, mode=mode),
+        convergence={WEB: Retry(3, NOW - minutes(9))},
+        evicted_in_vain=frozenset({WEB} if in_vain else ()),
+    )
+
+    assert told(planned(snapshot)) == [expected] * 3
+    without = replace(snapshot, resizes_in_place=False)
+    assert told(planned(without)) == ["NotConverging"] * 3
+
+
 def test_a_ready_pod_that_may_not_be_evicted_is_not_restarted_for_memory() -> None:
     killed = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
     pod = a_pod(killed, ready_since=NOW - minutes(1))

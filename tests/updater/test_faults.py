@@ -72,6 +72,40 @@ def test_f16_a_webhook_that_does_not_answer_costs_three_evictions_a_day(replicas
     run_virtually(scene())
 
 
+def test_f16_pods_that_die_still_grow_in_place_after_evictions_without_effect() -> None:
+    async def scene() -> None:
+        cluster = SmallCluster()
+        cluster.deploy(replicas=2)
+        cluster.autoscale(UP)
+        cluster.has_webhook = False
+        updater = an_updater(cluster)
+        await let_run(updater, hours(3))
+        evicted, mebibytes = cluster.requests["evict"], memory(cluster)
+        kill_all(cluster)
+        await let_run(updater, minutes(3))
+
+        assert evicted == 3
+        assert mebibytes == [100] * 2
+        assert memory(cluster) == [500] * 2
+        assert cluster.requests["evict"] == evicted
+
+    run_virtually(scene())
+
+
+def memory(cluster: SmallCluster) -> list[int]:
+    """Return the memory requests of all pods, in mebibytes."""
+    return [(pod.containers[0].spec.requests or {})[Resource.MEMORY] // MIB for pod in cluster.pods]
+
+
+def kill_all(cluster: SmallCluster) -> None:
+    """Let all pods run out of memory, as they have done soon after their start."""
+    now = cluster.clock.now()
+    last = Termination("OOMKilled", now - minutes(1), now)
+    for pod in list(cluster.pods):
+        killed = tuple(replace(each, last_termination=last) for each in pod.containers)
+        cluster.put(replace(pod, containers=killed, ready_since=None))
+
+
 def break_undo(cluster: SmallCluster) -> None:
     cluster.undo = to_template
 

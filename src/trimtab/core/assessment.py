@@ -451,6 +451,7 @@ def candidate_of(
     growth = None if restraint is None else growth_in_cool_down(facts, context)
     change, wanted = growth or (judgement.change, context.want(pod, autoscaler, judgement))
     cut = _wanted_with_cut(facts, context)
+    is_restrained = growth or is_cooling(facts, context) or _dies_on(facts, context)
     return Candidate(
         pod,
         autoscaler,
@@ -459,7 +460,7 @@ def candidate_of(
         wanted=cut or wanted,
         standing=disruption.Standing.OPEN if isinstance(standing, HoldReason) else standing,
         memory=facts.memory,
-        restraint=restraint if growth is not None or is_cooling(facts, context) else None,
+        restraint=restraint if is_restrained else None,
         is_cut=bool(cut),
         workload=facts.workload,
         owner=disruption.owner_of(pod),
@@ -470,7 +471,7 @@ def _restraint(facts: Facts, context: Context) -> HoldReason | None:
     """Return why the pod may only grow in place, if it can."""
     if is_cooling(facts, context):
         return HoldReason.COOL_DOWN
-    if _was_left_small(facts, context):
+    if _was_left_small(facts, context) or _dies_on(facts, context):
         return HoldReason.NOT_CONVERGING
     return HoldReason.WORKLOAD_DEGRADED if _is_degraded(facts, context) else None
 
@@ -832,7 +833,7 @@ def _admission_is_alive(_: Facts, context: Context) -> HoldReason | None:
 
 
 def _converges(facts: Facts, context: Context) -> HoldReason | None:
-    if not _acts_in_vain(facts, context):
+    if not _acts_in_vain(facts, context) or _dies_on(facts, context):
         return None
     grows = _was_left_small(facts, context) and growth_in_cool_down(facts, context) is not None
     return None if grows else HoldReason.NOT_CONVERGING
@@ -844,6 +845,16 @@ def _acts_in_vain(facts: Facts, context: Context) -> bool:
     if record is None:
         return False
     return record.failures >= context.settings.max_misses or not record.is_due(context.now)
+
+
+def _dies_on(facts: Facts, context: Context) -> bool:
+    """Return True if the pod is OOM-killed early, and evictions of the workload had no effect.
+
+    Growth in place repeats none of them.
+    """
+    is_in_vain = _acts_in_vain(facts, context) and facts.quick_oom
+    is_open = facts.workload in context.snapshot.evicted_in_vain and context.resizes(facts.pod)
+    return is_in_vain and is_open
 
 
 def _was_left_small(facts: Facts, context: Context) -> bool:

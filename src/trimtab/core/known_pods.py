@@ -57,6 +57,7 @@ class Basis:
     How many of them are pending is spent while a plan is made, and moves with each change.
     """
     retry: Retry | None
+    is_evicted_in_vain: bool
     degradation: Degradation | None
     limit_ranges: Sequence[LimitRangeItem]
     rooms: NodeRooms | None
@@ -270,6 +271,7 @@ def _basis(place: Place, index: AutoscalerIndex, context: Context) -> Basis:
         () if workload is None else index.get(workload, ()),
         None if group is None else (group.live, group.configured),
         None if workload is None else snapshot.convergence.get(workload),
+        workload in snapshot.evicted_in_vain,
         None if workload is None else snapshot.degraded.get(workload),
         snapshot.limit_ranges.get(place.namespace, ()),
         snapshot.rooms,

@@ -93,6 +93,7 @@ _LASTING: Final = frozenset(
         HoldReason.LIMIT_RANGE_REFUSES,
         HoldReason.LOWER_ORDINAL_NOT_READY,
         HoldReason.NODES_TOO_SMALL,
+        HoldReason.NOT_CONVERGING,
         HoldReason.NO_NODE_FOR_SUCCESSOR,
         HoldReason.POD_DISRUPTION_BUDGET,
         HoldReason.QUOTA_EXCEEDED,

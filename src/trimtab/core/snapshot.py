@@ -126,6 +126,8 @@ class Snapshot:
     pod_memory: Mapping[MemoryKey, PodMemory] = field(default_factory=dict)
     convergence: Mapping[WorkloadName, Retry] = field(default_factory=dict)
     """By topmost workload: changes in a row that did not show on its pods."""
+    evicted_in_vain: frozenset[WorkloadName] = frozenset()
+    """The topmost workloads of which the last of these changes was an eviction."""
     left_small: Mapping[WorkloadName, Mapping[str, Resources]] = field(default_factory=dict)
     """By topmost workload: requests by container of a pod whose wanted size others refused."""
     unproven: Mapping[WorkloadName, int] = field(default_factory=dict)

@@ -330,6 +330,9 @@ class Observer:
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
             convergence={workload: miss.retry for workload, miss in memory.misses.items()},
+            evicted_in_vain=frozenset(
+                workload for workload, miss in memory.misses.items() if miss.expectation.is_eviction
+            ),
             left_small={
                 workload: miss.left_small
                 for workload, miss in memory.misses.items()

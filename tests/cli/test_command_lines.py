@@ -314,6 +314,44 @@ def test_a_component_refuses_what_is_no_unknown_flag(words: list[str], named: st
     assert named in run.stderr
 
 
+@pytest.mark.parametrize("component", ["admission-controller", "run"])
+@pytest.mark.parametrize(
+    ("flag", "named"),
+    [
+        pytest.param(
+            "--tls-cert-file=/nowhere/cert.pem",
+            "there is no file /nowhere/cert.pem",
+            id="a certificate that is not there",
+        ),
+        pytest.param(
+            "--tls-ciphers=TLS_RSA_WITH_AES_128_GCM_SHA256,TLS_RSA",
+            "ignored: TLS_RSA",
+            id="a cipher that is misspelt",
+        ),
+        pytest.param(
+            "--webhook-labels=team", "'team' is not key:value", id="labels without values"
+        ),
+    ],
+)
+def test_a_flag_of_the_webhook_without_its_effect_is_a_warning(
+    component: str, flag: str, named: str
+) -> None:
+    address = "--webhook-address=https://127.0.0.1"
+    run = start([component, flag, "--register-by-url", address, "--port=0"])
+    (warning,) = warnings_of(run)
+
+    assert warning.startswith(flag.partition("=")[0])
+    assert named in warning
+    assert all(line.startswith(("{", "trimtab: ")) for line in run.stderr.splitlines())
+
+
+def test_a_webhook_without_an_address_is_told_by_the_name_of_the_flag() -> None:
+    run = start(["admission-controller", "--register-by-url"])
+
+    assert run.returncode == 2
+    assert run.stderr.startswith('trimtab: --webhook-address: "" does not begin with https://')
+
+
 @pytest.mark.parametrize(
     ("variable", "named"),
     [

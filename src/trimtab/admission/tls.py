@@ -66,8 +66,16 @@ def parse_version(text: str) -> TlsVersion:
 
 def parse_ciphers(text: str) -> tuple[str, ...]:
     """The ciphers that `--tls-ciphers` names; those that nobody knows are left out."""
-    names = text.replace(":", ",").split(",")
-    return tuple(_CIPHERS[name.strip()] for name in names if name.strip() in _CIPHERS)
+    return tuple(_CIPHERS[name] for name in _split_names(text) if name in _CIPHERS)
+
+
+def list_unknown_ciphers(text: str) -> list[str]:
+    """The names in `--tls-ciphers` that are those of no cipher for TLS 1.2."""
+    return [name for name in _split_names(text) if name not in _CIPHERS]
+
+
+def _split_names(text: str) -> list[str]:
+    return [name.strip() for name in text.replace(":", ",").split(",") if name.strip()]
 
 
 def make_context(oldest: TlsVersion, ciphers: Sequence[str] = ()) -> ssl.SSLContext:

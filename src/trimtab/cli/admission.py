@@ -30,11 +30,12 @@ from trimtab.admission.tallies import Tally
 from trimtab.admission.telling import Teller
 from trimtab.admission.upkeep import UpkeepSettings
 from trimtab.cli import component, listening, logs, process, starting, workers
-from trimtab.cli.admission_flags import AdmissionFlags, TlsFlags, to_settings
+from trimtab.cli.admission_flags import AdmissionFlags, RegistrationFlags, TlsFlags, to_settings
 from trimtab.cli.admission_upkeep import (
     Place,
     Surroundings,
     find_place,
+    list_advice,
     surround,
     to_upkeep_settings,
 )
@@ -44,7 +45,7 @@ from trimtab.cli.health import Heartbeat, ReadWatchdog, wait_for_flaws
 from trimtab.cli.joining import connected
 from trimtab.cli.process import GRACE, Duty
 from trimtab.cli.tracing import traced
-from trimtab.cli.usage import UsageError
+from trimtab.cli.usage import UsageError, quote
 from trimtab.cli.workers import Crew
 from trimtab.cluster.adapter import LiveCluster, Scope
 from trimtab.cluster.client import Client
@@ -86,7 +87,8 @@ def admit(
             logs.set_up(common.logs)
             with bound_contextvars(component=_NAME):
                 return process.run(partial(_work, order, door, crew))
-        return component.run(order.order, make_part(order, door, crew))
+        advice = list_advice(flags)
+        return component.run(order.order, make_part(order, door, crew), advice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def check(unused: Sequence[str], flags: AdmissionFlags, common: CommonFlags) -> 
     order = component.check(unused, common, flags, make)
     context = _make_context(flags.tls)
     _require_clients(context, flags.care.webhook_client_ca_file)
+    _check_address(flags.registration)
     place = find_place(flags.tls, os.environ)
     upkeep = starting.make_settings(
         lambda: to_upkeep_settings(common.cluster, flags, place),
@@ -159,6 +162,12 @@ def _require_clients(context: ssl.SSLContext, authority: str) -> None:
     except OSError as error:
         problem = tell_flaw(error) if isinstance(error, ssl.SSLError) else tell(error)
         raise UsageError(f"--webhook-client-ca-file: {authority}: {problem}") from error
+
+
+def _check_address(given: RegistrationFlags) -> None:
+    if given.register_by_url and not given.webhook_address.startswith("https://"):
+        address = quote(given.webhook_address)
+        raise UsageError(f"--webhook-address: {address} does not begin with https://")
 
 
 class _Process:

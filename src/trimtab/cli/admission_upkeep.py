@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from trimtab.admission.reviewing import Probe, no_probe
 from trimtab.admission.self_testing import Result, SelfTest, make_probe
 from trimtab.admission.settings import AdmissionSettings
 from trimtab.admission.status_lease import StatusLease
-from trimtab.admission.tls import CertificateFiles
+from trimtab.admission.tls import CertificateFiles, list_unknown_ciphers
 from trimtab.admission.upkeep import UpkeepSettings, WebhookUpkeep
 from trimtab.admission.upkeep_metrics import SELF_TEST_PASSED, SELF_TESTS
 from trimtab.cli.admission_flags import AdmissionFlags, RegistrationFlags, TlsFlags
@@ -108,11 +108,31 @@ def surround(
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """The labels in `k1:v1,k2:v2`; none at all, and an error in the log, if any is malformed."""
+    """The labels in `k1:v1,k2:v2`; none at all if any is malformed."""
+    return _split_labels(text) or {}
+
+
+def list_advice(flags: AdmissionFlags) -> Iterator[str]:
+    """Warnings of flags that do not do what one may expect of them."""
+    tls = flags.tls
+    # The usual file is there only where somebody brings a certificate.
+    if tls.tls_cert_file != TlsFlags().tls_cert_file and not Path(tls.tls_cert_file).exists():
+        yield (
+            f"--tls-cert-file: there is no file {tls.tls_cert_file},"
+            " so the admission controller makes its own certificate"
+        )
+    unknown = list_unknown_ciphers(tls.tls_ciphers)
+    if unknown:
+        yield f"--tls-ciphers: unknown, and ignored: {', '.join(unknown)}"
+    if _split_labels(flags.registration.webhook_labels) is None:
+        labels = flags.registration.webhook_labels
+        yield f"--webhook-labels: {labels!r} is not key:value,... and is ignored"
+
+
+def _split_labels(text: str) -> dict[str, str] | None:
     pairs = [part.partition(":") for part in text.strip(" \"'").split(",") if part.strip()]
     if any(not key.strip() or not colon or ":" in value for key, colon, value in pairs):
-        _logger.error("labels of the webhook are not key:value,...", labels=text)
-        return {}
+        return None
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 

@@ -15,6 +15,7 @@ from structlog.contextvars import bound_contextvars
 
 from trimtab.cli import (
     admission,
+    admission_upkeep,
     component,
     logs,
     process,
@@ -108,7 +109,9 @@ def _check(flags: RunFlags, common: CommonFlags, environment: Mapping[str, str])
     is_reached = given.register_by_url or not given.register_webhook or _IN_CLUSTER in environment
     has_admission = is_reached and not together.no_admission
     advice = recommender.list_advice(flags.recommender)
-    if not is_reached and not together.no_admission:
+    if has_admission:
+        advice = [*advice, *admission_upkeep.list_advice(flags.admission)]
+    elif not together.no_admission:
         advice = [*advice, _WITHOUT_ADMISSION]
     return _Orders(
         recommender.check((), flags.recommender, common),

@@ -265,6 +265,43 @@ def test_run_refuses_an_unknown_flag_before_it_looks_for_a_cluster(
     assert "frobnicate" in run.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["run"], ["updater", "--strict-flags"], ["admission-controller", "--strict-flags"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    ("mistake", "named"),
+    [
+        pytest.param(["--no-leader-elect"], "did you mean --leader-elect=false?", id="negated"),
+        pytest.param(
+            ["--leader-elect", "false"], "as in --leader-elect=false", id="the value behind a blank"
+        ),
+    ],
+)
+def test_whoever_tries_to_switch_a_flag_off_is_told_how(
+    words: list[str], mistake: list[str], named: str
+) -> None:
+    if words[0] == "admission-controller":
+        mistake = [word.replace("leader-elect", "self-test") for word in mistake]
+        named = named.replace("mean --leader-elect", "mean --self-test")
+    run = start([*words, *mistake])
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert ONE_LINE.fullmatch(run.stderr), run.stderr
+    assert named in run.stderr
+
+
+@pytest.mark.parametrize("component", sorted(COMPONENTS))
+def test_help_says_which_switches_are_on_and_how_they_are_switched_off(component: str) -> None:
+    shown = " ".join(start([component, "--help"]).stdout.split())
+    switches = [flag for flag in flags_of((component,)) if flag.hint is bool]
+    on = {flag.names[0] for flag in switches if flag.field_info.default}
+    told = {flag.names[0] for flag in switches if f"{flag.names[0]}=false switches it" in shown}
+
+    assert told == on
+
+
 # What is wrong, for every command.
 
 
@@ -299,7 +336,11 @@ def test_a_mistake_is_one_line_that_names_it_and_code_2(words: Words, mistake: l
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        pytest.param(["--leader-elect", "false"], '"false"', id="a word behind a switch"),
+        pytest.param(
+            ["--leader-elect", "false"],
+            '"false"; a switch takes its value as in --leader-elect=false;',
+            id="a word behind a switch",
+        ),
         pytest.param(["-kubeconfig=/nowhere/config"], "--kubeconfig", id="one dash"),
         pytest.param(["--kubeconfig", "--leader-elect"], "--kubeconfig", id="a flag as a value"),
         pytest.param(["everything"], '"everything"', id="a word"),

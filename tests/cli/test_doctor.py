@@ -431,7 +431,7 @@ async def test_in_a_narrow_terminal_no_line_is_too_long(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        pytest.param(["--check", "luck"], "there is no check 'luck'", id="an unknown check"),
+        pytest.param(["--check", "luck"], 'there is no check "luck"', id="an unknown check"),
         pytest.param(["--webhook-address", "there"], "is not host:port", id="no port"),
         pytest.param(["--prometheus-address", "there"], "not an http", id="no address"),
         pytest.param(["--timeout", "soon"], "--timeout", id="no time"),

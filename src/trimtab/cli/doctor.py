@@ -22,7 +22,7 @@ from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
 from trimtab.cli.joining import find_way, greet
 from trimtab.cli.recommender_flags import PrometheusFlags
-from trimtab.cli.usage import UsageError
+from trimtab.cli.usage import UsageError, quote
 from trimtab.cli.viewing import say
 from trimtab.cluster.budget import RequestBudget
 from trimtab.cluster.client import Client, ClientSettings
@@ -144,7 +144,7 @@ def _choose(names: Sequence[str]) -> list[Check]:
     for name in names:
         if name not in known:
             raise UsageError(
-                f"--check: there is no check {name!r}; see trimtab doctor --list-checks"
+                f"--check: there is no check {quote(name)}; --list-checks names all of them"
             )
     return [check for check in CHECKS if not names or check.name in names]
 

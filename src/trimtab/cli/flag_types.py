@@ -133,7 +133,9 @@ Count: TypeAlias = Annotated[int | None, Parameter(converter=_converter(parse_wh
 """A whole number that may be left out."""
 Numbers: TypeAlias = Annotated[tuple[float, ...], Parameter(negative="", converter=_parse_numbers)]
 """Numbers, each by a flag of its own."""
-Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+Switch: TypeAlias = Annotated[
+    bool, Parameter(negative="", show_default=lambda is_on: "true" if is_on else "")
+]
 """On with its name alone, as in Go; `--name=false` is off."""
 Span: TypeAlias = Annotated[
     timedelta,

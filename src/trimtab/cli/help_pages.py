@@ -15,6 +15,8 @@ _WORDS: Final = {"STR": "TEXT", "INT": "NUMBER", "FLOAT": "NUMBER"}
 """For people who do not know the types of Python."""
 _NOTHING: Final = ("", '""', "False", "None", "()", "[]")
 """Defaults that say nothing."""
+_ON: Final = "true"
+"""The default of a switch that is on."""
 _MOST_CHOICES: Final = 40
 """Choices are named in place of a word for them if they are not longer than this."""
 
@@ -179,7 +181,9 @@ def _taken(entry: Entry) -> str:
 def _remarks(entry: Entry) -> Iterator[str]:
     if entry.choices and len("|".join(entry.choices)) > _MOST_CHOICES:
         yield f"One of {', '.join(entry.choices)}."
-    if entry.default not in (None, *_NOTHING):
+    if entry.default == _ON:
+        yield f"[default: {_ON}; {entry.display_labels[0]}=false switches it off]"
+    elif entry.default not in (None, *_NOTHING):
         yield f"[default: {entry.default}]"
     if entry.required:
         yield "[required]"

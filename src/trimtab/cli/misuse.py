@@ -15,6 +15,8 @@ from trimtab.cli.usage import quote
 
 _LIKE: Final = 0.75
 """Names that have less in common are no slips of the finger."""
+_NO: Final = "--no-"
+_VALUES_OF_SWITCHES: Final = ("true", "false")
 _ALIKE: Final = {bool: "neither true nor false", int: "not a whole number", float: "not a number"}
 
 
@@ -28,7 +30,7 @@ def explain_misuse(error: cyclopts.CycloptsError) -> str:
             known = [each for one in error.argument_collection if one.parse for each in one.names]
             return f"flag {name} is unknown{suggest(name, known)}"
         case exceptions.UnusedCliTokensError():
-            return _explain_unused(error.unused_tokens or ())
+            return explain_unused(error.unused_tokens or ())
         case exceptions.CoercionError():
             return _explain_value(error)
         case exceptions.MissingArgumentError(argument=cyclopts.Argument() as argument):
@@ -41,7 +43,12 @@ def explain_misuse(error: cyclopts.CycloptsError) -> str:
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """A question for the name that was meant, if one is near."""
-    close = get_close_matches(name, list(known), n=1, cutoff=_LIKE)
+    names = list(known)
+    switch = f"--{name.removeprefix(_NO)}"
+    if name.startswith(_NO) and switch in names:
+        # Without the value it would be the opposite of what was meant.
+        return f"; did you mean {switch}=false?"
+    close = get_close_matches(name, names, n=1, cutoff=_LIKE)
     return f"; did you mean {close[0]}?" if close else ""
 
 
@@ -51,9 +58,12 @@ def _explain_command(error: exceptions.UnknownCommandError) -> str:
     return f"there is no command {quote(name)}{suggest(name, known)}"
 
 
-def _explain_unused(words: Sequence[str]) -> str:
+def explain_unused(words: Sequence[str]) -> str:
+    """Say which words belong to no flag, and how a switch takes its value."""
     shown = ", ".join(quote(word) for word in words)
-    return f"unused argument{'s' if len(words) > 1 else ''} {shown}"
+    is_value = words[:1] and words[0].lower() in _VALUES_OF_SWITCHES
+    hint = "; a switch takes its value as in --leader-elect=false" if is_value else ""
+    return f"unused argument{'s' if len(words) > 1 else ''} {shown}{hint}"
 
 
 def _explain_value(error: exceptions.CoercionError) -> str:

@@ -11,8 +11,8 @@ from prometheus_client import Gauge
 from trimtab import __version__
 from trimtab.cli.flag_types import format_span
 from trimtab.cli.flags import CommonFlags, IdleFlags
-from trimtab.cli.misuse import suggest
-from trimtab.cli.usage import UsageError, quote
+from trimtab.cli.misuse import explain_unused, suggest
+from trimtab.cli.usage import UsageError
 from trimtab.cli.variables import PREFIX, has_name_of_link, is_link
 from trimtab.core import gates
 from trimtab.core.settings_errors import SettingsError
@@ -77,7 +77,7 @@ def list_unknown(unused: Sequence[str], known: Iterable[str], *, is_strict: bool
     for token in unused:
         if not token.startswith("-"):
             if not is_value_next:
-                raise UsageError(f"unused argument {quote(token)}")
+                raise UsageError(explain_unused([token]))
             is_value_next = False
             continue
         name, equals, _ = token.partition("=")

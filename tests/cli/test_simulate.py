@@ -1,8 +1,14 @@
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+from rig import waiting
 from trimtab.cli.main import main
 from trimtab.cli.simulate import tell_reports
 from trimtab.simulation.checking import Violation
@@ -77,3 +83,32 @@ def test_rules_that_nobody_wrote_are_refused(capsys: pytest.CaptureFixture[str])
 
     assert code == 2
     assert "--rules" in capsys.readouterr().err
+
+
+def _count_at_work(process: int) -> int:
+    """How many children have used a tenth of a second of CPU."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
+    stats = [Path(f"/proc/{each}/stat").read_text(encoding="ascii") for each in children]
+    ticks = [int(stat.rpartition(")")[2].split()[11]) for stat in stats]
+    return sum(10 * each > os.sysconf("SC_CLK_TCK") for each in ticks)
+
+
+def test_ctrl_c_ends_many_runs_at_once() -> None:
+    words = ["simulate", "--seeds", "4", "--jobs", "2", "--hours", "5000"]
+    with subprocess.Popen(
+        [Path(sys.executable).parent / "trimtab", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            waiting.wait_for(lambda: _count_at_work(process.pid), (2).__eq__, patience_seconds=60)
+            # As a terminal does it: to all of its processes.
+            os.killpg(process.pid, signal.SIGINT)
+            _, problems = process.communicate(timeout=20)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+    assert (process.returncode, problems) == (130, "")

@@ -117,6 +117,35 @@ async def test_nothing_listens_there(tmp_path: Path) -> None:
     check(lines, "at https://127.0.0.1:1: nothing listens there; start the cluster")
 
 
+async def test_a_proxy_that_is_not_there_is_not_taken_for_the_cluster(
+    tmp_path: Path, server: LyingServer
+) -> None:
+    lines = await tell(beside(tmp_path, server.url, **{"proxy-url": "http://127.0.0.1:1"}), *SOME)
+
+    check(lines, "the proxy at 127.0.0.1:1 cannot be reached; check proxy-url in the kubeconfig")
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        pytest.param("no-such-plugin", "cannot be started: no such file", id="not installed"),
+        pytest.param("false", "ended with 1; log in again", id="without a word"),
+    ],
+)
+async def test_a_plugin_that_fails_is_told_as_one(
+    tmp_path: Path, server: LyingServer, command: str, problem: str
+) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command}
+    user = {"exec": {**plugin, "interactiveMode": "Never"}}
+    path = a_kubeconfig(tmp_path, cluster={"server": server.url}, user=user)
+
+    check(
+        await tell(path, *SOME),
+        f"the plugin {command} that the kubeconfig names: {problem}",
+        "or check the user's exec in it",
+    )
+
+
 async def test_a_name_that_is_not_found(tmp_path: Path) -> None:
     lines = await tell(beside(tmp_path, "https://nowhere.invalid:6443"), *SOME)
 

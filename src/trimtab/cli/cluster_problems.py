@@ -11,11 +11,12 @@ from trimtab.cluster.errors import (
     CredentialsError,
     ForbiddenError,
     NotFoundError,
+    PluginError,
     UnauthorizedError,
     UnreachableError,
     tell,
 )
-from trimtab.cluster.http_connections import parse_address
+from trimtab.cluster.http_connections import ProxyError, parse_address
 from trimtab.cluster.http_responses import ResponseError
 
 CRDS_MISSING: Final = (
@@ -31,6 +32,8 @@ _HTTPS_EXPECTED: Final = "HTTP request to an HTTPS server"
 def explain_problem(error: Exception, server: str) -> str:
     """Describe the problem with the cluster at the server's address, and the remedy."""
     match error:
+        case PluginError():
+            text = f"no way to a cluster: {error}; log in again, or check the user's exec in it"
         case CredentialsError():
             text = f"no way to a cluster: {error}; name a kubeconfig by --kubeconfig"
         case ForbiddenError():
@@ -88,6 +91,8 @@ def _explain_silence(error: UnreachableError, server: str) -> str:
     if isinstance(cause, ResponseError):
         return f"what answers at {server} is no Kubernetes API server; {_NO_API_SERVER}"
     match cause:
+        case ProxyError():
+            problem, remedy = str(cause), "check proxy-url in the kubeconfig"
         case ConnectionRefusedError(errno=int()):
             problem, remedy = "nothing listens there", f"start the cluster, or {_CHECK_SERVER}"
         case socket.gaierror():

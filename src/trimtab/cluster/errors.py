@@ -2,6 +2,7 @@
 
     ClusterError
     ├── CredentialsError           no way in: a kubeconfig, a token or a plugin is broken
+    │   └── PluginError            a plugin that a kubeconfig names gives nothing
     ├── RivalError                 our lease is in the hands of something other than Trimtab
     ├── HistoryError               past usage cannot be read now
     │   └── TooMuchHistoryError    a part of it is too large to be read at once
@@ -56,6 +57,14 @@ class CredentialsError(ClusterError):
         self.field = field
         """The path of the field in it; empty where it is about the whole."""
         self.problem = problem
+
+
+class PluginError(CredentialsError):
+    """A program that a kubeconfig names does not give us what lets us in."""
+
+    def __init__(self, program: str, field: str, problem: str) -> None:
+        super().__init__(f"the plugin {program} that the kubeconfig names", field, problem)
+        self.source = program
 
 
 class RivalError(ClusterError):

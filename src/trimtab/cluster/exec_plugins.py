@@ -15,7 +15,7 @@ from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.times import decode_time
 from trimtab.cluster import trust
 from trimtab.cluster.credentials import Identity, with_token
-from trimtab.cluster.errors import CredentialsError
+from trimtab.cluster.errors import PluginError
 from trimtab.cluster.ports import Clock
 from trimtab.core.records import dataclass
 
@@ -98,7 +98,7 @@ class ExecPlugin:
             answer = _decode_answer(output, self._call.api_version)
             expires_at = decode_time(answer.expiration_timestamp, "status.expirationTimestamp")
         except DecodeError as error:
-            raise CredentialsError(program, error.path, error.problem) from error
+            raise PluginError(program, error.path, error.problem) from error
         self._expires_at = expires_at
         return self._identify(answer)
 
@@ -149,7 +149,7 @@ async def _run(call: PluginCall) -> bytes:
         reason = error.strerror if isinstance(error, OSError) else None
         problem = f"cannot be started: {(reason or 'no usable command line').lower()}"
         hint = f" ({call.install_hint.strip()})" if call.install_hint else ""
-        raise CredentialsError(call.command[0], "", problem + hint) from error
+        raise PluginError(call.command[0], "", problem + hint) from error
     return await _outcome(call, process)
 
 
@@ -159,14 +159,14 @@ async def _outcome(call: PluginCall, process: asyncio.subprocess.Process) -> byt
         async with asyncio.timeout(call.patience.total_seconds()):
             output, complaint = await process.communicate()
     except TimeoutError as error:
-        raise CredentialsError(program, "", f"gave no answer in {call.patience}") from error
+        raise PluginError(program, "", f"gave no answer in {call.patience}") from error
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
         said = complaint.decode(errors="replace").strip()[-_SHOWN:]
-        raise CredentialsError(program, "", f"ended with {process.returncode}: {said}")
+        raise PluginError(program, "", f"ended with {process.returncode}: {said}".rstrip(": "))
     return output
 
 

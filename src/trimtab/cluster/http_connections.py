@@ -28,6 +28,10 @@ _ANY_BYTES: Final = 1 << 62
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+class ProxyError(ConnectionError):
+    """Nothing is known of the server, since the proxy on the way to it cannot be reached."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a server or a proxy is."""
@@ -299,7 +303,11 @@ class ConnectionPool:
 
     async def _reach(self, proxy: Address, trust: ssl.SSLContext | None) -> HttpConnection:
         """A connection to the proxy, and through it to the server if nobody may listen there."""
-        connection = await self._connect(proxy, None, proxy.host)
+        try:
+            connection = await self._connect(proxy, None, proxy.host)
+        except OSError as error:
+            where = f"{proxy.host}:{proxy.port}"
+            raise ProxyError(f"the proxy at {where} cannot be reached") from error
         try:
             if self.server.is_secure:
                 await self._tunnel(connection, proxy, trust)

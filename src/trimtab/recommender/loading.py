@@ -252,7 +252,7 @@ def _forget_deleted(
         knowledge.subjects[name].is_ours = False
     deleted = find_orphans(knowledge.subjects, existing, hidden)
     kept = {owner_of(each) for each in checkpoints} if deleted else set()
-    for name in deleted & kept:
+    for name in sorted(deleted & kept):
         _retire(knowledge, knowledge.subjects[name])
     for name in deleted - kept:
         del knowledge.subjects[name]

@@ -286,10 +286,10 @@ DEVIATIONS: Final[tuple[Deviation, ...]] = (
     ),
     Deviation(
         set="admission",
-        decision="0004",
-        reason="a share of memory that comes to nothing is zero, not minus one",
-        applies=patch_cases.has_pod_range,
-        where=patch_cases.MINUS_ONE_LINES,
+        decision="0005",
+        reason="a target with which no container starts is left out",
+        applies=patch_cases.has_a_mistaken_target,
+        where=patch_cases.AMOUNT_LINES,
     ),
     Deviation(
         set="admission",

@@ -131,6 +131,15 @@ def recommendations(case: dict[str, Any]) -> list[dict[str, Any]] | None:
     return entries
 
 
+def has_a_mistaken_target(case: dict[str, Any]) -> bool:
+    """A target of memory is less than a mebibyte."""
+    targets = [entry.get("target") or {} for entry in recommendations(case) or []]
+    return any(
+        "memory" in each and quantities.parse(str(each["memory"])).whole() < 2**20
+        for each in targets
+    )
+
+
 def items(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for limit_range in case["input"].get("limitRanges") or []:
         yield from limit_range["spec"].get("limits") or []

@@ -3,7 +3,7 @@
 import pytest
 from e2e.components import Json
 from e2e.updater_stage import SMALL, TARGET, a_template, requests
-from smoke.scene import Scene, uids_of
+from smoke.scene import Scene, spec_requests, uids_of
 from smoke.test_explain import explain
 
 pytestmark = pytest.mark.smoke
@@ -62,3 +62,24 @@ def test_no_pod_is_touched_for_a_target_that_no_machine_can_hold(
     # The recommender comes to its senses.
     scene.recommend(TARGET)
     scene.wait_for_pods(lambda pods: [TARGET] in requests(pods))
+
+
+MISTAKES: dict[str, Json] = {
+    "a forgotten unit": {**TARGET, "memory": "500"},
+    "nothing": {"cpu": "0", "memory": "0"},
+    "bytes for cores": {**TARGET, "cpu": "100M"},
+}
+
+
+@pytest.mark.parametrize("target", MISTAKES.values(), ids=MISTAKES)
+def test_no_new_pod_gets_an_amount_that_no_container_can_have(scene: Scene, target: Json) -> None:
+    scene.autoscale(target)
+    scene.create(a_template(SMALL))
+
+    pods = scene.wait_for_pods(lambda pods: len(pods) == 2)
+    is_mistaken = {name: target[name] != TARGET[name] for name in TARGET}
+    sane = {name: SMALL[name] if wrong else TARGET[name] for name, wrong in is_mistaken.items()}
+    assert [spec_requests(pod) for pod in pods] == [sane] * 2
+    said = [pod["metadata"]["annotations"]["vpaUpdates"] for pod in pods]
+    words = [f"{name} NOT updated since" for name, wrong in is_mistaken.items() if wrong]
+    assert all(each in text for each in words for text in said), said

@@ -52,6 +52,7 @@ from trimtab.core.resizing import (
     without_restarts,
 )
 from trimtab.core.resources import BOTH, Resource
+from trimtab.core.sanity import list_mistakes
 from trimtab.core.settings_errors import require_at_least
 from trimtab.core.snapshot import NO_MEMORY, PodMemory, Snapshot
 from trimtab.core.urgency import Change, Thresholds
@@ -65,10 +66,6 @@ DISTRUSTED_CONDITIONS: Final = {
 
 _TRUE: Final = "True"
 _ENDED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
-_LEAST_SANE: Final = {Resource.CPU: 1, Resource.MEMORY: 1024**2}
-"""A target below is a mistake: no container starts with less than some mebibytes."""
-_MOST_SANE: Final = {Resource.CPU: 10_000_000, Resource.MEMORY: 1024**5}
-"""A target above (10,000 cores, 1 PiB) is a mistake: no machine has a quarter of it."""
 _OF_TRIFLES: Final = (HoldReason.INSIDE_BOUNDS, HoldReason.CHANGE_TOO_SMALL)
 # In these a pod is replaced as a whole, so what a resize would ask for does not matter.
 EVICTING_MODES: Final = (UpdateMode.RECREATE, UpdateMode.AUTO)
@@ -588,15 +585,12 @@ def distrust(pod: Pod, autoscaler: Autoscaler) -> HoldReason | None:
     if (doubt := published_doubt(autoscaler)) is not None:
         return doubt
     scaled = _scaled_containers(pod, autoscaler)
-    # A recommender that lost its history has been seen to publish targets of nothing. One that
-    # forgot a unit publishes bytes, with which no container starts, or cores that no machine has:
-    # capped to the largest node, such a pod would wait for an empty one. What capping makes of a
-    # target, or takes from containers without one, says nothing about the recommender.
-    sane = all(
-        _LEAST_SANE[kind] <= amount <= _MOST_SANE[kind]
+    # Capped to the largest node, a pod would wait for an empty one. What capping makes of a target,
+    # or takes from containers without one, says nothing about the recommender.
+    sane = not any(
+        list_mistakes(entry)
         for entry in autoscaler.recommendation or ()
         if entry.container_name in scaled
-        for kind, amount in entry.target.items()
     )
     return None if sane else HoldReason.RECOMMENDATION_SUSPICIOUS
 

@@ -31,6 +31,8 @@ class NoteKind(StrEnum):
     """Nothing is applied: a ResourceQuota would refuse the pod with it, and takes it without."""
     PODS_REFUSED = "PodsRefused"
     """Nothing is applied: earlier pods of the owner with it were never created."""
+    TARGET_MISTAKEN = "TargetMistaken"
+    """Nothing is applied: the target is next to nothing, or more than any machine has."""
     NO_LIMIT_TO_SCALE = "NoLimitToScale"
     NO_REQUEST_TO_FOLLOW = "NoRequestToFollow"
     RATIO_LOST = "RatioLost"
@@ -89,6 +91,7 @@ _NOTE_TEXTS: Final = {
     NoteKind.LIMIT_RANGE_REFUSES: " NOT updated since the LimitRange would refuse the pod",
     NoteKind.QUOTA_REFUSES: " NOT updated since a ResourceQuota would refuse the pod",
     NoteKind.PODS_REFUSED: " NOT updated since pods of the recommended size were not created",
+    NoteKind.TARGET_MISTAKEN: " NOT updated since no container can have the recommended amount",
     NoteKind.NO_LIMIT_TO_SCALE: ": limit NOT set since originalLimit is nil or 0",
     NoteKind.NO_REQUEST_TO_FOLLOW: ": limit NOT set since recommendedRequest is nil or 0",
     NoteKind.RATIO_LOST: ": failed to keep limit to request ratio; capping limit to int64",

@@ -42,6 +42,7 @@ from trimtab.core.quotas import Claims, Quota
 from trimtab.core.records import dataclass
 from trimtab.core.refusals import Offer, Withheld
 from trimtab.core.resources import BOTH, Resource, Resources
+from trimtab.core.sanity import list_mistakes
 
 _NO_ALLOTMENT: Final = Allotment()
 _ENDLESS: Final = BoostRoom()
@@ -389,11 +390,16 @@ class _Door:
         asked = [_as_asked_for(one, originals.get(one.name)) for one in pod.containers]
         is_same = all(map(is_, pod.containers, asked))
         boosts = self.boosts and self.autoscaler.boosts
+        autoscaler, mistakes = _without_mistakes(self.autoscaler)
         recommended = recommended_for_pod(
             pod if is_same else replace(pod, containers=tuple(asked)),
-            self.autoscaler,
+            autoscaler,
             self.room.limit_ranges,
         )
+        if mistakes:
+            recommended = {
+                name: _noted(each, mistakes.get(name, ())) for name, each in recommended.items()
+            }
         wishes = []
         for container, own in zip(pod.containers, asked, strict=True):
             found = recommended.get(container.name, _NO_ALLOTMENT)
@@ -406,6 +412,7 @@ class _Door:
                 share_of(container, usual, span),
                 container.name in originals,
                 is_off(self.autoscaler, container),
+                container.name in recommended and container.name in mistakes,
             )
             wishes.append(wish)
         return wishes
@@ -427,6 +434,36 @@ class _Door:
             controls_limits=controls_limits(self.autoscaler, container),
             default_limit=0 if item is None else amount_of(item.default, Resource.CPU),
         )
+
+
+def _without_mistakes(
+    autoscaler: Autoscaler,
+) -> tuple[Autoscaler, Mapping[str, tuple[Resource, ...]]]:
+    """Return the autoscaler without targets that are mistakes, and by container which they are."""
+    entries = autoscaler.recommendation or ()
+    found = {each.container_name: wrong for each in entries if (wrong := list_mistakes(each))}
+    if not found:
+        return autoscaler, found
+    sane = tuple(
+        replace(
+            each,
+            target={
+                kind: amount
+                for kind, amount in each.target.items()
+                if kind not in found.get(each.container_name, ())
+            },
+        )
+        for each in entries
+    )
+    return replace(autoscaler, recommendation=sane), found
+
+
+def _noted(allotment: Allotment, mistakes: Sequence[Resource]) -> Allotment:
+    notes = [each for each in allotment.notes if each.resource not in mistakes]
+    notes += [Note(kind, NoteKind.TARGET_MISTAKEN) for kind in mistakes]
+    return replace(
+        allotment, notes=tuple(sorted(notes, key=lambda each: BOTH.index(each.resource)))
+    )
 
 
 def _kept_for_siblings(pod: Pod, wishes: Sequence[_Wish], room: BoostRoom) -> Mapping[str, Claims]:

@@ -144,6 +144,18 @@ def checks(pod: Json) -> dict[str, str]:
     return {each["check"]: each["verdict"] for each in pod["checks"]}
 
 
+async def test_an_autoscaler_whose_pods_obey_another_one_says_which(
+    cluster: ReadableCluster, explain: Explain
+) -> None:
+    cluster.add_object("verticalpodautoscalers", an_autoscaler("younger"))
+    cluster.objects["verticalpodautoscalers"][-1]["spec"]["targetRef"]["name"] = "web"
+    done = await explain(cluster, "younger")
+
+    assert "  - its pods obey web: the oldest that acts on pods is in charge\n" in done.out
+    assert "Nothing is planned: no pod that runs obeys it." in done.out
+    assert "obey" not in (await explain(cluster, "web")).out
+
+
 async def test_numbers_are_worked_out_from_checkpoints_alone(
     cluster: ReadableCluster, explain: Explain
 ) -> None:

@@ -154,7 +154,12 @@ class _Desk:
         if plan is None or not plan.pods:
             # An updater does not know yet of a pod that is younger than its last plan.
             plan = explain_sight.explain_pods(around, question)
-        plan = msgspec.structs.replace(plan, remarks=[*plan.remarks, *answers.remarks])
+        rivals = [] if subject.is_pod else around.rivals(autoscaler.identity)
+        obeyed = [
+            f"its pods obey {each.name}: the oldest that acts on pods is in charge"
+            for each in rivals
+        ]
+        plan = msgspec.structs.replace(plan, remarks=[*plan.remarks, *answers.remarks, *obeyed])
         return Explanation(
             autoscaler=show_autoscaler(autoscaler),
             numbers=None if subject.is_pod else numbers,

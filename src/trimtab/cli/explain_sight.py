@@ -17,7 +17,12 @@ from trimtab.cluster.errors import ClusterError
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.checks import REMEMBERED, CheckKind
 from trimtab.core.hearing import PlanView, view_plan
-from trimtab.core.matching import governor_of
+from trimtab.core.matching import (
+    acts_on_running_pods,
+    find_conflicts,
+    governor_of,
+    match_autoscalers,
+)
 from trimtab.core.records import dataclass
 from trimtab.recommender import explaining as numbers
 from trimtab.recommender.recalling import recall
@@ -72,6 +77,16 @@ class Surroundings:
             if (each.pod.namespace, each.pod.name) == (namespace, name):
                 return governor_of(self.view.index, each.workload, each.pod.labels)
         return None
+
+    def rivals(self, autoscaler: AutoscalerName) -> list[AutoscalerName]:
+        """The autoscalers that govern pods which this one matches, too."""
+        index = self.view.index
+        matches = (
+            match_autoscalers(index, each.workload, each.pod.labels)
+            for each in self.view.context.snapshot.pods
+        )
+        conflicts = find_conflicts(matches, acts_on_running_pods)
+        return [each.stronger for each in conflicts if each.weaker == autoscaler]
 
 
 async def survey(sight: Sight, clock: RealClock, server: str) -> Surroundings:

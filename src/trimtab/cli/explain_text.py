@@ -196,7 +196,7 @@ def _lay_out_plan(page: PodsPage, now: datetime, width: int) -> Iterator[str]:
     if page.waiting:
         yield f"  {page.waiting} acts wait for their turn: evictions and resizes have a pace."
     if not page.pods:
-        yield "  Nothing is planned: there is no pod that runs."
+        yield "  Nothing is planned: no pod that runs obeys it."
     for pods in _alike(page.pods):
         yield ""
         is_done = page.source == PlansFrom.UPDATER.value

@@ -248,7 +248,8 @@ def test_a_stateful_set_names_the_revision_that_only_new_pods_get(
         pytest.param(ON_DELETE, 4, 3, "", id="one pod is left behind"),
         pytest.param(ON_DELETE, 5, 3, None, id="no pod is left behind"),
         pytest.param(ON_DELETE, 5, 2, "", id="of the template before"),
-        pytest.param({}, 4, 3, None, id="the default strategy"),
+        pytest.param({}, 4, 3, None, id="a rollout by default"),
+        pytest.param({}, 5, 3, None, id="a rollout that is through"),
     ],
 )
 def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
@@ -261,7 +262,10 @@ def test_a_daemon_set_tells_if_only_new_pods_get_its_template(
         "status": {"observedGeneration": observed, **counts},
     }
 
-    assert decode_workload("DaemonSet", encoded(wire)).staged_revision == expected
+    workload = decode_workload("DaemonSet", encoded(wire))
+
+    assert workload.staged_revision == expected
+    assert workload.is_rolling_out == (spec == {} and updated < 5)
 
 
 def test_a_cron_job_selects_by_the_labels_of_its_innermost_template() -> None:

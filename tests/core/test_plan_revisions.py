@@ -81,3 +81,16 @@ def test_not_even_oom_kills_roll_out_a_staged_revision(*, resizes: bool, expecte
     snapshot = replace(staged(pods, an_autoscaler(UP)), resizes_in_place=resizes)
 
     assert set(by_pod(planned(snapshot)).values()) == {expected}
+
+
+def test_a_daemon_set_that_rolls_out_loses_no_ready_pod() -> None:
+    pods = [
+        replace(of_revision(OLD, f"web-{index}"), ready_since=NOW - minutes(9) if index else None)
+        for index in range(4)
+    ]
+    snapshot = snapshot_of(pods, an_autoscaler(UP), rolling_out=frozenset({REPLICA_SET}))
+
+    assert by_pod(planned(snapshot, ALL_AT_ONCE)) == {
+        "web-0": "Evict",
+        **{f"web-{index}": "RevisionStaged" for index in range(1, 4)},
+    }

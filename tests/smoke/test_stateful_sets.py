@@ -4,7 +4,7 @@ import pytest
 from e2e.components import Json
 from e2e.updater_stage import LARGE, SMALL, a_template, requests
 from smoke.scene import Scene, is_ready, uids_of
-from smoke.test_nodes import add_node
+from smoke.test_nodes import add_node, create_daemon_set
 
 from rig import stages
 
@@ -134,17 +134,29 @@ def count_broken(pods: list[Json]) -> int:
     return sum(stages.READINESS in pod["metadata"].get("annotations", {}) for pod in pods)
 
 
-def test_no_eviction_goes_on_with_a_rollout_that_is_stuck(hasty_scene: Scene) -> None:
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_no_eviction_goes_on_with_a_rollout_that_is_stuck(hasty_scene: Scene, kind: str) -> None:
     scene = hasty_scene
-    scene.create(a_template(SMALL), kind="StatefulSet", replicas=6)
-    scene.wait_until_running(6)
+    create_six(scene, kind)
     broken = {"metadata": {"annotations": {stages.READINESS: stages.NEVER}}}
-    scene.patch(f"{scene.path('statefulsets')}/web", {"spec": {"template": broken}})
-    # The StatefulSet waits for the last pod, and leaves the others as they are.
+    scene.patch(f"{scene.path(kind.lower() + 's')}/web", {"spec": {"template": broken}})
+    # The owner waits for its first pod, and leaves the others as they are.
     scene.wait_for_pods(
         lambda pods: count_broken(pods) == 1 and [len(pods), sum(map(is_ready, pods))] == [6, 5]
     )
-    scene.autoscale(LARGE, kind="StatefulSet")
+    scene.autoscale(LARGE, targetRef={"apiVersion": "apps/v1", "kind": kind, "name": "web"})
 
-    scene.watch(20, lambda pods: count_broken(pods) <= 1)
+    pods = scene.watch(20, lambda pods: count_broken(pods) <= 1)
     scene.wait_for_words(scene.condition_messages, "RevisionStaged")
+    # What is down anyway gets its size.
+    assert requests([pod for pod in pods if count_broken([pod])]) == [[LARGE]]
+
+
+def create_six(scene: Scene, kind: str) -> None:
+    """Create a workload of six pods."""
+    if kind == "StatefulSet":
+        scene.create(a_template(SMALL), kind=kind, replicas=6)
+    else:
+        places = [add_node(scene, f"-{letter}") for letter in "abcdef"]
+        create_daemon_set(scene, places[0], SMALL, "web")
+    scene.wait_until_running(6)

@@ -1059,6 +1059,9 @@ def _waits_for_lower_ordinal(
 def _rolls_out(candidate: Candidate, context: Context, _: Spent) -> HoldReason | None:
     """Object if the eviction rolls out a revision that its owner would not bring to the pod yet."""
     owner, revisions = candidate.owner, context.snapshot.staged_revisions
+    if owner in context.snapshot.rolling_out:
+        # Of its pods those that are not ready are replaced whatever becomes of the others.
+        return None if candidate.pod.ready_since is None else HoldReason.REVISION_STAGED
     if owner is None or (revision := revisions.get(owner)) is None:
         return None
     is_same = successors.has_revision(candidate.pod, revision)

@@ -119,6 +119,8 @@ class Snapshot:
     """By such an owner how long each pod must be ready before the next one is made, if at all."""
     staged_revisions: Mapping[WorkloadName, str] = field(default_factory=dict)
     """By direct owner the revision that its older pods do not have yet; "" if not known."""
+    rolling_out: frozenset[WorkloadName] = frozenset()
+    """The DaemonSets that replace their pods, those that are not ready first."""
     admission_alive: bool = True
     """Whether an admission controller would give a new pod its size."""
     resizes_in_place: bool = True

@@ -47,6 +47,8 @@ class Workload:
 
     "" if its name is not known; mostly None.
     """
+    is_rolling_out: bool = False
+    """True of a DaemonSet that replaces its pods, those that are not ready first."""
 
 
 @dataclass(frozen=True, slots=True)

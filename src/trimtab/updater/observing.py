@@ -326,6 +326,7 @@ class Observer:
             template_sizes=self._template_sizes(sight.by_owner),
             min_ready=self._min_ready(sight.by_owner),
             staged_revisions=self._staged_revisions(sight.by_owner),
+            rolling_out=self._rolling_out(sight.by_owner),
             admission_alive=admission_alive,
             resizes_in_place=self._can_resize,
             pod_memory=memory.of_all() if is_all else memory.of_pods(pod.uid for pod in pods),
@@ -504,6 +505,12 @@ class Observer:
             for key, found in known
             if found is not None and found.min_ready
         }
+
+    def _rolling_out(self, owners: Iterable[OwnerKey]) -> frozenset[WorkloadName]:
+        known = ((key, self._owners.get(key)) for key in owners)
+        return frozenset(
+            workload_name(key) for key, found in known if found is not None and found.is_rolling_out
+        )
 
     def _staged_revisions(self, owners: Iterable[OwnerKey]) -> dict[WorkloadName, str]:
         known = ((key, self._owners.get(key)) for key in owners)

@@ -47,6 +47,8 @@ class Ownership:
     """Time for which each of those must be ready before the next one is made."""
     staged_revision: str | None = None
     """Revision that only new pods get, "" if its name is not known; None for most owners."""
+    is_rolling_out: bool = False
+    """True of a DaemonSet that replaces its pods, those that are not ready first."""
 
 
 def owner_key(pod: Pod) -> OwnerKey | None:
@@ -82,6 +84,7 @@ async def resolve_owners(
                 sizes=direct.sizes,
                 min_ready=direct.min_ready,
                 staged_revision=direct.staged_revision,
+                is_rolling_out=direct.is_rolling_out,
             )
 
     await _for_each(pods.items(), resolve, concurrency)

@@ -1,7 +1,7 @@
 """Growth: what it justifies under UpscaleOnly (D18), and that it does not wait (D17)."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from makers import (
@@ -471,9 +471,12 @@ def test_f16_evictions_without_effect_keep_no_dying_pod_from_growing_in_place(
     assert told(planned(without)) == ["NotConverging"] * 3
 
 
-def test_a_ready_pod_that_may_not_be_evicted_is_not_restarted_for_memory() -> None:
+@pytest.mark.parametrize("ready_since", [None, NOW - minutes(1)], ids=["down", "ready"])
+def test_a_pod_of_too_few_replicas_is_not_restarted_for_memory(
+    ready_since: datetime | None,
+) -> None:
     killed = a_container(requests=SMALL, last_termination=KILLED, restarts_on_resize=True)
-    pod = a_pod(killed, ready_since=NOW - minutes(1))
+    pod = a_pod(killed, ready_since=ready_since)
 
     assert told(planned(snapshot_of([pod], an_autoscaler(UP)))) == ["BelowMinReplicas"]
 

@@ -92,12 +92,13 @@ def resized(
     requests: tuple[int | None, int | None],
     mode: UpdateMode = UpdateMode.IN_PLACE,
     policy: ContainerPolicy = POLICY,
+    replicas: int = 1,
     **pod: object,
 ) -> Scene:
-    """A pod of 100m and 100Mi is resized in place under an autoscaler."""
+    """Pods of 100m and 100Mi are resized in place under an autoscaler."""
 
     async def scene(stage: Stage) -> None:
-        stage.put_pods(1, **pod)
+        stage.put_pods(replicas, **pod)
         stage.put_autoscaler(LARGER, mode=mode, policies=(policy,))
         await stage.play(ResizeEverything((amounts(*requests),)))
 
@@ -116,14 +117,17 @@ def resized_after_refusal(flaw: str) -> Scene:
 
 
 def rescued(
-    requests: tuple[int, int], budget: DisruptionBudget | None = None, **pod: object
+    requests: tuple[int, int],
+    budget: DisruptionBudget | None = None,
+    replicas: int = 2,
+    **pod: object,
 ) -> Scene:
-    """A pod that may only be evicted is resized in place, perhaps because of a budget."""
+    """Pods that may only be evicted are resized in place, perhaps because of a budget."""
 
     async def scene(stage: Stage) -> None:
         if budget is not None:
             stage.world.budgets.put(budget)
-        await resized(requests, UpdateMode.RECREATE, POLICY, **pod)(stage)
+        await resized(requests, UpdateMode.RECREATE, POLICY, replicas, **pod)(stage)
 
     return scene
 
@@ -581,6 +585,12 @@ SINS = [
         rescued((200, 200 * MIB), containers=(KILLED,)),
         rescued((200, 200 * MIB), BUDGET, containers=(KILLED,)),
         id="Recreate resizes a dying pod that nothing keeps from eviction",
+    ),
+    pytest.param(
+        Modes,
+        rescued((200, 200 * MIB), containers=(KILLED,)),
+        rescued((200, 200 * MIB), replicas=1, containers=(KILLED,)),
+        id="Recreate resizes dying pods of enough replicas",
     ),
     pytest.param(
         Modes,

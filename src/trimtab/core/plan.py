@@ -493,7 +493,8 @@ def _part_to_rescue(
         return None
     pod = candidate.pod
     wanted = _rescue(candidate, context, spent.grown[pod.node_name])
-    if wanted is None or (pod.ready_since and resizing.restarts_containers(pod, wanted)):
+    may_restart = pod.ready_since is None and candidate.standing is disruption.Standing.OPEN
+    if wanted is None or (not may_restart and resizing.restarts_containers(pod, wanted)):
         return None
     left = quota_plan.quotas_for(pod, context, spent.claimed)
     fitting = quota_plan.fit_resize(pod, wanted, left) if left else (wanted, {})

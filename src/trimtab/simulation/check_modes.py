@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from trimtab.core.allocations import recommended_for_pod
+from trimtab.core.annotations import keeps_from_eviction
 from trimtab.core.autoscalers import Autoscaler, UpdateMode
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -16,6 +17,7 @@ from trimtab.core.urgency import Thresholds, measure_change
 from trimtab.simulation.check_cool_down import ran_out_of_memory
 from trimtab.simulation.facts import Fact, PodEvicted, PodResized
 from trimtab.simulation.hindsight import Hindsight
+from trimtab.simulation.objects import WorkloadObject
 from trimtab.simulation.rules import Checker, Rules
 from trimtab.simulation.world import World
 
@@ -23,16 +25,17 @@ _EVICTING: Final = (UpdateMode.RECREATE, UpdateMode.AUTO, UpdateMode.IN_PLACE_OR
 _RESIZING: Final = (UpdateMode.IN_PLACE, UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.UPSCALE_ONLY)
 # The end of a boost brings the other containers up to date as well.
 _SIZING: Final = (*_RESIZING, UpdateMode.RECREATE, UpdateMode.AUTO)
+_ORDERLY: Final = ("Job", "StatefulSet", "DaemonSet")
+"""Kinds of owners that may not, or not yet, replace an evicted pod by one like it."""
 
 
 class Modes(Checker):
     """A pod is evicted or resized only as its autoscaler's mode says: UpscaleOnly never shrinks it.
 
     Off and Initial leave it alone but for the end of a boost, InPlace never evicts it, and a pod
-    without an autoscaler is nobody's business. A pod that dies for lack of memory and must not be
-    evicted, for a PodDisruptionBudget or as part of a Job, may grow in place wherever its mode
-    evicts (F22). When a node puts off the end of a boost, what was to grow along with it may be
-    given up.
+    without an autoscaler is nobody's business. A pod that dies for lack of memory may grow in place
+    wherever its mode evicts, if something may keep it from eviction (F22). When a node puts off the
+    end of a boost, what was to grow along with it may be given up.
     """
 
     def __init__(self, world: World, past: Hindsight, rules: Rules) -> None:
@@ -60,9 +63,27 @@ class Modes(Checker):
                 return
 
     def _is_protected(self, pod: Pod) -> bool:
-        budgets = [each for each in self.world.budgets if each.namespace == pod.namespace]
-        is_of_job = pod.owner is not None and pod.owner.kind == "Job"
-        return is_of_job or any(each.selector.matches(pod.labels) for each in budgets)
+        """Return True if something may speak against the pod's eviction for long.
+
+        That is a PodDisruptionBudget, its Job, an annotation, the order or the rollout of its
+        owner, too few replicas, rules about the size of its successor, or evicted pods that have
+        no successor.
+        """
+        world, namespace = self.world, pod.namespace
+        if keeps_from_eviction(pod.annotations) or pod.owner is None or pod.owner.kind in _ORDERLY:
+            return True
+        bounds = (*world.limit_ranges, *world.quotas)
+        budgets = [each for each in world.budgets if each.namespace == namespace]
+        return (
+            any(each.namespace == namespace for each in bounds)
+            or any(each.selector.matches(pod.labels) for each in budgets)
+            or len(world.pods_by_owner.under(pod.owner.uid)) < self.rules.disruption.min_replicas
+            or any(map(self._lacks_pods, world.workloads_of("ReplicaSet")))
+        )
+
+    def _lacks_pods(self, workload: WorkloadObject) -> bool:
+        pods = self.world.pods_by_owner.under(workload.uid)
+        return sum(not each.is_deleting for each in pods) < (workload.replicas or 0)
 
 
 def _rescues(before: Pod, after: Pod, governors: list[Autoscaler]) -> bool:

@@ -1,13 +1,14 @@
 """Pods that are never created: less is given to the next ones, and never to a healthy burst."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from trimtab.core.operations import Add
 from trimtab.core.refusals import (
@@ -409,7 +410,7 @@ def test_more_memory_with_less_cpu_is_not_smaller() -> None:
     owner = Owner(beyond(BOOST), replicas=3)
     owner.work(60)
     patch = (Add(CPU, "100m"), Add(MEMORY, "2Gi"))
-    owner.offer = replace(ALL, patch=patch)
+    owner.offer = structs.replace(ALL, patch=patch)
     owner.lose()
     owner.send()
 

@@ -9,11 +9,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from trimtab.admission.granting import Arrivals, QuotaGrants
 from trimtab.admission.index import TargetIndex, target_name

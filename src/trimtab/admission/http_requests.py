@@ -10,6 +10,8 @@ from functools import cache, lru_cache
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
+import msgspec
+
 from trimtab.core.records import dataclass
 
 MAX_BODY_BYTES: Final = 5 * 1024 * 1024
@@ -24,8 +26,7 @@ _MAX_DIGITS: Final = 18
 _KEPT_HEADS: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(msgspec.Struct, frozen=True):
     """A request that has come whole."""
 
     content_type: str

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
+import msgspec
+
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.boost import marked_containers
 from trimtab.core.boost_room import MAX_PRIORITY, BoostRoom
@@ -19,7 +21,6 @@ from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
 from trimtab.core.pods import Pod, without_status
 from trimtab.core.quotas import Quota
-from trimtab.core.records import dataclass
 from trimtab.core.refusals import Withheld
 
 _KEPT_BYTES: Final = 32 * 1024 * 1024
@@ -89,8 +90,7 @@ class WholePod:
         return self.head
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """What a pod may have at most, and at least, whatever is recommended."""
 
     limit_ranges: Sequence[LimitRangeItem]
@@ -108,8 +108,7 @@ class Bounds:
     """Part that pods of the owner do not get, since pods with it were never created."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sized:
+class _Sized(msgspec.Struct, frozen=True):
     likeness: object
     bounds: Bounds
     sizing: Sizing

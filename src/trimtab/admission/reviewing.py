@@ -30,7 +30,6 @@ from trimtab.api.validation import validate
 from trimtab.core.notes import NoteKind
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
-from trimtab.core.records import dataclass
 
 _AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
 _PODS: Final = ("", "pods")
@@ -63,8 +62,7 @@ def no_probe(request: AdmissionRequest) -> Patch | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """The answer to a request, and what is counted of it."""
 
     answer: Answer

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NoReturn, TypeAlias
 
+import msgspec
+
 from trimtab.admission.telling import Timer
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.pods import Pod, WorkloadName
-from trimtab.core.records import dataclass
 from trimtab.core.refusals import (
     Attempts,
     Offer,
@@ -42,8 +43,7 @@ def _stay_silent(_pod: Pod, _autoscaler: Autoscaler, _withheld: Withheld) -> Non
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class _Remembered:
+class _Remembered(msgspec.Struct, frozen=True):
     name: WorkloadName
     attempts: Attempts
 

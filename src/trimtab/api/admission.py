@@ -15,7 +15,6 @@ from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.encoding import Written, encode
 from trimtab.api.field_errors import FieldError
 from trimtab.core.operations import Patch
-from trimtab.core.records import dataclass
 
 _API_VERSION: Final = "admission.k8s.io/v1"
 
@@ -115,16 +114,14 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether nothing will be stored, whatever is answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
+class Allowed(msgspec.Struct, frozen=True):
     """It may happen, with the patch applied."""
 
     patch: Patch = ()
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """An autoscaler may not be stored, for all these errors."""
 
     name: str

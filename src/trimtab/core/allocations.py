@@ -1,7 +1,8 @@
 """What the recommendation gives each container of a pod: requests, and the limits that follow."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+
+import msgspec
 
 from trimtab.core.autoscalers import (
     Autoscaler,
@@ -16,16 +17,14 @@ from trimtab.core.limits import NO_AMOUNTS, proportional_limits
 from trimtab.core.notes import Note
 from trimtab.core.pods import Container, Pod
 from trimtab.core.policy import Capped, cap_for_pod
-from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class Allotment:
+class Allotment(msgspec.Struct, frozen=True):
     """What one container should get, and what was done to it on the way."""
 
-    requests: Resources = field(default_factory=dict)
-    limits: Resources = field(default_factory=dict)
+    requests: Resources = msgspec.field(default_factory=dict)
+    limits: Resources = msgspec.field(default_factory=dict)
     notes: tuple[Note, ...] = ()
 
 

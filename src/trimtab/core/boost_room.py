@@ -7,9 +7,11 @@ is not refused for its boosts.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import attrgetter
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from trimtab.core import quotas
 from trimtab.core.boost import BoostSpan
@@ -33,8 +35,7 @@ MAX_PRIORITY: Final = 0
 """Highest priority of pods that are boosted by default: that of pods without a class."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoostRoom:
+class BoostRoom(msgspec.Struct, frozen=True):
     """Bounds of the boosts of a new pod."""
 
     limit_ranges: Sequence[LimitRangeItem] = ()
@@ -53,8 +54,7 @@ class BoostRoom:
     """Part that the pod does not get, since pods of its owner with it were never created."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """The CPU of one container: what it gets, and of which boost."""
 
     container: Container

@@ -7,6 +7,8 @@ by it is no reason to evict the pod, or to shrink it below what is recommended.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from msgspec import structs
+
 from trimtab.core import urgency
 from trimtab.core.autoscalers import ContainerRecommendation
 from trimtab.core.limits import NO_AMOUNTS, amount_of
@@ -34,7 +36,7 @@ def keep_sizes(pod: Pod, capped: Capped, free: Capped) -> Capped:
     counts. A container without a recommendation keeps what it has.
     """
     own, wished = _own(pod), {each.container_name: each for each in reversed(free.recommendations)}
-    return replace(
+    return structs.replace(
         capped,
         recommendations=tuple(
             _kept(

@@ -6,16 +6,16 @@ whole millicores or bytes; a division drops its remainder, a result beyond 64 bi
 
 from typing import Final
 
+import msgspec
+
 from trimtab.core.notes import Note, NoteKind
 from trimtab.core.pods import Allocation
-from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
 
 NO_AMOUNTS: Final[Resources] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ProportionalLimits:
+class ProportionalLimits(msgspec.Struct, frozen=True):
     """The limits that follow from new requests, and why one is missing or out of proportion."""
 
     limits: Resources

@@ -9,9 +9,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from trimtab.core.annotations import IN_PLACE_UPDATED, UPDATES
 from trimtab.core.pods import Container, ContainerKind
-from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource
 
 
@@ -62,16 +63,14 @@ LEFT_OUT: Final = frozenset(
 """Reasons for no boost at all, however much room there is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """One remark about one resource of a container."""
 
     resource: Resource
     kind: NoteKind
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUpdate:
+class ContainerUpdate(msgspec.Struct, frozen=True):
     """What admission changes in one container."""
 
     container: Container

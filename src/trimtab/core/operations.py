@@ -1,25 +1,20 @@
 """JSON Patch (RFC 6902): operations as records, and paths that are valid for any key."""
 
-from dataclasses import field
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
-from trimtab.core.records import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Add:
+class Add(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
     """Sets the value at a path; what contains it must exist."""
 
-    op: Literal["add"] = field(default="add", init=False)
     path: str
     value: str | dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True, tag_field="op", tag="remove"):
     """Takes away the value at a path; it must exist."""
 
-    op: Literal["remove"] = field(default="remove", init=False)
     path: str
 
 

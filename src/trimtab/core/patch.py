@@ -1,10 +1,13 @@
 """Admission: pod and autoscaler in, the patch that gives a new pod its resources out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import lru_cache
 from operator import is_
 from typing import Final, NamedTuple
+
+import msgspec
+from msgspec import structs
 
 from trimtab.core.allocations import Allotment, controls_limits, is_off, recommended_for_pod
 from trimtab.core.annotations import OBSERVED_CONTAINERS, UPDATES, format_observed_containers
@@ -57,16 +60,15 @@ _BOOST_NOTES: Final = {
 """Notes of boosts that go because the pod would be refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizing:
+class Sizing(msgspec.Struct, frozen=True):
     """What a new pod gets."""
 
     patch: Patch = ()
     misfits: tuple[str, ...] = ()
     """Containers that get nothing, because the resources of the pod itself leave no room for it."""
-    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    notes: Mapping[str, tuple[Note, ...]] = msgspec.field(default_factory=dict)
     """By container what was done to what is recommended, and to its boost."""
-    claims: Mapping[str, Claims] = field(default_factory=dict)
+    claims: Mapping[str, Claims] = msgspec.field(default_factory=dict)
     """By the name of each quota that counts the pod, the amounts that the pod takes from it."""
     offer: Offer = _NO_OFFER
     """Summary of the amounts that the pod gets."""
@@ -199,8 +201,7 @@ def _resource_path(kind: ContainerKind, index: int, *keys: str) -> str:
     return pointer("spec", kind, index, "resources", *keys)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wish:
+class _Wish(msgspec.Struct, frozen=True):
     """What a container of a new pod shall get."""
 
     container: Container
@@ -324,8 +325,7 @@ def _refusal_of(rules: _Rules, wishes: Sequence[_Wish]) -> _Refused | None:
     return rules.refusal(_with_shares(wishes, give_up([wish.share for wish in wishes], note)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
+class _Door(msgspec.Struct, frozen=True):
     """Through which the pods of an autoscaler come, and all that decides what they get."""
 
     autoscaler: Autoscaler
@@ -500,7 +500,7 @@ def _usual(own: Allocation, recommended: Allotment) -> Allocation:
 
 def _with_shares(wishes: Sequence[_Wish], shares: Sequence[Share]) -> list[_Wish]:
     return [
-        wish if wish.share is share else replace(wish, share=share)
+        wish if wish.share is share else structs.replace(wish, share=share)
         for wish, share in zip(wishes, shares, strict=True)
     ]
 
@@ -513,7 +513,7 @@ def _misfits(pod: Pod, wishes: Sequence[_Wish]) -> tuple[str, ...]:
 
 def _give_up(wish: _Wish) -> _Wish:
     share = share_of(wish.container, wish.own, None)
-    return replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
+    return structs.replace(wish, recommended=_NO_ALLOTMENT, share=share, is_left_alone=True)
 
 
 def _without(wish: _Wish, kind: Resource, note: NoteKind) -> _Wish:
@@ -524,10 +524,10 @@ def _without(wish: _Wish, kind: Resource, note: NoteKind) -> _Wish:
         notes = tuple(sorted([*kept, Note(kind, note)], key=lambda each: BOTH.index(each.resource)))
     rest = Allotment(_except(found.requests, kind), _except(found.limits, kind), notes)
     usual = _usual(wish.own, rest)
-    share = replace(wish.share, usual=usual)
+    share = structs.replace(wish.share, usual=usual)
     if kind is Resource.CPU:
-        share = replace(share_of(wish.container, usual, None), notes=wish.share.notes)
-    return replace(wish, recommended=rest, share=share, is_left_alone=True, is_refused=True)
+        share = structs.replace(share_of(wish.container, usual, None), notes=wish.share.notes)
+    return structs.replace(wish, recommended=rest, share=share, is_left_alone=True, is_refused=True)
 
 
 def _except(amounts: Resources, kind: Resource) -> Resources:
@@ -536,7 +536,7 @@ def _except(amounts: Resources, kind: Resource) -> Resources:
 
 def _with_whole_boost(wish: _Wish) -> _Wish:
     share = wish.share
-    return replace(wish, share=share_of(wish.container, share.usual, share.span))
+    return structs.replace(wish, share=share_of(wish.container, share.usual, share.span))
 
 
 def _result(wish: _Wish) -> Allocation:
@@ -569,8 +569,10 @@ def _hold_back_size(wish: _Wish) -> _Wish:
         if kind in found.requests or kind in found.limits
     )
     given_up = _give_up(wish)
-    share = replace(given_up.share, notes=wish.share.notes)
-    return replace(given_up, recommended=Allotment(notes=notes), share=share, is_refused=True)
+    share = structs.replace(given_up.share, notes=wish.share.notes)
+    return structs.replace(
+        given_up, recommended=Allotment(notes=notes), share=share, is_refused=True
+    )
 
 
 def _offer(wishes: Sequence[_Wish], patch: Patch) -> Offer:

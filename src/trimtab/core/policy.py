@@ -7,8 +7,10 @@ proportion, so a bound on limits is a bound on requests. In the end the pod must
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from trimtab.core.autoscalers import (
     ContainerPolicy,
@@ -31,12 +33,11 @@ _NOTHING_HELD: Final = frozenset[Held]()
 _NONE: Final = frozenset[str]()
 
 
-@dataclass(frozen=True, slots=True)
-class Capped:
+class Capped(msgspec.Struct, frozen=True):
     """A recommendation that fits a pod, and by container what was done to its targets."""
 
     recommendations: tuple[ContainerRecommendation, ...] = ()
-    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
+    notes: Mapping[str, tuple[Note, ...]] = msgspec.field(default_factory=dict)
 
 
 def cap_for_pod(

@@ -17,13 +17,14 @@ large burst is no failure. Of kinds whose status names no failure, only attempts
 """
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+import msgspec
+from msgspec.structs import replace
+
 from trimtab.core.operations import Add, Patch, pointer
 from trimtab.core.quantities import parse_amount
-from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH
 
 FIRST_PODS: Final = 3
@@ -74,8 +75,7 @@ class Withheld(StrEnum):
     """The boost and the recommendation: the pod keeps its own resources."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(msgspec.Struct, frozen=True):
     """All that an autoscaler wants to give a new pod."""
 
     patch: Patch = ()
@@ -101,8 +101,7 @@ class Offer:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerStatus:
+class OwnerStatus(msgspec.Struct, frozen=True):
     """Number of pods of an owner, as its status shows it."""
 
     existing: int
@@ -112,8 +111,7 @@ class OwnerStatus:
     """True if the owner says that it cannot create pods; None for kinds that do not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True):
     """The pods of one owner that came since its status last showed a new one."""
 
     existing: int
@@ -149,7 +147,7 @@ class Attempts:
     """Number of times that pods without it were refused, too."""
     patient_until: float = 0.0
     """Time before which the recommendation is not left out for that reason."""
-    refused: PodSize = field(default_factory=dict)
+    refused: PodSize = msgspec.field(default_factory=dict)
     """Full size that was given up last."""
 
     def is_outdated(self, now: float) -> bool:
@@ -220,26 +218,16 @@ def add_attempt(before: Attempts | None, status: OwnerStatus, offer: Offer, now:
     chosen, withheld = _choose(before, status, offer, now)
     is_like = withheld is chosen.withheld and chosen.pods > 0
     is_trial = withheld is chosen.least is not Withheld.NOTHING
-    # A copy by hand takes half the time, and pods come by the hundred.
-    return Attempts(
-        chosen.existing,
-        withheld,
-        chosen.pods + 1 if is_like else 1,
-        chosen.since if is_like else now,
-        now,
-        now - chosen.at,
-        chosen.burst + 1,
-        chosen.singles,
-        chosen.least,
-        chosen.trials + is_trial,
-        chosen.shown,
-        chosen.larger + (chosen.trials > 0 and not is_trial),
-        chosen.stays_until,
-        chosen.rounds,
-        chosen.helped,
-        chosen.vain,
-        chosen.patient_until,
-        chosen.refused,
+    return replace(
+        chosen,
+        withheld=withheld,
+        pods=chosen.pods + 1 if is_like else 1,
+        since=chosen.since if is_like else now,
+        at=now,
+        pause=now - chosen.at,
+        burst=chosen.burst + 1,
+        trials=chosen.trials + is_trial,
+        larger=chosen.larger + (chosen.trials > 0 and not is_trial),
     )
 
 

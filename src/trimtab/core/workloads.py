@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Final, TypeAlias
 
+import msgspec
+
 from trimtab.core.pods import Allocation, OwnerReference, Pod, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.selectors import Selector
@@ -61,8 +63,7 @@ class Lookup:
     """The uid that an owner reference gives; empty if any object of that name will do."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeekedOwner:
+class PeekedOwner(msgspec.Struct, frozen=True):
     """The topmost workload above a pod, as far as it is known without waiting."""
 
     topmost: WorkloadName | None
@@ -75,8 +76,7 @@ class PeekedOwner:
     """Why the owner is in doubt, for people; empty if it is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeekedWorkload:
+class PeekedWorkload(msgspec.Struct, frozen=True):
     """A workload, as far as it is known without waiting."""
 
     workload: Workload | None

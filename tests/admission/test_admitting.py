@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts
+from msgspec import structs
 from updater.small_cluster import SmallCluster
 from virtual_time import run_virtually
 
@@ -21,7 +22,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.nodes import Node
 from trimtab.core.operations import Add, Remove
 from trimtab.core.placement import Placement
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import OwnerReference, Pod, PodHead, WorkloadName
 from trimtab.core.resources import Resource, Resources
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Lookup, PeekedOwner, PeekedWorkload, Workload
@@ -68,7 +69,7 @@ def test_a_new_pod_gets_what_is_recommended_for_its_workload() -> None:
             id="its owner is not in the store yet",
         ),
         pytest.param(
-            a_new_pod(replace(OWNER, uid="another")),
+            a_new_pod(structs.replace(OWNER, uid="another")),
             {},
             Admitted.OWNER_UNKNOWN,
             id="its owner is another of the same name",
@@ -322,7 +323,7 @@ class BrokenOwners:
     async def look_up(self, lookup: Lookup) -> None:
         raise RuntimeError(lookup)
 
-    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
         raise RuntimeError(owned)
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:

@@ -87,14 +87,10 @@ def play(scene: Callable[[Server], Awaitable[None]], **settings: bool) -> None:
     async def run() -> None:
         server = Server(AdmissionSettings(**settings))  # type: ignore[arg-type]
         server.cluster.deploy("api")
-        background = [
-            asyncio.create_task(server.webhook.claims.run()),
-            asyncio.create_task(server.webhook.admission.index.follow()),
-        ]
+        background = asyncio.create_task(server.webhook.claims.run())
         await asyncio.sleep(60)
         await scene(server)
-        for task in background:
-            task.cancel()
+        background.cancel()
 
     run_virtually(run())
 

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from makers import a_pod
 from virtual_time import LoopClock, run_virtually
 
 from trimtab.admission.owning import NotYetError, ReadyOwners
@@ -15,7 +14,7 @@ from trimtab.api.statuses import Status
 from trimtab.cluster.errors import ForbiddenError, NotFoundError, UnreachableError
 from trimtab.cluster.owners import WatchedOwners
 from trimtab.cluster.scales import Scales
-from trimtab.core.pods import OwnerReference, WorkloadName
+from trimtab.core.pods import OwnerReference, PodHead, WorkloadName
 from trimtab.core.selectors import Selector, equality
 from trimtab.core.workloads import Workload
 
@@ -94,7 +93,7 @@ class Scene:
 
     def topmost(self, owner: OwnerReference, *, may_wait: bool = True) -> object:
         try:
-            return self.owners.find(a_pod(owner=owner), may_wait=may_wait).topmost
+            return self.owners.find(PodHead("default", owner), may_wait=may_wait).topmost
         except NotYetError:
             return "not yet"
 
@@ -296,7 +295,7 @@ def test_a_right_that_is_missing_is_asked_for_seldom_and_named() -> None:
         scene.server.shown[SCALE] = FORBIDDEN
         await scene.prepared()
         for _ in range(10 * MINUTE):
-            found = scene.owners.find(a_pod(owner=in_set("web-1")), may_wait=False)
+            found = scene.owners.find(PodHead("default", in_set("web-1")), may_wait=False)
             await asyncio.sleep(1)
 
         assert found.topmost is None

@@ -594,8 +594,6 @@ def test_two_copies_refuse_an_overlap_as_soon_as_both_see_the_first_autoscaler()
         first = one.ask(a_review(an_autoscaler_object("first"), AUTOSCALERS))
         at_once = other.ask(a_review(an_autoscaler_object("second"), AUTOSCALERS))
         cluster.autoscale(UP, name="first", target=TargetReference("Deployment", "api"))
-        for copy in (one, other):
-            copy.admission.index.rebuild()
         later = [
             (await ask_patiently(copy, a_review(an_autoscaler_object("third"), AUTOSCALERS)))[
                 "allowed"

@@ -26,7 +26,7 @@ from trimtab.api.new_pods import NewPod
 from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import Autoscaler, CpuBoost, UpdateMode
 from trimtab.core.boost import annotation_name
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import OwnerReference, Pod, PodHead, WorkloadName
 from trimtab.core.refusals import Offer, Withheld
 from trimtab.core.workloads import Workload
 
@@ -229,8 +229,8 @@ def _an_owner(number: int, existing: int = 0) -> Workload:
     return Workload(name, replicas=1, existing=existing, uid=f"rs-{number}", is_failing=True)
 
 
-def _a_pod_of(number: int) -> Pod:
-    return Pod("default", "", owner=OwnerReference("ReplicaSet", f"web-{number}", "apps/v1"))
+def _a_pod_of(number: int) -> PodHead:
+    return PodHead("default", OwnerReference("ReplicaSet", f"web-{number}", "apps/v1"))
 
 
 ANY = Autoscaler("default", "web")

@@ -20,7 +20,7 @@ from trimtab.admission.admitting import Admitted
 from trimtab.api.autoscaler_wire import decode_wire
 from trimtab.api.autoscalers import decode_autoscaler
 from trimtab.api.encoding import encode
-from trimtab.api.pods import decode_new_pod
+from trimtab.api.pods import decode_pod
 from trimtab.api.selector_validation import overlaps
 from trimtab.core import bounds
 from trimtab.core.boost_room import BoostRoom
@@ -43,7 +43,7 @@ def sizing_work(
     pod_spec: Json,
 ) -> Callable[[], object]:
     """The work of sizing a pod with so many containers, each with a policy of its own."""
-    pod = decode_new_pod(encode(a_large_pod(containers, **pod_spec)))
+    pod = decode_pod(encode(a_large_pod(containers, **pod_spec)))
     autoscaler = decode_autoscaler(encode(a_large_autoscaler(containers, **autoscaler_spec)))
     return lambda: size_pod(pod, autoscaler, gates=FeatureGates(), room=room)
 

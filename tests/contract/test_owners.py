@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from contract.stage import eventually, in_every_world
 from contract.world import CUSTOM_KIND, Link, World
+from msgspec import structs
 
 from trimtab.core.pods import OwnerReference, Pod, WorkloadName
 from trimtab.core.workloads import Workload
@@ -83,8 +84,8 @@ async def test_an_owner_that_is_missing_or_another_leaves_the_pod_without_an_ans
         await find(world, link, name)
         (pod,) = link.cluster.pods
         assert pod.owner is not None
-        orphan = replace(pod, owner=replace(pod.owner, name="gone"))
-        adopted = replace(pod, owner=replace(pod.owner, uid="of an earlier one"))
+        orphan = replace(pod, owner=structs.replace(pod.owner, name="gone"))
+        adopted = replace(pod, owner=structs.replace(pod.owner, uid="of an earlier one"))
 
         assert await link.cluster.owners.topmost(orphan) is None
         assert await link.cluster.owners.topmost(adopted) is None

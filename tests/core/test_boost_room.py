@@ -8,6 +8,7 @@ from api_server_rules import refusals
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from makers import BOOST_TOLD, MIB, a_container, a_pod, a_recommendation, amounts, an_autoscaler
+from msgspec import structs
 
 from trimtab.core.annotations import UPDATES
 from trimtab.core.autoscalers import (
@@ -530,7 +531,7 @@ def test_a_boosted_pod_is_of_the_class_that_it_goes_back_to(
     usual = sized(pod, autoscaler, room, OFF)
     boosted = sized(pod, autoscaler, room)
     rest = [
-        replace(before.spec, requests={**(before.spec.requests or {}), Resource.CPU: least})
+        structs.replace(before.spec, requests={**(before.spec.requests or {}), Resource.CPU: least})
         if (original := before_boost(boosted, before.name)) is not None
         and not (before.spec.requests or {}).get(Resource.CPU)
         and (least := (original.requests or {})[Resource.CPU])

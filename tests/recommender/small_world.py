@@ -40,6 +40,7 @@ from trimtab.core.pods import (
     Container,
     OwnerReference,
     Pod,
+    PodHead,
     PodPhase,
     Termination,
     WorkloadName,
@@ -299,7 +300,7 @@ class SmallWorld:
     async def look_up(self, lookup: Lookup) -> None:
         raise NotImplementedError
 
-    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
         raise NotImplementedError
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:

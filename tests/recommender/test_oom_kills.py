@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from makers import MIB, a_container, amounts, hours, minutes
+from msgspec import structs
 from recommender.small_world import Load, SmallWorld
 
 from trimtab.api.evictions import MemoryEviction
@@ -167,7 +168,7 @@ async def test_f9_the_target_reaches_the_need_of_one_pod_in_forty_within_a_few_k
         await tick(world, recommender)
         grown = replace(
             world.pod("web-7").containers[0],
-            spec=replace(APP.spec, requests=amounts(100, memory(world))),
+            spec=structs.replace(APP.spec, requests=amounts(100, memory(world))),
         )
         world.put_pod(replace(world.pod("web-7"), containers=(grown,)))
         await tick(world, recommender)
@@ -232,7 +233,7 @@ async def test_f15_a_storm_of_kills_is_bounded_by_the_largest_node() -> None:
         world.kill("web-0")
         await tick(world, recommender)
         container = world.pod("web-0").containers[0]
-        spec = replace(container.spec, requests=amounts(100, memory(world)))
+        spec = structs.replace(container.spec, requests=amounts(100, memory(world)))
         world.put_pod(replace(world.pod("web-0"), containers=(replace(container, spec=spec),)))
 
     assert memory(world) <= 8000 * MIB * 1.05 * 1.15
@@ -247,7 +248,7 @@ async def test_f15_a_storm_of_kills_asks_for_no_more_than_the_largest_node_in_si
         world.kill("web-0")
         await tick(world, recommender)
         container = world.pod("web-0").containers[0]
-        spec = replace(container.spec, requests=amounts(100, memory(world)))
+        spec = structs.replace(container.spec, requests=amounts(100, memory(world)))
         world.put_pod(replace(world.pod("web-0"), containers=(replace(container, spec=spec),)))
 
     assert 7000 * MIB < memory(world) <= 8000 * MIB

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 from makers import MIB, a_recommendation, amounts
+from msgspec import structs
 from simulation.toys import (
     ActWhenElected,
     PublishTo,
@@ -214,7 +215,7 @@ def killed(*, target: int, older: bool = False) -> Scene:
         if older:
             stage.world.checkpoints.put(replace(CHECKPOINT, name="web-app"))
         pod = stage.put_pods(1)[0]
-        spec = replace(pod.containers[0].spec, requests=amounts(100, 200 * MIB))
+        spec = structs.replace(pod.containers[0].spec, requests=amounts(100, 200 * MIB))
         pod = replace(pod, containers=(replace(pod.containers[0], spec=spec),))
         now = stage.world.now()
         stage.tell(UsageTold(now, "recommender", reading(now)))

@@ -8,7 +8,7 @@ may the caller ask again.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from operator import attrgetter
@@ -38,7 +38,7 @@ from trimtab.core.matching import (
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing, unmark_pod
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Pod, PodHead, WorkloadName
 from trimtab.core.refusals import Withheld
 
 UNCHANGED: Final = Sizing()
@@ -107,7 +107,6 @@ class Admission:
     async def run(self) -> None:
         """Keep up with the stores, for ever."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.index.follow())
             group.create_task(self._owners.run())
             group.create_task(self._withholding.run())
             group.create_task(self._follow_targets())
@@ -213,7 +212,7 @@ class Admission:
                 self._arrivals.note(*gap)
         return sizing
 
-    def _find_gap(self, head: Pod) -> _Gap | None:
+    def _find_gap(self, head: PodHead) -> _Gap | None:
         """Return how many pods the pod's owner wants, and has; None if that is not known."""
         owner = head.owner
         if owner is None:
@@ -257,10 +256,10 @@ class Admission:
             if (name := target_name(autoscaler)) is not None:
                 self._owners.prefetch(name, _api_version(autoscaler))
 
-    def _autoscalers_of(self, workload: WorkloadName) -> list[Autoscaler]:
+    def _autoscalers_of(self, workload: WorkloadName) -> Sequence[Autoscaler]:
         """The autoscalers that give new pods of a workload their size."""
         is_ignored = workload.namespace in self._settings.ignored_namespaces
-        return [] if is_ignored else self.index.find(workload)
+        return () if is_ignored else self.index.find(workload)
 
     async def _follow_nodes(self) -> None:
         async for _ in self._cluster.nodes.changes():

@@ -7,7 +7,7 @@ from trimtab.admission.telling import Teller
 from trimtab.core.annotations import BOOST_PREFIX
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.operations import Add, Patch, pointer
-from trimtab.core.pods import Pod
+from trimtab.core.pods import PodHead
 from trimtab.core.refusals import Withheld
 
 _SIZED: Final = "pod sized"
@@ -24,13 +24,13 @@ _BOOST: Final = pointer("metadata", "annotations", BOOST_PREFIX)
 _logger: Final = logging.getLogger(__name__)
 
 
-def tell_of_size(teller: Teller, pod: Pod, autoscaler: Autoscaler, patch: Patch) -> None:
+def tell_of_size(teller: Teller, head: PodHead, autoscaler: Autoscaler, patch: Patch) -> None:
     """Tell what a new pod gets, unless enough of its autoscaler's pods were told of this minute."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_SIZED, name, logging.INFO):
         about = {
             # Most new pods have no name yet.
-            "owner": _owner(pod),
+            "owner": _owner(head),
             "autoscaler": name,
             "changes": _changes(patch),
             "boosted": _boosted(patch),
@@ -38,17 +38,17 @@ def tell_of_size(teller: Teller, pod: Pod, autoscaler: Autoscaler, patch: Patch)
         _logger.info(_SIZED, extra=about)
 
 
-def log_unsized(teller: Teller, pod: Pod, doubt: str) -> None:
+def log_unsized(teller: Teller, head: PodHead, doubt: str) -> None:
     """Log why a new pod is left as it is, unless enough pods were logged this minute."""
-    teller.tell(_UNSIZED, f"{_owner(pod)}: {doubt}", "OwnerUnknown")
+    teller.tell(_UNSIZED, f"{_owner(head)}: {doubt}", "OwnerUnknown")
 
 
-def log_withheld(teller: Teller, pod: Pod, autoscaler: Autoscaler, withheld: Withheld) -> None:
+def log_withheld(teller: Teller, head: PodHead, autoscaler: Autoscaler, withheld: Withheld) -> None:
     """Log that pods of an owner are never created, and which part the next ones do without."""
     name = f"{autoscaler.namespace}/{autoscaler.name}"
     if teller.may_tell(_WITHHELD, name):
         about = {
-            "owner": _owner(pod),
+            "owner": _owner(head),
             "autoscaler": name,
             "withheld": withheld.value,
             "detail": f"{_REMEDIES[withheld]}; the events of the owner name the rule that refuses",
@@ -56,9 +56,9 @@ def log_withheld(teller: Teller, pod: Pod, autoscaler: Autoscaler, withheld: Wit
         _logger.warning(_WITHHELD, extra=about)
 
 
-def _owner(pod: Pod) -> str:
-    parts = () if pod.owner is None else (pod.owner.kind, pod.owner.name)
-    return "/".join((pod.namespace, *parts))
+def _owner(head: PodHead) -> str:
+    parts = () if head.owner is None else (head.owner.kind, head.owner.name)
+    return "/".join((head.namespace, *parts))
 
 
 def _changes(patch: Patch) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from trimtab.cluster.errors import ClusterError
 from trimtab.cluster.ports import Owners
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import PodHead, WorkloadName
 from trimtab.core.selectors import Selector
 from trimtab.core.workloads import Lookup, PeekedOwner
 
@@ -41,12 +41,12 @@ class ReadyOwners:
         self._attempts = 0
         self._was_prepared = False
 
-    def find(self, pod: Pod, *, may_wait: bool) -> PeekedOwner:
+    def find(self, head: PodHead, *, may_wait: bool) -> PeekedOwner:
         """The topmost workload above the pod, as far as it is known.
 
         NotYetError where waiting is possible and may help.
         """
-        seen = self._owners.peek(pod)
+        seen = self._owners.peek(head)
         self._look_up(seen.due)
         if seen.is_pending and may_wait:
             raise NotYetError

@@ -19,7 +19,7 @@ from trimtab.core.gates import FeatureGates
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.patch import Sizing, likeness, size_pod
-from trimtab.core.pods import Pod, without_status
+from trimtab.core.pods import Pod, PodHead, without_status
 from trimtab.core.quotas import Quota
 from trimtab.core.refusals import Withheld
 
@@ -39,8 +39,8 @@ class Arrival(Protocol):
     """A pod that is being created, of which no more is read than is needed."""
 
     @property
-    def head(self) -> Pod:
-        """Whose it is; nothing of its labels or containers."""
+    def head(self) -> PodHead:
+        """Whose it is."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -68,7 +68,8 @@ class WholePod:
     """A pod that has been read whole; a status that it brings along is left out."""
 
     def __init__(self, pod: Pod) -> None:
-        self.head = without_status(pod)
+        self.head = PodHead(pod.namespace, pod.owner)
+        self._pod = without_status(pod)
         self.is_usual = True
         self.may_be_marked = bool(marked_containers(pod))
 
@@ -79,15 +80,15 @@ class WholePod:
     @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
-        return self.head.labels
+        return self._pod.labels
 
     def likeness(self) -> object:
         """All of it that decides about its size."""
-        return likeness(self.head)
+        return likeness(self._pod)
 
     def read(self) -> Pod:
         """The pod."""
-        return self.head
+        return self._pod
 
 
 class Bounds(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ import msgspec
 
 from trimtab.admission.telling import Timer
 from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import PodHead, WorkloadName
 from trimtab.core.refusals import (
     Attempts,
     Offer,
@@ -35,11 +35,11 @@ _IDLE_SECONDS: Final = 60.0
 """Time between two looks while no pods come."""
 
 
-TellChange: TypeAlias = Callable[[Pod, Autoscaler, Withheld], None]
+TellChange: TypeAlias = Callable[[PodHead, Autoscaler, Withheld], None]
 """Reports that pods of an owner get less from now on, or the full size again."""
 
 
-def _stay_silent(_pod: Pod, _autoscaler: Autoscaler, _withheld: Withheld) -> None:
+def _stay_silent(_head: PodHead, _autoscaler: Autoscaler, _withheld: Withheld) -> None:
     pass
 
 
@@ -64,10 +64,10 @@ class Withholding:
         return len(self._owners)
 
     def choose(
-        self, pod: Pod, autoscaler: Autoscaler, offer: Offer, *, is_dry_run: bool
+        self, head: PodHead, autoscaler: Autoscaler, offer: Offer, *, is_dry_run: bool
     ) -> Withheld:
         """Return the part of an autoscaler's offer that a new pod does not get."""
-        owner = None if offer.is_empty else self._find_owner(pod)
+        owner = None if offer.is_empty else self._find_owner(head)
         if owner is None or owner.existing is None:
             return Withheld.NOTHING
         remembered = self._owners.get(owner.uid)
@@ -84,7 +84,7 @@ class Withholding:
         self._came_at = now
         self._has_news.set()
         if before is not None and attempts.least is not before.least:
-            self._tell(pod, autoscaler, attempts.least)
+            self._tell(head, autoscaler, attempts.least)
         return attempts.withheld
 
     async def run(self) -> NoReturn:
@@ -120,9 +120,9 @@ class Withholding:
         elif attempts is not remembered.attempts:
             self._owners[uid] = _Remembered(remembered.name, attempts)
 
-    def _find_owner(self, pod: Pod) -> Workload | None:
-        owner = pod.owner
+    def _find_owner(self, head: PodHead) -> Workload | None:
+        owner = head.owner
         if owner is None:
             return None
-        found = self._known(WorkloadName(pod.namespace, owner.kind, owner.name))
+        found = self._known(WorkloadName(head.namespace, owner.kind, owner.name))
         return found if found is not None and found.uid else None

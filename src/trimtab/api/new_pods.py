@@ -10,27 +10,23 @@ depth shows it.
 
 import hashlib
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from trimtab.api.decoding import Wire, decode
+from trimtab.api.decoding import DecodeError, Wire, decode
 from trimtab.api.encoding import encode
 from trimtab.api.metadata import Owner, find_controller
-from trimtab.api.placement import WireAffinity, count_expressions
-from trimtab.api.pods import decode_new_pod
+from trimtab.api.placement import count_expressions
+from trimtab.api.pods import NewPodSpec, convert_new_pod
 from trimtab.core import bounds
 from trimtab.core.annotations import BOOST_PREFIX
-from trimtab.core.pods import Pod
+from trimtab.core.pods import Pod, PodHead
 
 _MARK: Final = BOOST_PREFIX.removesuffix("/").encode()
 _NULL: Final = msgspec.Raw(b"null")
-_KEPT_HEADS: Final = 256
 _USUAL_BYTES: Final = 32 * 1024
 """Of what is larger nothing is kept: anybody who may create pods could fill our memory."""
-_FEW_DEMANDS_BYTES: Final = bounds.MAX_NODE_DEMANDS * len("{},")
-"""So much JSON holds no more demands on nodes than admission looks at."""
 
 
 class _Metadata(Wire, frozen=True, kw_only=True):
@@ -44,37 +40,13 @@ class _Head(Wire, frozen=True, kw_only=True):
     spec: msgspec.Raw = _NULL
 
 
-class _Container(Wire, frozen=True, kw_only=True):
-    name: msgspec.Raw = _NULL
-    resources: msgspec.Raw = _NULL
-    resize_policy: msgspec.Raw = _NULL
-    restart_policy: msgspec.Raw = _NULL
-
-
-class _Spec(Wire, frozen=True, kw_only=True):
-    containers: tuple[_Container, ...] | None = None
-    init_containers: tuple[_Container, ...] | None = None
-    resources: msgspec.Raw = _NULL
-    os: msgspec.Raw = _NULL
-    overhead: msgspec.Raw = _NULL
-    priority_class_name: msgspec.Raw = _NULL
-    priority: msgspec.Raw = _NULL
-    preemption_policy: msgspec.Raw = _NULL
-    active_deadline_seconds: msgspec.Raw = _NULL
-    node_selector: msgspec.Raw = _NULL
-    affinity: msgspec.Raw = _NULL
-    tolerations: msgspec.Raw = _NULL
-
-
 _NO_METADATA: Final = _Metadata()
-_NO_SPEC: Final = _Spec()
+_NO_SPEC: Final = NewPodSpec()
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 _HEAD_DECODER: Final = msgspec.json.Decoder(_Head)
-_SPEC_DECODER: Final = msgspec.json.Decoder(_Spec | None)
-_MAP_DECODER: Final = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
-_LIST_DECODER: Final = msgspec.json.Decoder(tuple[msgspec.Raw, ...] | None)
-_AFFINITY_DECODER: Final = msgspec.json.Decoder(WireAffinity | None)
+_SPEC_DECODER: Final = msgspec.json.Decoder(NewPodSpec | None)
+_ANNOTATIONS_DECODER: Final = msgspec.json.Decoder(dict[str, str | None] | None)
 
 
 class NewPod:
@@ -82,28 +54,25 @@ class NewPod:
 
     def __init__(self, data: bytes, namespace: str) -> None:
         """Read the head; the namespace is that of the request, whatever the pod's author wrote."""
-        self._data = data
-        self._source = decode(_HEAD_DECODER, data)
-        self._metadata = self._source.metadata or _NO_METADATA
-        self.labels = _texts(self._metadata.labels)
-        make_head = _head if self.is_usual else _make_head
-        self.head = make_head(namespace, self._metadata.owner_references)
-        self._known_spec: _Spec | None = None
-
-    @property
-    def is_usual(self) -> bool:
+        source = decode(_HEAD_DECODER, data)
+        metadata = source.metadata or _NO_METADATA
+        self.is_usual = len(data) <= _USUAL_BYTES
         """True if the pod is small enough for what is worked out of it to be kept."""
-        return len(self._data) <= _USUAL_BYTES
+        self.labels = _texts(metadata.labels)
+        self.head = PodHead(namespace, find_controller(metadata.owner_references))
+        self._annotations = metadata.annotations
+        self._written_spec = source.spec
+        self._known_spec: NewPodSpec | None = None
 
     @property
     def may_be_marked(self) -> bool:
         """False if the pod has no mark of a boost for certain."""
-        return _MARK in bytes(self._metadata.annotations)
+        return _MARK in bytes(self._annotations)
 
     def excess(self) -> str:
         """Return what the pod has more of than admission looks at; empty if it has not.
 
-        Looked at before the pod is read whole, which takes longest.
+        Looked at before anything is worked out of it, which takes longest.
         """
         spec = self._spec
         containers = len(spec.containers or ()) + len(spec.init_containers or ())
@@ -113,7 +82,7 @@ class NewPod:
         if demands > bounds.MAX_NODE_DEMANDS:
             return f"{demands} demands on nodes; at most {bounds.MAX_NODE_DEMANDS} are looked at"
         # Written as JSON they are no shorter than the API server counts them.
-        size = len(self._metadata.annotations)
+        size = len(self._annotations)
         most = bounds.MAX_ANNOTATION_BYTES - bounds.ANNOTATION_BYTES_PER_CONTAINER * containers
         if size > most:
             return f"{size} bytes of annotations; more than {most} leave no room for ours"
@@ -122,40 +91,31 @@ class NewPod:
     def likeness(self) -> bytes:
         """What is the same for two pods only if the same is decided about their sizes."""
         # Short, so that ten thousands of them can be kept.
-        return hashlib.sha256(encode((self._metadata.annotations, self._spec))).digest()
+        return hashlib.sha256(encode((self._annotations, self._spec))).digest()
 
     @property
-    def _spec(self) -> _Spec:
+    def _spec(self) -> NewPodSpec:
         # Until Python 3.12 a cached property takes a lock.
         if self._known_spec is None:
-            self._known_spec = decode(_SPEC_DECODER, self._source.spec) or _NO_SPEC
+            self._known_spec = self._decode_spec()
         return self._known_spec
 
     def read(self) -> Pod:
-        """The whole pod."""
-        return decode_new_pod(self._data, self.head)
+        """All of the pod that decides about its size."""
+        annotations = decode(_ANNOTATIONS_DECODER, self._annotations)
+        return convert_new_pod(self.head, self.labels, annotations, self._spec)
+
+    def _decode_spec(self) -> NewPodSpec:
+        try:
+            return decode(_SPEC_DECODER, self._written_spec) or _NO_SPEC
+        except DecodeError as error:
+            raise DecodeError(f"spec.{error.path}".strip("."), error.problem) from error
 
 
-def _make_head(namespace: str, references: tuple[Owner, ...] | None) -> Pod:
-    return Pod(namespace, name="", owner=find_controller(references))
-
-
-# Pods of one owner come in bursts.
-_head: Final = lru_cache(maxsize=_KEPT_HEADS)(_make_head)
-
-
-def _count_demands(spec: _Spec) -> int:
-    """Count the labels, expressions and tolerations with which a pod chooses nodes.
-
-    Few bytes hold few of them, and are not read: 0 stands for any number that is allowed.
-    """
-    parts = spec.node_selector, spec.tolerations, spec.affinity
-    if sum(map(len, parts)) <= _FEW_DEMANDS_BYTES:
-        return 0
-    selector = decode(_MAP_DECODER, spec.node_selector) or {}
-    tolerations = decode(_LIST_DECODER, spec.tolerations) or ()
-    affinity = decode(_AFFINITY_DECODER, spec.affinity) or WireAffinity()
-    return len(selector) + len(tolerations) + count_expressions(affinity)
+def _count_demands(spec: NewPodSpec) -> int:
+    """Count the labels, expressions and tolerations with which a pod chooses nodes."""
+    expressions = 0 if spec.affinity is None else count_expressions(spec.affinity)
+    return len(spec.node_selector or ()) + len(spec.tolerations or ()) + expressions
 
 
 def _texts(labels: dict[str, str | None] | None) -> Mapping[str, str]:

@@ -26,6 +26,7 @@ from trimtab.core.pods import (
     ContainerKind,
     Envelope,
     Pod,
+    PodHead,
     PodPhase,
     ResizeState,
     Termination,
@@ -66,12 +67,13 @@ class _Os(Wire, frozen=True, kw_only=True):
     name: str | None = None
 
 
-class _Spec(Wire, frozen=True, kw_only=True):
+class NewPodSpec(Wire, frozen=True, kw_only=True):
+    """The part of a spec that decides about the size of a new pod."""
+
     containers: tuple[_Container, ...] | None = None
     init_containers: tuple[_Container, ...] | None = None
     resources: _Resources | None = None
     os: _Os | None = None
-    node_name: str | None = None
     node_selector: dict[str, str | None] | None = None
     affinity: WireAffinity | None = None
     tolerations: tuple[WireToleration, ...] | None = None
@@ -80,6 +82,10 @@ class _Spec(Wire, frozen=True, kw_only=True):
     preemption_policy: str | None = None
     active_deadline_seconds: Int64 | None = None
     overhead: Amounts | None = None
+
+
+class _Spec(NewPodSpec, frozen=True, kw_only=True):
+    node_name: str | None = None
     topology_spread_constraints: tuple[WireSpread, ...] | None = None
     volumes: tuple[dict[str, msgspec.Raw], ...] | None = None
 
@@ -130,14 +136,13 @@ class _Pod(Wire, frozen=True, kw_only=True):
 
 
 class PodTemplate(Wire, frozen=True, kw_only=True):
-    """A pod without its status: the template of a workload, or a pod that is being created."""
+    """The template of a workload: a pod without its status."""
 
     metadata: Metadata | None = None
     spec: _Spec | None = None
 
 
 _DECODER: Final = msgspec.json.Decoder(_Pod)
-_NEW_DECODER: Final = msgspec.json.Decoder(PodTemplate)
 _PHASES: Final = {phase.value: phase for phase in PodPhase}
 _STATUS_LISTS: Final = {
     ContainerKind.REGULAR: "containerStatuses",
@@ -175,52 +180,65 @@ _NOTHING: Final = Allocation()
 def decode_pod(data: bytes) -> Pod:
     """The pod in the JSON of one Pod; one without a name yet is named `<generateName>%`."""
     source = decode(_DECODER, data)
-    return _convert_pod(source.metadata, source.spec, source.status)
+    metadata = source.metadata or NO_METADATA
+    return _convert_pod(metadata, source.spec or _NO_SPEC, source.status or _NO_STATUS)
 
 
-def decode_new_pod(data: bytes, head: Pod | None = None) -> Pod:
-    """The pod in the JSON of one that is being created: its status is not even read.
-
-    Where its head is known already, the namespace of that counts, whatever the pod's author wrote.
-
-    A copy of a running pod (`kubectl get -o yaml | kubectl create -f -`) brings along the status
-    of that one. The API server drops it, but only after its webhooks were asked.
-    """
-    source = decode(_NEW_DECODER, data)
-    return _convert_pod(source.metadata, source.spec, None, head)
-
-
-def _convert_pod(
-    given_metadata: Metadata | None,
-    given_spec: _Spec | None,
-    given_status: _Status | None,
-    head: Pod | None = None,
+def convert_new_pod(
+    head: PodHead,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str | None] | None,
+    spec: NewPodSpec,
 ) -> Pod:
-    metadata = given_metadata or NO_METADATA
-    spec = given_spec or _NO_SPEC
-    status = given_status or _NO_STATUS
+    """The pod that is being created, as far as it decides about its size.
+
+    It has neither a node nor a status. A copy of a running pod (`kubectl get -o yaml | kubectl
+    create -f -`) brings along the status of that one. The API server drops it, but only after its
+    webhooks were asked.
+    """
+    init = spec.init_containers
+    init_peak = _init_peak(spec) if init else _NOTHING
+    return Pod(
+        namespace=head.namespace,
+        name="",
+        labels=labels,
+        annotations={key: value or "" for key, value in (annotations or {}).items()},
+        has_empty_annotations=annotations == {},
+        owner=head.owner,
+        containers=_list_containers(spec, _NO_STATUS),
+        envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
+        placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
+        priority_class=spec.priority_class_name or "",
+        preemption_priority=_preemption_priority(spec),
+        has_deadline=spec.active_deadline_seconds is not None,
+        init_peak=init_peak,
+        init_steps=_init_steps(init) if init else (),
+        init_stated=_init_stated(spec) if init else None,
+        init_requests=_init_requests(init) if init else None,
+        overhead=decode_amounts(spec.overhead, "spec.overhead") if spec.overhead else None,
+        is_windows=_is_windows(spec),
+    )
+
+
+def _convert_pod(metadata: Metadata, spec: _Spec, status: _Status) -> Pod:
     conditions = status.conditions or ()
     init_peak = _init_peak(spec) if spec.init_containers else _NOTHING
     return Pod(
-        namespace=intern(metadata.namespace or "") if head is None else head.namespace,
+        namespace=intern(metadata.namespace or ""),
         name=metadata.name or f"{metadata.generate_name or ''}%",
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         labels=text_map(metadata.labels),
         annotations=text_map(metadata.annotations),
         has_empty_annotations=metadata.annotations == {},
-        owner=controlling_owner(metadata) if head is None else head.owner,
+        owner=controlling_owner(metadata),
         phase=_PHASES.get(status.phase or "", PodPhase.UNKNOWN),
-        containers=_with_proportions(
-            _list_containers(spec, status),
-            None if given_status is None else metadata.annotations,
-        ),
+        containers=_with_proportions(_list_containers(spec, status), metadata.annotations),
         created_at=decode_time(metadata.creation_timestamp, "metadata.creationTimestamp"),
-        started_at=decode_time(status.start_time, "status.startTime") if given_status else None,
-        # A new pod has none, and while one waits every microsecond counts.
-        ready_since=_ready_since(conditions) if conditions else None,
-        resize=_resize_state(conditions) if conditions else None,
-        resize_message=_resize_message(conditions) if conditions else "",
+        started_at=decode_time(status.start_time, "status.startTime"),
+        ready_since=_ready_since(conditions),
+        resize=_resize_state(conditions),
+        resize_message=_resize_message(conditions),
         is_deleting=metadata.deletion_timestamp is not None,
         node_name=intern(spec.node_name or ""),
         unschedulable_since=(
@@ -229,8 +247,7 @@ def _convert_pod(
         envelope=None if spec.resources is None else _convert_envelope(spec.resources, init_peak),
         placement=convert_placement(spec.node_selector, spec.affinity, spec.tolerations),
         priority_class=intern(spec.priority_class_name or ""),
-        # The API server has resolved both from the class before it asks any webhook.
-        preemption_priority=0 if spec.preemption_policy == _NEVER else spec.priority or 0,
+        preemption_priority=_preemption_priority(spec),
         has_deadline=spec.active_deadline_seconds is not None,
         init_peak=init_peak,
         init_steps=_init_steps(spec.init_containers) if spec.init_containers else (),
@@ -241,6 +258,11 @@ def _convert_pod(
         has_unseen_demands=bool(spec.node_name) and _has_unseen_demands(spec),
         is_windows=_is_windows(spec),
     )
+
+
+def _preemption_priority(spec: NewPodSpec) -> int:
+    # The API server has resolved both from the class before it asks any webhook.
+    return 0 if spec.preemption_policy == _NEVER else spec.priority or 0
 
 
 def _has_unseen_demands(spec: _Spec) -> bool:
@@ -269,7 +291,7 @@ def _needs_more(container: _Container) -> bool:
     )
 
 
-def _is_windows(spec: _Spec) -> bool:
+def _is_windows(spec: NewPodSpec) -> bool:
     """Return True if the pod is one of Windows; it may say so by the label of its nodes alone."""
     if spec.os is not None and spec.os.name:
         return spec.os.name == _WINDOWS
@@ -307,7 +329,7 @@ def _convert_envelope(source: _Resources, init_peak: Allocation) -> Envelope:
     return Envelope(own.requests or {}, own.limits or {}, init_peak.requests or {})
 
 
-def _init_peak(spec: _Spec) -> Allocation:
+def _init_peak(spec: NewPodSpec) -> Allocation:
     """The most of each resource that any ordinary init container asks for."""
     if not spec.init_containers:
         return _NOTHING
@@ -351,7 +373,7 @@ def _peak(amounts: Sequence[Resources]) -> Resources:
     return {kind: max(found) for kind, found in given.items() if found}
 
 
-def _init_stated(spec: _Spec) -> Allocation | None:
+def _init_stated(spec: NewPodSpec) -> Allocation | None:
     """Return the least of each amount that all ordinary init containers state."""
     asked = [
         _convert_allocation(each.resources, f"spec.initContainers[{index}].resources") or _NOTHING
@@ -388,7 +410,7 @@ def _init_requests(containers: tuple[_Container, ...]) -> Resources | None:
     return most if any(most.values()) else None
 
 
-def _list_containers(spec: _Spec, status: _Status) -> tuple[Container, ...]:
+def _list_containers(spec: NewPodSpec, status: _Status) -> tuple[Container, ...]:
     """Return the regular containers in their order, then the sidecars in theirs."""
     statuses = _by_name(status.container_statuses)
     found = [

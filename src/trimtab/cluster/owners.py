@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from trimtab.cluster.scales import Missing, Remembered, Unknown
-from trimtab.core.pods import OwnerReference, Pod, WorkloadName
+from trimtab.core.pods import OwnerReference, Pod, PodHead, WorkloadName
 from trimtab.core.workloads import MAX_LEVELS, Lookup, PeekedOwner, PeekedWorkload, Workload
 
 _NODE: Final = "Node"
@@ -73,13 +73,11 @@ class WatchedOwners:
         store = self._stores.get(name.kind)
         return None if store is None else store.find(name.namespace, name.name)
 
-    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
         """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
-        match owned:
-            case Workload():
-                return self._climb(owned.name.namespace, owned.owner, owned.name)
-            case Pod():
-                return self._climb(owned.namespace, owned.owner, None)
+        if isinstance(owned, Workload):
+            return self._climb(owned.name.namespace, owned.owner, owned.name)
+        return self._climb(owned.namespace, owned.owner, None)
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:
         """The same as `workload`, from memory alone."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trimtab.core.operations import Patch
     from trimtab.core.past_pods import PodTrace
     from trimtab.core.past_usage import PastUsage, Shard
-    from trimtab.core.pods import Pod, WorkloadName
+    from trimtab.core.pods import Pod, PodHead, WorkloadName
     from trimtab.core.quotas import Quota
     from trimtab.core.registration import Registration
     from trimtab.core.resources import Resource, Resources
@@ -127,6 +127,9 @@ class Index(Protocol[RecordT_co]):
     def under(self, key: Hashable) -> Sequence[RecordT_co]:
         """The objects with this key, in the order in which they came to it."""
 
+    def has(self, key: Hashable) -> bool:
+        """Return True if any object has this key."""
+
 
 class IndexedStore(Store[RecordT_co], Protocol[RecordT_co]):
     """A store in which some objects are found without a look at all of them."""
@@ -169,7 +172,7 @@ class Owners(Protocol):
     async def look_up(self, lookup: Lookup) -> None:
         """Renew what is remembered of a workload that is not watched, if it is due."""
 
-    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
         """The same as `topmost`, from memory alone: old answers count, and nothing is asked."""
 
     def peek_workload(self, name: WorkloadName, api_version: str = "") -> PeekedWorkload:

@@ -65,7 +65,12 @@ class Index(Generic[RecordT]):
 
     def under(self, key: Hashable) -> Sequence[RecordT]:
         """The objects with this key, in the order in which they came to it."""
-        return tuple(self._groups.get(key, {}).values())
+        found = self._groups.get(key)
+        return () if found is None else tuple(found.values())
+
+    def has(self, key: Hashable) -> bool:
+        """Return True if any object has this key."""
+        return key in self._groups
 
     def put(self, name: ObjectName, before: RecordT | None, after: RecordT | None) -> None:
         """Take note of how an object changed; None where it was or is not there."""
@@ -187,8 +192,8 @@ class Reader(Generic[RecordT]):
 
     def in_namespace(self, namespace: str) -> Sequence[RecordT]:
         """All objects of one namespace, in the order of their names."""
-        siblings = self._contents.by_namespace.get(namespace, {})
-        return tuple(siblings[name] for name in sorted(siblings))
+        siblings = self._contents.by_namespace.get(namespace)
+        return () if siblings is None else tuple(siblings[name] for name in sorted(siblings))
 
     def age(self) -> timedelta | None:
         """How long ago the view was last known to be current; None before the first list."""

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.core.allocations import recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem
@@ -78,7 +80,9 @@ def _with_defaults(template: Pod) -> Pod:
     containers = [
         replace(
             each,
-            spec=replace(each.spec, requests={**each.spec.limits, **(each.spec.requests or {})}),
+            spec=structs.replace(
+                each.spec, requests={**each.spec.limits, **(each.spec.requests or {})}
+            ),
         )
         if each.spec.limits
         else each

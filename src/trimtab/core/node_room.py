@@ -299,7 +299,12 @@ def fit_node(
     rooms = [item.max or NO_AMOUNTS for item in limit_ranges if item.type is LimitRangeType.NODE]
     if not rooms or not recommendations:
         return recommendations, {}
-    demand = _demand(recommendations, pod)
+    targets = {entry.container_name: entry.target for entry in recommendations}
+    asked = {kind: _asked_for(kind, targets, pod) for kind in BOTH}
+    if any(_has_room(room, asked) for room in rooms):
+        # Most pods are far smaller than a node.
+        return recommendations, {}
+    demand = {kind: _demand_of(kind, targets, pod) for kind in BOTH}
     possible = [found for room in rooms if (found := _cuts(demand, room)) is not None]
     cuts = max(possible, key=lambda found: _generosity(found, demand), default=None)
     if not cuts:
@@ -342,11 +347,13 @@ _Cuts: TypeAlias = Mapping[Resource, Mapping[str, int]]
 """By resource and container the amount that is left of a target, where it is not the whole."""
 
 
-def _demand(
-    recommendations: Iterable[ContainerRecommendation], pod: Pod
-) -> Mapping[Resource, _Demand]:
-    targets = {entry.container_name: entry.target for entry in recommendations}
-    return {kind: _demand_of(kind, targets, pod) for kind in BOTH}
+def _asked_for(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> int:
+    """The amount that the pod asks for if nothing is cut."""
+    asked = amount_of(pod.overhead, kind)
+    for container in pod.containers:
+        target = targets.get(container.name, NO_AMOUNTS)
+        asked += target[kind] if kind in target else amount_of(container.current.requests, kind)
+    return asked
 
 
 def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _Demand:
@@ -361,6 +368,10 @@ def _demand_of(kind: Resource, targets: Mapping[str, Resources], pod: Pod) -> _D
         else:
             fixed += has
     return _Demand(stakes, fixed + amount_of(pod.overhead, kind))
+
+
+def _has_room(room: Resources, asked: Resources) -> bool:
+    return all(amount <= room.get(kind, amount) for kind, amount in asked.items())
 
 
 def _cuts(demand: Mapping[Resource, _Demand], room: Resources) -> _Cuts | None:

@@ -7,7 +7,7 @@ ports or devices decide which nodes take the pod, only its own node is sure to t
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from trimtab.core import pods
@@ -200,8 +200,7 @@ def _without(one: pods.Container, asked: Allocation, kinds: Container[Resource])
     if not grown:
         return asked
     limits = asked.limits or NO_AMOUNTS
-    return replace(
-        asked,
-        requests={kind: amount for kind, amount in requests.items() if kind not in grown},
-        limits={kind: amount for kind, amount in limits.items() if kind not in grown},
+    return Allocation(
+        {kind: amount for kind, amount in requests.items() if kind not in grown},
+        {kind: amount for kind, amount in limits.items() if kind not in grown},
     )

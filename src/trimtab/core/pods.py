@@ -6,6 +6,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import msgspec
+
 from trimtab.core.placement import Placement
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
@@ -56,8 +58,7 @@ PUT_OFF: Final = frozenset(
 """The states in which a kubelet is not at work on a resize that was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnerReference:
+class OwnerReference(msgspec.Struct, frozen=True, gc=False):
     """The owner that controls an object (`controller: true`)."""
 
     kind: str
@@ -77,8 +78,7 @@ class WorkloadName(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(msgspec.Struct, frozen=True):
     """The `resources` of one container, as far as CPU and memory are concerned.
 
     None means that the map is absent on the wire; an empty map is present but names neither CPU
@@ -209,6 +209,13 @@ class Pod:
     """
     is_windows: bool = False
     """True for a pod of Windows, which Kubernetes does not resize."""
+
+
+class PodHead(msgspec.Struct, frozen=True):
+    """The part of a pod that says whose it is."""
+
+    namespace: str
+    owner: OwnerReference | None = None
 
 
 def asks_for_same(pod: Pod, other: Pod) -> bool:

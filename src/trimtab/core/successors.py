@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation
 from trimtab.core.boost import annotation_name, boosted_containers
 from trimtab.core.envelopes import without_misfits
@@ -225,7 +227,7 @@ def _except(amounts: Resources | None, kinds: Collection[Resource]) -> Resources
 
 
 def _with_requests(own: Allocation) -> Allocation:
-    return replace(own, requests=_requests(own)) if own.limits else own
+    return structs.replace(own, requests=_requests(own)) if own.limits else own
 
 
 def _requests(own: Allocation) -> Resources:

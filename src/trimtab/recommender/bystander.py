@@ -16,7 +16,7 @@ from trimtab.api.metrics import UsageColumns
 from trimtab.cluster.ports import Clock, HistorySource, Owners
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName
 from trimtab.core.nodes import Node
-from trimtab.core.pods import Pod, WorkloadName
+from trimtab.core.pods import Pod, PodHead, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.shadows import Group, list_shadows
 from trimtab.core.sizing import Learned
@@ -164,7 +164,7 @@ class _ShadowOwners:
     async def look_up(self, lookup: Lookup) -> None:
         await self.owners.look_up(lookup)
 
-    def peek(self, owned: Pod | Workload) -> PeekedOwner:
+    def peek(self, owned: Pod | PodHead | Workload) -> PeekedOwner:
         if isinstance(owned, Workload) and owned.name in self.shadowed:
             return PeekedOwner(owned.name)
         return self.owners.peek(owned)

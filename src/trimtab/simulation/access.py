@@ -174,6 +174,9 @@ class _KnownIndex:
     def under(self, key: Hashable) -> Sequence[Horizontal]:
         return [each.known for each in self._index.under(key)]
 
+    def has(self, key: Hashable) -> bool:
+        return self._index.has(key)
+
 
 class _Scales:
     """Workloads of all other kinds, asked for one by one; answers are believed for a while."""

@@ -122,7 +122,8 @@ class Answering:
             review = self._reviewer.review(asked, waited_seconds=waited_seconds, may_wait=may_wait)
         except NotYetError:
             return Share(asked.resource, asked.namespace)
-        self._tell_of_refusal(asked, review)
+        if isinstance(review.answer, Refused):
+            self._tell_of_refusal(asked, review.answer)
         return asked.uid, review
 
     def _count(self, review: Review, seconds: float) -> None:
@@ -135,11 +136,10 @@ class Answering:
             count_up(self.tally.troubles, review.trouble)
             self._teller.tell("review not understood", review.detail, review.trouble)
 
-    def _tell_of_refusal(self, asked: AdmissionRequest, review: Review) -> None:
-        if isinstance(review.answer, Refused):
-            errors = "; ".join(map(str, review.answer.errors))
-            detail = f"{asked.namespace}/{asked.name}: {errors}"
-            self._teller.tell("autoscaler refused", detail, _AUTOSCALER, MAX_REFUSAL)
+    def _tell_of_refusal(self, asked: AdmissionRequest, refused: Refused) -> None:
+        errors = "; ".join(map(str, refused.errors))
+        detail = f"{asked.namespace}/{asked.name}: {errors}"
+        self._teller.tell("autoscaler refused", detail, _AUTOSCALER, MAX_REFUSAL)
 
 
 def _misunderstood(trouble: Trouble, detail: str) -> Review:

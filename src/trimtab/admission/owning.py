@@ -47,7 +47,8 @@ class ReadyOwners:
         NotYetError where waiting is possible and may help.
         """
         seen = self._owners.peek(head)
-        self._look_up(seen.due)
+        if seen.due:
+            self._look_up(seen.due)
         if seen.is_pending and may_wait:
             raise NotYetError
         return seen
@@ -57,7 +58,8 @@ class ReadyOwners:
     ) -> Selector | None:
         """The selector of the workload; None if it is gone, not known, or selects nothing."""
         seen = self._owners.peek_workload(workload, api_version)
-        self._look_up(seen.due)
+        if seen.due:
+            self._look_up(seen.due)
         if seen.is_pending and may_wait:
             raise NotYetError
         return None if seen.workload is None else seen.workload.selector

@@ -31,8 +31,11 @@ from trimtab.core.notes import NoteKind
 from trimtab.core.operations import Patch
 from trimtab.core.patch import Sizing
 
-_AUTOSCALERS: Final = ("autoscaling.k8s.io", "verticalpodautoscalers")
-_PODS: Final = ("", "pods")
+_KINDS: Final = {
+    ("", "pods"): Reviewed.POD,
+    ("autoscaling.k8s.io", "verticalpodautoscalers"): Reviewed.AUTOSCALER,
+}
+"""By group and resource what is reviewed."""
 _CREATE: Final = "CREATE"
 _UPDATE: Final = "UPDATE"
 _KEPT_DRAFT_BYTES: Final = 16 * 1024 * 1024
@@ -44,6 +47,7 @@ _MAX_DRAFT_BYTES: Final = 64 * 1024
 
 POD_PATIENCE: Final = timedelta(seconds=1)
 """Maximum time for which a pod waits until its owner is known."""
+_POD_PATIENCE_SECONDS: Final = POD_PATIENCE.total_seconds()
 _MAX_WAITING_POD_BYTES: Final = 64 * 1024
 """A larger pod does not wait: it would be read again each time."""
 
@@ -155,14 +159,14 @@ class Reviewer:
         self, request: AdmissionRequest, waited_seconds: float, *, may_wait: bool
     ) -> Review:
         kind = (request.group, request.resource)
-        if request.subresource or kind not in {_PODS, _AUTOSCALERS}:
+        about = _KINDS.get(kind)
+        if about is None or request.subresource:
             what = "/".join(part for part in (*kind, request.subresource) if part)
             return _trouble(Trouble.UNKNOWN_RESOURCE, Reviewed.UNKNOWN, what)
-        about = Reviewed.POD if kind == _PODS else Reviewed.AUTOSCALER
         if request.version != "v1":
             return _trouble(Trouble.UNKNOWN_VERSION, about, request.version)
         if about is Reviewed.POD:
-            may_wait = may_wait and waited_seconds < POD_PATIENCE.total_seconds()
+            may_wait = may_wait and waited_seconds < _POD_PATIENCE_SECONDS
             return self._review_pod(request, may_wait=may_wait)
         return self._review_autoscaler(request, waited_seconds, may_wait=may_wait)
 

@@ -137,6 +137,7 @@ class WebhookServer:
         self.responder = responder
         self.timer = timer
         self.limits = limits
+        self._patience_seconds = limits.patience.total_seconds()
         self.is_draining = False
         self.buffered_bytes = 0
         self._give_back = give_back
@@ -245,14 +246,14 @@ class WebhookServer:
 
     def enqueue(self, connection: "_Connection", request: HttpRequest) -> None:
         """Let the request be answered in its turn, or unseen if too many wait."""
-        size = len(request.body)
+        size, limits = len(request.body), self.limits
         self._freed_bytes += size
-        most = self.limits.large_queue if size > _LARGE_BYTES else self.limits.queue
-        is_full = len(self._queue_of(request)) >= most
-        if is_full or self._queued_bytes + size > self.limits.queued_bytes:
+        is_large = size > _LARGE_BYTES
+        queue, most = (self._large, limits.large_queue) if is_large else (self._queue, limits.queue)
+        if len(queue) >= most or self._queued_bytes + size > limits.queued_bytes:
             connection.respond(request, self.responder.let_through(request))
             return
-        self._append(_Turn(connection, request, self.timer()))
+        self._append(_Turn(connection, request, self.timer()), queue)
 
     def _make_room(self) -> bool:
         """End the connection that was awaited longest; whether there was one."""
@@ -270,9 +271,6 @@ class WebhookServer:
     @property
     def _has_waiting(self) -> bool:
         return bool(self._queue or self._large)
-
-    def _queue_of(self, request: HttpRequest) -> deque[_Turn]:
-        return self._large if len(request.body) > _LARGE_BYTES else self._queue
 
     def _answer_some(self) -> None:
         ends_at = self.timer() + _TURN_SECONDS
@@ -324,10 +322,15 @@ class WebhookServer:
         turn.connection.respond(turn.request, body)
         self.responder.note_written(self.timer() - since)
 
-    def _append(self, turn: _Turn) -> None:
-        self._queue_of(turn.request).append(turn)
+    def _append_again(self, turn: _Turn) -> None:
+        is_large = len(turn.request.body) > _LARGE_BYTES
+        self._append(turn, self._large if is_large else self._queue)
+
+    def _append(self, turn: _Turn, queue: deque[_Turn]) -> None:
+        queue.append(turn)
         self._queued_bytes += len(turn.request.body)
-        self._go_on_answering()
+        if not self._is_answering:
+            self._go_on_answering()
 
     def _go_on_answering(self) -> None:
         if self._has_waiting and not self._is_answering:
@@ -335,11 +338,7 @@ class WebhookServer:
             self.loop.call_soon(self._answer_some)
 
     def _may_wait(self, turn: _Turn, waited: float) -> bool:
-        return (
-            not turn.is_last
-            and waited < self.limits.patience.total_seconds()
-            and not self.is_draining
-        )
+        return not turn.is_last and waited < self._patience_seconds and not self.is_draining
 
     def _has_room(self, turn: _Turn, share: Share) -> bool:
         """Return True if the request may be put off; others are answered now to make room."""
@@ -351,7 +350,7 @@ class WebhookServer:
             timer = self._timers.pop(each, None)
             if timer is not None:
                 timer.cancel()
-                self._append(each)
+                self._append_again(each)
         return leaving is not None
 
     def _delay(self, turn: _Turn, waited: float, took: float) -> None:
@@ -359,14 +358,14 @@ class WebhookServer:
         step = _RETRIES_SECONDS[min(turn.retries, len(_RETRIES_SECONDS) - 1)]
         # All that waits is asked for again and again, and must leave time for what comes.
         delay = max(step, took * len(self._put_off) / _RETRIES_SHARE)
-        left = self.limits.patience.total_seconds() - waited
+        left = self._patience_seconds - waited
         turn.retries += 1
         turn.is_last = delay >= left
         self._timers[turn] = self.loop.call_later(min(delay, left), self._resume, turn)
 
     def _resume(self, turn: _Turn) -> None:
         del self._timers[turn]
-        self._append(turn)
+        self._append_again(turn)
 
 
 class _Connection(asyncio.Protocol):

@@ -77,7 +77,8 @@ class Distribution(msgspec.Struct):
 
     def add(self, value: float, bounds: tuple[float, ...]) -> None:
         """Count one more."""
-        self.counts[bisect_left(bounds, value)] += 1
+        # Nearly all values lie below the first bound.
+        self.counts[0 if value <= bounds[0] else bisect_left(bounds, value)] += 1
         self.sum += value
 
 
@@ -115,9 +116,7 @@ class Tally:
     def time_steps(self, *steps: tuple[Step, float]) -> None:
         """Count steps that took so many seconds."""
         for step, seconds in steps:
-            found = self.steps[step]
-            found.counts[bisect_left(STEP_BOUNDS, seconds)] += 1
-            found.sum += seconds
+            self.steps[step].add(seconds, STEP_BOUNDS)
 
 
 def count_up(counts: dict[KeyT, int], key: KeyT, more: int = 1) -> None:

@@ -46,6 +46,8 @@ def _stay_silent(_head: PodHead, _autoscaler: Autoscaler, _withheld: Withheld) -
 class _Remembered(msgspec.Struct, frozen=True):
     name: WorkloadName
     attempts: Attempts
+    seen: Workload | None = None
+    """The owner as it was at the last look since the latest pod."""
 
 
 class Withholding:
@@ -109,16 +111,13 @@ class Withholding:
             owner = self._known(remembered.name)
             if owner is None or owner.uid != uid or remembered.attempts.is_outdated(now):
                 del self._owners[uid]
-            elif owner.existing is not None:
+            elif owner.existing is not None and owner is not remembered.seen:
                 status = OwnerStatus(owner.existing, owner.replicas, owner.is_failing)
-                self._see(uid, remembered, status)
-
-    def _see(self, uid: str, remembered: _Remembered, status: OwnerStatus) -> None:
-        attempts = see_status(remembered.attempts, status)
-        if attempts.is_settled:
-            del self._owners[uid]
-        elif attempts is not remembered.attempts:
-            self._owners[uid] = _Remembered(remembered.name, attempts)
+                attempts = see_status(remembered.attempts, status)
+                if attempts.is_settled:
+                    del self._owners[uid]
+                else:
+                    self._owners[uid] = _Remembered(remembered.name, attempts, owner)
 
     def _find_owner(self, head: PodHead) -> Workload | None:
         owner = head.owner

@@ -129,8 +129,9 @@ async def test_a_namespace_that_does_not_exist_is_not_well(
 ) -> None:
     done = await run(cluster, "-n", "typo", "--check", "targets")
 
-    hint = "without -n the doctor looks into all of them"
+    hint = "-A looks into all namespaces"
     assert done == Done(1, "", f"trimtab: there is no namespace typo; {hint}\n")
+    assert (await run(cluster, "-n", "typo", "-A", "--check", "targets")).code == 0
 
 
 @pytest.mark.parametrize(
@@ -431,6 +432,7 @@ async def test_in_a_narrow_terminal_no_line_is_too_long(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        pytest.param(["--check"], "--check needs a value", id="no check"),
         pytest.param(["--check", "luck"], 'there is no check "luck"', id="an unknown check"),
         pytest.param(["--webhook-address", "there"], "is not host:port", id="no port"),
         pytest.param(["--prometheus-address", "there"], "not an http", id="no address"),
@@ -445,6 +447,13 @@ async def test_bad_input_is_told_in_one_line(
 
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert told in done.err
+
+
+def test_a_look_that_may_take_no_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["doctor", "--timeout=0s"])
+
+    assert code == 2
+    assert "--timeout: 0s is not above zero" in capsys.readouterr().err
 
 
 def test_all_checks_can_be_listed_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """The real command, started as a user starts it."""
 
+import os
 import re
 import subprocess
 import sys
@@ -95,6 +96,25 @@ def test_a_reader_that_stops_early_sees_no_traceback() -> None:
 
     assert run.stdout.startswith("#")
     assert run.stderr == ""
+
+
+@pytest.mark.parametrize("line", ["crds", "get --help", "demo --duration 1"])
+def test_a_reader_that_is_gone_is_no_failure(line: str) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        run = subprocess.run(
+            [TRIMTAB, *line.split()],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(writing)
+
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("module", ["numpy", "yaml", "rich", "trimtab.core.quantities"])

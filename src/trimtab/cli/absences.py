@@ -23,16 +23,14 @@ def tell_unreadable(kind: str, one: Unreadable) -> str:
     return f"{kind} {one.namespace}/{one.name} cannot be read: {one.error}"
 
 
-async def require_namespace(
-    client: Client, namespace: str, hint: str = "-A looks into all namespaces"
-) -> None:
+async def require_namespace(client: Client, namespace: str) -> None:
     """Raise a FailedError if the namespace does not exist; one that is hidden may exist."""
     if not namespace:
         return
     try:
         await client.fetch(paths.item(_NAMESPACES, namespace))
     except NotFoundError as error:
-        problem = f"there is no namespace {namespace}; {hint}"
+        problem = f"there is no namespace {namespace}; -A looks into all namespaces"
         raise FailedError(problem) from error
     except ApiError:
         # The right to read namespaces is not among those that a reader needs.

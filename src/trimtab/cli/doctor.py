@@ -17,7 +17,7 @@ from trimtab.cli.absences import require_namespace
 from trimtab.cli.doctor_facts import Examination, Order
 from trimtab.cli.doctor_output import tell_checks, to_json, to_table
 from trimtab.cli.flag_groups import flag_group
-from trimtab.cli.flag_types import Span, Text
+from trimtab.cli.flag_types import Span, Text, format_span
 from trimtab.cli.flags import LogFlags
 from trimtab.cli.history import PastOrder, order_prometheus
 from trimtab.cli.joining import find_way, greet
@@ -42,7 +42,6 @@ _BLIND: Final = (
     "nothing could be looked at, so it is not known whether all is well; "
     "the remedies above say what is missing"
 )
-_WITHOUT_NAMESPACE: Final = "without -n the doctor looks into all of them"
 _NARROW: Final = 80
 _CONNECT_PATIENCE: Final = timedelta(seconds=5)
 
@@ -61,6 +60,8 @@ class WhereFlags:
 
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = ""
     """Look at the autoscalers and pods of one namespace only; of all if not given."""
+    all_namespaces: Annotated[bool, Parameter(name=["--all-namespaces", "-A"], negative="")] = False
+    """All namespaces, as without --namespace."""
     kubeconfig: str = ""
     """The file that says where the cluster is, unless kubectl's does."""
     context: str = ""
@@ -90,7 +91,7 @@ _PAST: Final = PastFlags()
 def doctor(
     *,
     output: Annotated[Format, Parameter(name=["--output", "-o"])] = Format.TABLE,
-    check: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=True)] = (),
+    check: Annotated[tuple[str, ...], Parameter(negative="", consume_multiple=(1, None))] = (),
     list_checks: Annotated[bool, Parameter(negative="")] = False,
     strict: Annotated[bool, Parameter(negative="")] = False,
     where: WhereFlags = _WHERE,
@@ -155,10 +156,12 @@ def _width() -> int:
 
 
 def _examine(checks: Sequence[Check], where: WhereFlags, past: PastFlags) -> list[Diagnosis]:
+    if where.timeout <= timedelta(0):
+        raise UsageError(f"--timeout: {format_span(where.timeout)} is not above zero")
     logs.set_up(LogFlags(v=0))
     order = Order(
         topics=frozenset().union(*(check.topics for check in checks)),
-        namespace=where.namespace,
+        namespace="" if where.all_namespaces else where.namespace,
         as_components=where.as_components,
         webhook_address=_check_address(where.webhook_address),
         past=_order_past(past),
@@ -191,5 +194,5 @@ async def _fetch(order: Order, connection: Connection, clock: RealClock) -> Fact
         connection, clock=clock, random=SystemRandom(), budget=budget, settings=settings
     ) as client:
         await greet(client, connection.server)
-        await require_namespace(client, order.namespace, _WITHOUT_NAMESPACE)
+        await require_namespace(client, order.namespace)
         return await Examination(client, order, clock).run(lambda text: say(f"trimtab: {text}"))

@@ -54,8 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has seen enough.
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader of our output has seen enough; rich ends the process then.
+        if not any(isinstance(each, BrokenPipeError) for each in (error, error.__context__)):
+            raise
         standard_output.discard()
         return 0
     except OSError as error:

@@ -15,6 +15,10 @@ from connection_makers import a_kubeconfig, encoded
 from small_cluster import Done
 from tls_makers import an_authority
 
+from  import Status
+from trimtab.cli.cluster_problems import explain_problem
+from trimtab.cluster.errors import ForbiddenError
+
 COMMANDS = (
     ("get",),
     ("explain", "web"),
@@ -225,6 +229,18 @@ async def test_a_right_that_is_missing(tmp_path: Path, server: LyingServer) -> N
         await tell(server.write_kubeconfig(tmp_path / "config"), *commands),
         "missing right: list ",
         "; ask an administrator for it, and check: kubectl auth can-i list ",
+    )
+
+
+def test_whoever_has_no_credentials_sees_that_the_request_was_anonymous() -> None:
+    message = (
+        'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group ""'
+        ' in the namespace "shop"'
+    )
+    refused = ForbiddenError("GET /x", Status(code=403, message=message))
+
+    assert "missing right: list pods in shop (as system:anonymous); ask" in explain_problem(
+        refused, "https://here"
     )
 
 

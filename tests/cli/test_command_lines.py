@@ -292,6 +292,13 @@ def test_whoever_tries_to_switch_a_flag_off_is_told_how(
     assert named in run.stderr
 
 
+def test_a_flag_that_is_given_twice_is_told_by_its_name() -> None:
+    run = start(["get", "-o", "json", "-o", "yaml"])
+
+    assert run.returncode == 2
+    assert run.stderr.startswith("trimtab: -o is given more than once; see trimtab get --help")
+
+
 @pytest.mark.parametrize("component", sorted(COMPONENTS))
 def test_help_says_which_switches_are_on_and_how_they_are_switched_off(component: str) -> None:
     shown = " ".join(start([component, "--help"]).stdout.split())

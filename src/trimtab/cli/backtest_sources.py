@@ -75,7 +75,9 @@ def read_file(name: str) -> Source:
         return Source(name, gather(recordings), flaws)
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror or error}") from error
-    except (TraceError, DemandError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is no recorded usage: no UTF-8 text") from error
+    except (TraceError, DemandError, csv.Error) as error:
         raise UsageError(f"{name} is no recorded usage: {error}") from error
 
 

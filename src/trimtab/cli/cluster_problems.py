@@ -1,5 +1,6 @@
 """One sentence, and a remedy, for each way in which a cluster does not do what a command asks."""
 
+import re
 import socket
 import ssl
 from http import HTTPStatus
@@ -22,6 +23,8 @@ from trimtab.cluster.http_responses import ResponseError
 CRDS_MISSING: Final = (
     "the CRDs are missing: trimtab crds | kubectl apply --server-side --force-conflicts -f -"
 )
+_USER: Final = re.compile(r'.*\bUser "([^"]+)" cannot ')
+"""Whom the server refuses; without credentials that is system:anonymous."""
 _OWN_KINDS: Final = "/apis/autoscaling.k8s.io/"
 _CHECK_SERVER: Final = "check the server in the kubeconfig"
 _NO_API_SERVER: Final = f"{_CHECK_SERVER}, its port above all"
@@ -57,8 +60,10 @@ def _explain_refusal(error: ForbiddenError, server: str) -> str:
         return f"the cluster at {server} forbids it: {error.status.message or error.request}"
     where = f"-n {right.namespace}" if right.namespace else "-A"
     kind = f"{right.resource}.{right.group}" if right.group else right.resource
+    user = _USER.match(error.status.message)
+    who = f" (as {user[1]})" if user else ""
     return (
-        f"no view at {server}: missing right: {right};"
+        f"no view at {server}: missing right: {right}{who};"
         f" ask an administrator for it, and check: kubectl auth can-i {right.verb} {kind} {where}"
     )
 

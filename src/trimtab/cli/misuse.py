@@ -37,8 +37,7 @@ def explain_misuse(error: cyclopts.CycloptsError) -> str:
             name = error.keyword or argument.name
             return f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
         case _:
-            error.verbose = False
-            return str(error)
+            return _explain_other(error)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
@@ -50,6 +49,13 @@ def suggest(name: str, known: Iterable[str]) -> str:
         return f"; did you mean {switch}=false?"
     close = get_close_matches(name, names, n=1, cutoff=_LIKE)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def _explain_other(error: cyclopts.CycloptsError) -> str:
+    if isinstance(error, exceptions.RepeatArgumentError):
+        return f"{error.token.keyword} is given more than once"
+    error.verbose = False
+    return str(error)
 
 
 def _explain_command(error: exceptions.UnknownCommandError) -> str:

@@ -34,7 +34,7 @@ def require_at_least(field: str, value: float, least: float) -> None:
 def require_one_scope(namespace: str, ignored_namespaces: Collection[str]) -> None:
     """Refuse one namespace together with others that are left alone, as the original does."""
     if namespace and ignored_namespaces:
-        problem = "cannot be set together with ignored_namespaces"
+        problem = "cannot be set together with namespaces that are ignored"
         raise SettingsError("namespace", namespace, problem)
 
 

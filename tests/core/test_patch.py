@@ -559,3 +559,30 @@ def test_f26_whatever_is_boosted_a_node_that_could_take_the_pod_still_can(
     total = sum((each.spec.requests or {})[Resource.CPU] for each in sized.containers)
 
     assert total <= max(room, len(targets))
+
+
+@pytest.mark.parametrize(
+    ("target", "requests", "words"),
+    [
+        pytest.param(
+            amounts(500, 500), amounts(500, 128 * MIB), "memory NOT updated", id="a forgotten unit"
+        ),
+        pytest.param(
+            amounts(10**8, 200 * MIB), amounts(100, 200 * MIB), "cpu NOT updated", id="too much"
+        ),
+        pytest.param(
+            amounts(0, 0), amounts(100, 128 * MIB), "memory NOT updated since", id="nothing"
+        ),
+    ],
+)
+def test_a_target_that_no_container_can_have_is_left_out(
+    target: Resources, requests: Resources, words: str
+) -> None:
+    given = a_pod(a_container(requests=amounts(100, 128 * MIB)))
+
+    found = apply_patch(
+        given, admission_patch(given, an_autoscaler(a_recommendation(target=target)), gates=ON)
+    )
+
+    assert found.containers[0].spec.requests == requests
+    assert words in found.annotations["vpaUpdates"]

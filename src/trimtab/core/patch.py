@@ -461,7 +461,7 @@ def _without_mistakes(
 def _noted(allotment: Allotment, mistakes: Sequence[Resource]) -> Allotment:
     notes = [each for each in allotment.notes if each.resource not in mistakes]
     notes += [Note(kind, NoteKind.TARGET_MISTAKEN) for kind in mistakes]
-    return replace(
+    return structs.replace(
         allotment, notes=tuple(sorted(notes, key=lambda each: BOTH.index(each.resource)))
     )
 

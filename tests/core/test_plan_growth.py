@@ -471,6 +471,18 @@ def test_f16_evictions_without_effect_keep_no_dying_pod_from_growing_in_place(
     assert told(planned(without)) == ["NotConverging"] * 3
 
 
+def test_no_growth_in_place_is_asked_for_that_a_limit_range_refuses() -> None:
+    # The API server refuses all resizes of a pod that has more than a LimitRange allows.
+    killed = a_container(requests=amounts(500, 100 * MIB), last_termination=KILLED)
+    pods = [
+        a_pod(killed, name=f"web-{index}", ready_since=NOW, node_name="one") for index in (1, 2)
+    ]
+    bounds = [LimitRangeItem(LimitRangeType.CONTAINER, max={Resource.CPU: 300})]
+    snapshot = snapshot_of(pods, an_autoscaler(UP), limit_ranges={"default": bounds})
+
+    assert told(planned(snapshot)) == ["LimitRangeRefuses"] * 2
+
+
 @pytest.mark.parametrize("ready_since", [None, NOW - minutes(1)], ids=["down", "ready"])
 def test_a_pod_of_too_few_replicas_is_not_restarted_for_memory(
     ready_since: datetime | None,

@@ -90,7 +90,6 @@ _LASTING: Final = frozenset(
     {
         HoldReason.BELOW_MIN_REPLICAS,
         HoldReason.EVICTION_UNWANTED,
-        HoldReason.LIMIT_RANGE_REFUSES,
         HoldReason.LOWER_ORDINAL_NOT_READY,
         HoldReason.NODES_TOO_SMALL,
         HoldReason.NOT_CONVERGING,

@@ -9,8 +9,7 @@ from makers import MIB, NOW, a_container, a_pod, amounts, an_autoscaler
 
 from trimtab.api import events
 from trimtab.api.events import Event, EventReason, EventType, ObjectReference
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation
+from trimtab.core.pods import Allocation, Wanted
 
 POD = a_pod(name="web-0")
 AUTOSCALER = an_autoscaler(name="web")

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from makers import MIB
 
-from trimtab.core import estimates
+from trimtab.core import buckets, estimates
 from trimtab.core.recommendation import RecommendationSettings, ResourceSettings
 from trimtab.core.resources import Resource
 
@@ -164,7 +164,7 @@ def test_f28_estimates_are_whole_bounded_and_never_below_the_floor(
     found = estimates.estimate(table[:, :3], table[:, 3], floors, margin).floored
 
     assert (found >= floors[:, np.newaxis]).all()
-    assert (found <= max(estimates.MOST, floors.max())).all()
+    assert (found <= max(buckets.MOST, floors.max())).all()
 
 
 @given(

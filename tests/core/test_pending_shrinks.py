@@ -25,8 +25,8 @@ from trimtab.core.autoscalers import (
     UpdateMode,
 )
 from trimtab.core.boost import annotation_name, format_original
-from trimtab.core.outcomes import Resize, Wanted
-from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.core.outcomes import Resize
+from trimtab.core.pods import Allocation, Pod, ResizeState, Wanted
 from trimtab.core.resizing import InfeasibleAttempt, ResizeMemory
 from trimtab.core.resources import BOTH, Resources
 from trimtab.core.snapshot import PodMemory

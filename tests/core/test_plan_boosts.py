@@ -30,8 +30,8 @@ from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.gates import FeatureGates
 from trimtab.core.holds import HoldReason
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost, Wanted
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState
+from trimtab.core.outcomes import EndOfBoost, Hold, Outcome, Resize, Unboost
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Wanted
 from trimtab.core.resizing import ResizeMemory
 from trimtab.core.resources import Resources
 from trimtab.core.snapshot import PodMemory, Retry

@@ -43,7 +43,7 @@ from trimtab.core.boost_room import BoostRoom
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.gates import FeatureGates
 from trimtab.core.notes import ContainerUpdate, Note, NoteKind, format_updates
-from trimtab.core.outcomes import Evict, Hold, Resize, Wanted
+from trimtab.core.outcomes import Evict, Hold, Resize
 from trimtab.core.patch import size_pod
 from trimtab.core.placement import Placement
 from trimtab.core.pods import (
@@ -52,6 +52,7 @@ from trimtab.core.pods import (
     Pod,
     ResizeState,
     Termination,
+    Wanted,
     WorkloadName,
 )
 from trimtab.core.quotas import Claim, Quota, Scope, Side, covers, growth

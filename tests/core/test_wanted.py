@@ -10,8 +10,7 @@ from trimtab.core.autoscalers import (
 )
 from trimtab.core.boost import annotation_name, format_original
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod, ResizeState
+from trimtab.core.pods import Allocation, Pod, ResizeState, Wanted
 from trimtab.core.wanted import (
     is_within,
     only_growing,

@@ -31,9 +31,9 @@ from trimtab.core.pods import Allocation, Pod, PodPhase, Termination
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.resources import Resource
 from trimtab.core.selectors import LabelRequirement, Operator, Selector
-from trimtab.updater.acting import Deed
 from trimtab.updater.carrying import ActResult
 from trimtab.updater.loop import Updater
+from trimtab.updater.reports import Deed
 
 EITHER, IN_PLACE = UpdateMode.IN_PLACE_OR_RECREATE, UpdateMode.IN_PLACE
 FORBIDDEN = 'pods "web-0" is forbidden: cannot create resource "pods/eviction" in API group ""'

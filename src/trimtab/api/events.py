@@ -9,8 +9,7 @@ from typing import Final
 from trimtab.api.encoding import Written, encode
 from trimtab.api.times import format_micro_time, format_time
 from trimtab.core.autoscalers import Autoscaler
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, Wanted
 from trimtab.core.quantities import format_amount
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource

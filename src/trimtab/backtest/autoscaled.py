@@ -28,7 +28,7 @@ from trimtab.core.containers import PodName
 from trimtab.core.disruption import DisruptionSettings
 from trimtab.core.intake import Samples
 from trimtab.core.matching import ObservedAutoscaler
-from trimtab.core.outcomes import Evict, Resize, Wanted
+from trimtab.core.outcomes import Evict, Resize
 from trimtab.core.peaks import Booleans
 from trimtab.core.plan import plan
 from trimtab.core.pods import (
@@ -38,6 +38,7 @@ from trimtab.core.pods import (
     Pod,
     PodPhase,
     Termination,
+    Wanted,
     WorkloadName,
 )
 from trimtab.core.publications import NO_SAMPLES, Publications

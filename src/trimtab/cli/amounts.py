@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from trimtab.core.estimates import CORE
+from trimtab.core.buckets import CORE
 from trimtab.core.quantities import format_amount
 from trimtab.core.recommendation import MIB
 from trimtab.core.resources import BOTH, Resource, Resources

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Final
 
 from trimtab.api.decoding import DecodeError
+from trimtab.cluster.address import parse_address
 from trimtab.cluster.errors import (
     ApiError,
     CredentialsError,
@@ -17,7 +18,7 @@ from trimtab.cluster.errors import (
     UnreachableError,
     tell,
 )
-from trimtab.cluster.http_connections import ProxyError, parse_address
+from trimtab.cluster.http_connections import ProxyError
 from trimtab.cluster.http_responses import ResponseError
 
 CRDS_MISSING: Final = (

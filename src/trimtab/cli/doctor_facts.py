@@ -14,10 +14,10 @@ from trimtab.cli.history import PastOrder
 from trimtab.cli.viewing import Sight, looking
 from trimtab.cluster import examining
 from trimtab.cluster.adapter import Scope
+from trimtab.cluster.address import parse_address
 from trimtab.cluster.client import Client
 from trimtab.cluster.clock import RealClock
 from trimtab.cluster.errors import ClusterError
-from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.webhook_host import LiveWebhookHost
 from trimtab.core.diagnosis import Unseen
 from trimtab.core.diagnosis_admission import (

@@ -26,8 +26,8 @@ from trimtab.api.explanations import Explanation
 from trimtab.api.times import parse_time
 from trimtab.cli.amounts import TITLES, show_amount
 from trimtab.cli.columns import disarm, screen_width
+from trimtab.core.buckets import MOST
 from trimtab.core.checks import Verdict
-from trimtab.core.estimates import MOST
 from trimtab.core.quantities import parse_amount
 from trimtab.core.resources import Resource
 from trimtab.core.spans import brief

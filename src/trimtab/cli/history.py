@@ -6,7 +6,7 @@ from typing import Final
 from trimtab.cli import starting
 from trimtab.cli.recommender_flags import PrometheusFlags, RecommenderFlags
 from trimtab.cli.usage import UsageError
-from trimtab.cluster.http_connections import parse_address
+from trimtab.cluster.address import parse_address
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.prometheus import Prometheus, SeriesNames
 from trimtab.cluster.prometheus_client import Access, Exchange, QueryClient, QuerySettings

@@ -5,17 +5,15 @@ as much memory as all of its own code, and more time at its start and for each r
 """
 
 import asyncio
-import base64
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, cast
-from urllib.parse import SplitResult, unquote, urlsplit
 
+from trimtab.cluster.address import Address, parse_address
 from trimtab.cluster.http_responses import Head, ResponseError, ResponseReader, TooLongError
-from trimtab.core.records import dataclass
 
 MAX_CONNECTIONS: Final = 256
 """Every watch holds one as long as it lasts."""
@@ -25,61 +23,10 @@ _KEEP_ALIVE_SECONDS: Final = 30
 """As Go does it: a peer that is gone without a word is noticed, and no router forgets us."""
 _MAX_UNREAD_BYTES: Final = 1024 * 1024
 _ANY_BYTES: Final = 1 << 62
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class ProxyError(ConnectionError):
     """Nothing is known of the server, since the proxy on the way to it cannot be reached."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server or a proxy is."""
-
-    host: str
-    port: int
-    is_secure: bool
-    path: str = ""
-    """What stands before the path of each request."""
-    authorization: str = ""
-    """What shows the name and the password that stand in the address."""
-
-    @property
-    def authority(self) -> str:
-        """The host and the port, as a request names them."""
-        usual = _PORTS["https" if self.is_secure else "http"]
-        return self._shown_host if self.port == usual else self.endpoint
-
-    @property
-    def endpoint(self) -> str:
-        """The same, with the port in any case."""
-        return f"{self._shown_host}:{self.port}"
-
-    def __str__(self) -> str:
-        """The address without a name and a password that may stand in it."""
-        return f"http{'s' if self.is_secure else ''}://{self.authority}{self.path}"
-
-    @property
-    def _shown_host(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
-
-def parse_address(text: str) -> Address:
-    """The parts of an http or https address; a ValueError if it is none."""
-    url = urlsplit(text)
-    if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
-        raise ValueError(f"expected an https:// address, got {text!r}")
-    host = url.hostname if url.hostname.isascii() else url.hostname.encode("idna").decode()
-    port = _PORTS[url.scheme] if url.port is None else url.port
-    is_secure = url.scheme == "https"
-    return Address(host, port, is_secure, url.path.rstrip("/"), _authorization(url))
-
-
-def _authorization(url: SplitResult) -> str:
-    if not url.username:
-        return ""
-    pair = f"{unquote(url.username)}:{unquote(url.password or '')}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 class HttpConnection(asyncio.Protocol):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from trimtab.cluster import exec_plugins, kubeconfig_files, trust
+from trimtab.cluster.address import parse_address
 from trimtab.cluster.credentials import (
     CertificateFiles,
     Connection,
@@ -24,7 +25,6 @@ from trimtab.cluster.credentials import (
 )
 from trimtab.cluster.errors import CredentialsError
 from trimtab.cluster.exec_plugins import ExecPlugin, PluginCall
-from trimtab.cluster.http_connections import parse_address
 from trimtab.cluster.kubeconfig_files import Cluster, Context, Kubeconfig, Placed, Plugin, User
 from trimtab.cluster.ports import Clock
 from trimtab.core.records import dataclass

@@ -19,6 +19,7 @@ from trimtab import __version__
 from trimtab.api.decoding import DecodeError
 from trimtab.api.prometheus import LabelledSeries, decode_query_refusal, decode_series
 from trimtab.cluster import errors
+from trimtab.cluster.address import parse_address
 from trimtab.cluster.credentials import (
     Credentials,
     FixedCredentials,
@@ -27,7 +28,7 @@ from trimtab.cluster.credentials import (
     with_token,
 )
 from trimtab.cluster.errors import HistoryError, TooMuchHistoryError
-from trimtab.cluster.http_connections import ConnectionPool, HttpConnection, parse_address
+from trimtab.cluster.http_connections import ConnectionPool, HttpConnection
 from trimtab.cluster.ports import Clock
 from trimtab.cluster.trust import trust_anyone
 from trimtab.core.records import dataclass

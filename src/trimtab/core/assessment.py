@@ -30,7 +30,7 @@ from trimtab.core.node_room import own_daemon
 from trimtab.core.node_use import FreeNodes
 from trimtab.core.notes import Note, NoteKind, has_note
 from trimtab.core.ordinals import ordinal_of, ready_ordinals
-from trimtab.core.outcomes import Hold, Wanted
+from trimtab.core.outcomes import Hold
 from trimtab.core.pending_shrinks import forbidden_shrinks, outdated_shrinks
 from trimtab.core.pods import (
     PUT_OFF,
@@ -39,6 +39,7 @@ from trimtab.core.pods import (
     Pod,
     PodPhase,
     ResizeState,
+    Wanted,
     WorkloadName,
 )
 from trimtab.core.policy import Capped, cap_for_pod

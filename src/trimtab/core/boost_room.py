@@ -19,9 +19,8 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.node_room import cpu_room
 from trimtab.core.notes import NoteKind
-from trimtab.core.outcomes import Wanted
 from trimtab.core.pod_totals import total_of
-from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.pods import Allocation, Container, Pod, Wanted
 from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.quotas import Claim, Quota, Side
 from trimtab.core.records import dataclass

@@ -162,3 +162,16 @@ CPU_BUCKETS: Final = BucketScheme(first=0.01, maximum=1000.0)
 
 MEMORY_BUCKETS: Final = BucketScheme(first=1e7, maximum=1e12)
 """Buckets of memory peaks in bytes."""
+
+
+CORE: Final = 1000
+"""Millicores of one core."""
+
+MOST: Final = 1e14
+"""The largest estimate: an upper bound without any confidence is this instead of infinite."""
+
+
+def truncate(values: Floats) -> Floats:
+    """Whole numbers: cut towards zero, at most `MOST`, and zero for what is not a number."""
+    # Of a number and what is none, `fmax` takes the number.
+    return np.trunc(np.minimum(np.fmax(values, 0.0), MOST))

@@ -12,8 +12,7 @@ from typing import TypeAlias
 from trimtab.core.autoscalers import Autoscaler, ContainerRecommendation, policy_for
 from trimtab.core.limits import NO_AMOUNTS, amount_of
 from trimtab.core.notes import Note, NoteKind
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Container, Pod
+from trimtab.core.pods import Container, Pod, Wanted
 from trimtab.core.policy import Capped
 from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.resources import BOTH, Resource

@@ -18,8 +18,8 @@ from trimtab.core.boost import annotation_name, boosted_containers
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.notes import Note, NoteKind, has_note, names_autoscaler
-from trimtab.core.outcomes import Evict, Resize, Wanted
-from trimtab.core.pods import PUT_OFF, Container, Pod, WorkloadName
+from trimtab.core.outcomes import Evict, Resize
+from trimtab.core.pods import PUT_OFF, Container, Pod, Wanted, WorkloadName
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from trimtab.core.allocations import Allotment
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod
+from trimtab.core.pods import Allocation, Container, ContainerKind, Envelope, Pod, Wanted
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resources
 

@@ -11,17 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trimtab.core.buckets import Floats, Ints
+from trimtab.core.buckets import CORE, Floats, Ints, truncate
 from trimtab.core.recommendation import RecommendationSettings, humanize
 from trimtab.core.resources import Resource
 
 TARGET, LOWER, UPPER = range(3)
-
-MOST: Final = 1e14
-"""The largest estimate: an upper bound without any confidence is this instead of infinite."""
-
-CORE: Final = 1000
-"""Millicores of one core."""
 
 _UNITS: Final = {Resource.CPU: float(CORE), Resource.MEMORY: 1.0}
 _LOWER_MULTIPLIER: Final = 0.001
@@ -93,12 +87,6 @@ def finish(resource: Resource, amounts: Ints, settings: RecommendationSettings) 
 def cap(amounts: Ints, least: ArrayLike, most: ArrayLike) -> Ints:
     """The amounts inside their caps; the upper one wins where the two contradict each other."""
     return np.minimum(np.maximum(amounts, least), most)
-
-
-def truncate(values: Floats) -> Floats:
-    """Whole numbers: cut towards zero, at most `MOST`, and zero for what is not a number."""
-    # Of a number and what is none, `fmax` takes the number.
-    return np.trunc(np.minimum(np.fmax(values, 0.0), MOST))
 
 
 def confidence_factors(confidences: Floats) -> Floats:

@@ -17,7 +17,7 @@ from trimtab.core import estimates
 from trimtab.core.aggregates import from_seconds
 from trimtab.core.autoscalers import AutoscalerName, ContainerRecommendation
 from trimtab.core.blocks import Layout, lay_out, make_block
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme
+from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS, BucketScheme, truncate
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, MAX_AMOUNT, Resource, Resources
@@ -245,7 +245,7 @@ def _bucket(resource: Resource, index: int) -> Bucket | None:
     if index >= scheme.count:
         return None
     edges = estimates.to_amounts(resource, np.array([scheme.starts[index], scheme.ends[index]]))
-    start, end = estimates.truncate(edges).astype(np.int64).tolist()
+    start, end = truncate(edges).astype(np.int64).tolist()
     return Bucket(index, start, end)
 
 

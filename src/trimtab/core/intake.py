@@ -14,9 +14,8 @@ import numpy as np
 
 from trimtab.core import peaks
 from trimtab.core.aggregates import Aggregates
-from trimtab.core.buckets import Floats, Ints
+from trimtab.core.buckets import CORE, Floats, Ints, truncate
 from trimtab.core.containers import Containers
-from trimtab.core.estimates import CORE, truncate
 from trimtab.core.peaks import Booleans, Readings
 from trimtab.core.records import dataclass
 

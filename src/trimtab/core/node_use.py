@@ -14,10 +14,9 @@ from trimtab.core import pods
 from trimtab.core.limits import NO_AMOUNTS
 from trimtab.core.node_room import own_daemon
 from trimtab.core.nodes import Node
-from trimtab.core.outcomes import Wanted
 from trimtab.core.placement import Placement, takes_now
 from trimtab.core.pod_requests import given_to, requested_after, reserved_for
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, Wanted
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource, Resources
 

@@ -1,6 +1,5 @@
 """What a plan says about one pod."""
 
-from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
@@ -8,13 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.holds import HoldReason
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Pod, Wanted
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resources
 from trimtab.core.urgency import Change
-
-Wanted: TypeAlias = Mapping[str, Allocation]
-"""By container the requests and limits to set; what is not named stays."""
 
 
 class Place(NamedTuple):

@@ -31,8 +31,7 @@ from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_
 from trimtab.core.limits import NO_AMOUNTS, amount_of, without_negatives
 from trimtab.core.notes import LEFT_OUT, ContainerUpdate, Note, NoteKind, format_updates
 from trimtab.core.operations import Add, Operation, Patch, Remove, pointer
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Container, ContainerKind, Pod
+from trimtab.core.pods import Allocation, Container, ContainerKind, Pod, Wanted
 from trimtab.core.quantities import format_amount
 from trimtab.core.quota_check import (
     claims_on,

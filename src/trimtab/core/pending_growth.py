@@ -8,8 +8,7 @@ from collections.abc import Container as Kinds
 from typing import Final
 
 from trimtab.core.limits import NO_AMOUNTS, amount_of
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Container, Pod, ResizeState
+from trimtab.core.pods import Allocation, Container, Pod, ResizeState, Wanted
 from trimtab.core.resources import BOTH, Resource, Resources
 
 PENDING: Final = (ResizeState.DEFERRED, ResizeState.INFEASIBLE, ResizeState.PENDING_UNKNOWN)

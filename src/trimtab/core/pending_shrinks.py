@@ -13,8 +13,7 @@ from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.boost import boosted_containers
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, ResizeState
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, ResizeState, Wanted
 from trimtab.core.resizing import ResizeMemory
 from trimtab.core.resources import BOTH, Resource, Resources
 

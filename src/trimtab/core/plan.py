@@ -53,20 +53,11 @@ from trimtab.core.misses import has_more
 from trimtab.core.node_room import NodeRooms
 from trimtab.core.node_use import Promised, Shortage
 from trimtab.core.ordinals import ordinal_of
-from trimtab.core.outcomes import (
-    EndOfBoost,
-    Evict,
-    Hold,
-    Outcome,
-    Place,
-    Resize,
-    Unboost,
-    Wanted,
-)
+from trimtab.core.outcomes import EndOfBoost, Evict, Hold, Outcome, Place, Resize, Unboost
 from trimtab.core.patch import size_successor
 from trimtab.core.pending_growth import PENDING, fitting_part
 from trimtab.core.pod_requests import requested_after, reserved_for
-from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, WorkloadName
+from trimtab.core.pods import Allocation, Pod, PodPhase, ResizeState, Wanted, WorkloadName
 from trimtab.core.policy import cap_for_pod
 from trimtab.core.quota_check import Refusal
 from trimtab.core.quota_shortage import find_boosts_in_the_way

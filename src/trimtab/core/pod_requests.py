@@ -8,8 +8,7 @@ added. Requests of the pod itself take the place of what its containers request.
 from collections.abc import Iterable
 
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Container, Pod, ResizeState
+from trimtab.core.pods import Container, Pod, ResizeState, Wanted
 from trimtab.core.resources import BOTH, Resources
 
 

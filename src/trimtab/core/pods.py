@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -245,3 +245,7 @@ def without_status(pod: Pod) -> Pod:
         resize_message="",
         unschedulable_since=None,
     )
+
+
+Wanted: TypeAlias = Mapping[str, Allocation]
+"""By container the requests and limits to set; what is not named stays."""

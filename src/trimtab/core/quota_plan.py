@@ -17,9 +17,8 @@ from trimtab.core.boost_room import BoostRoom
 from trimtab.core.disruption import owner_of
 from trimtab.core.limit_range_check import checked_items, with_defaults
 from trimtab.core.notes import was_sized
-from trimtab.core.outcomes import Wanted
 from trimtab.core.patch import size_successor
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, Wanted
 from trimtab.core.quota_check import (
     NO_CLAIMS,
     Refusal,

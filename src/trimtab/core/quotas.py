@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, Wanted
 from trimtab.core.qos import QosClass, qos_class
 from trimtab.core.records import dataclass
 from trimtab.core.resources import Resource, Resources

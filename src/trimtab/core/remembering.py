@@ -13,8 +13,8 @@ from trimtab.core.annotations import IN_PLACE_UPDATED
 from trimtab.core.autoscalers import AutoscalerName
 from trimtab.core.boost import annotation_name
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Unboost, Wanted
-from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
+from trimtab.core.outcomes import Unboost
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, Wanted
 from trimtab.core.records import dataclass
 from trimtab.core.resizing import (
     DeniedAttempt,

@@ -19,8 +19,7 @@ from trimtab.core.envelopes import without_misfits
 from trimtab.core.limit_range_check import with_defaults
 from trimtab.core.limit_ranges import LimitRangeItem
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Pod
+from trimtab.core.pods import Allocation, Pod, Wanted
 from trimtab.core.resources import BOTH, Resource, Resources
 from trimtab.core.wanted import wanted_by_autoscaler
 

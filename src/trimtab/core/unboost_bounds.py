@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from trimtab.core.limit_range_check import checked_items, would_refuse
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType, effective_item
 from trimtab.core.limits import NO_AMOUNTS, amount_of
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import Allocation, Container, Pod
+from trimtab.core.pods import Allocation, Container, Pod, Wanted
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resources import Resource
 from trimtab.core.wanted import overlaid

@@ -31,8 +31,8 @@ from trimtab.core.boost import (
 from trimtab.core.envelopes import without_misfits
 from trimtab.core.holds import HoldReason
 from trimtab.core.limits import NO_AMOUNTS, amount_of
-from trimtab.core.outcomes import EndOfBoost, Hold, Unboost, Wanted
-from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, PodPhase
+from trimtab.core.outcomes import EndOfBoost, Hold, Unboost
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, PodPhase, Wanted
 from trimtab.core.records import dataclass
 from trimtab.core.resize_patch import ResizeEffect, resize_effect
 from trimtab.core.resources import Resource, Resources

@@ -6,8 +6,7 @@ from trimtab.core.allocations import is_off, recommended_for_pod
 from trimtab.core.autoscalers import Autoscaler
 from trimtab.core.limit_ranges import LimitRangeItem, LimitRangeType
 from trimtab.core.limits import NO_AMOUNTS
-from trimtab.core.outcomes import Wanted
-from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod
+from trimtab.core.pods import PUT_OFF, Allocation, Container, Pod, Wanted
 from trimtab.core.policy import Capped
 from trimtab.core.resources import BOTH, Resources
 

@@ -14,7 +14,7 @@ import numpy as np
 from trimtab.core import estimates
 from trimtab.core.aggregates import Aggregates
 from trimtab.core.blocks import Layout
-from trimtab.core.buckets import Buckets, Floats, Ints
+from trimtab.core.buckets import CORE, Buckets, Floats, Ints, truncate
 from trimtab.core.peaks import Booleans
 from trimtab.core.recommendation import RecommendationSettings
 from trimtab.core.records import dataclass
@@ -142,7 +142,7 @@ def _raise_targets(amounts: Ints, floors: Floats) -> Ints:
     if not floors.any():
         return amounts
     raised = amounts.copy()
-    target = np.maximum(amounts[:, estimates.TARGET], estimates.truncate(floors).astype(np.int64))
+    target = np.maximum(amounts[:, estimates.TARGET], truncate(floors).astype(np.int64))
     raised[:, estimates.TARGET] = target
     raised[:, estimates.UPPER] = np.maximum(amounts[:, estimates.UPPER], target)
     return raised
@@ -155,7 +155,7 @@ def _finish(
     column = BOTH.index(resource)
     rounded = whole = estimates.finish(resource, amounts, settings)
     if resource is Resource.CPU:
-        cores = estimates.round_up(rounded, estimates.CORE)
+        cores = estimates.round_up(rounded, CORE)
         whole = np.where(layout.groups["integer_cpu"][:, np.newaxis], cores, rounded)
     least, most = layout.groups["min"][:, [column]], layout.groups["max"][:, [column]]
     return {

@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.core.autoscalers import AutoscalerName, UpdateMode
-from trimtab.core.buckets import Floats, Ints
-from trimtab.core.estimates import CORE
+from trimtab.core.buckets import CORE, Floats, Ints
 from trimtab.core.publications import UncappedTargets
 from trimtab.core.records import dataclass
 from trimtab.core.resources import BOTH, Resource

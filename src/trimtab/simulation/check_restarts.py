@@ -8,9 +8,8 @@ from trimtab.api.checkpoints import Checkpoint
 from trimtab.api.watch_events import ObjectName
 from trimtab.core.aggregates import MEMORY_WEIGHT, from_seconds
 from trimtab.core.autoscalers import Autoscaler, AutoscalerName, policy_for
-from trimtab.core.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from trimtab.core.buckets import CORE, CPU_BUCKETS, MEMORY_BUCKETS
 from trimtab.core.checkpoint import CheckpointError
-from trimtab.core.estimates import CORE
 from trimtab.core.histogram import HistogramBank
 from trimtab.core.limits import amount_of
 from trimtab.core.records import dataclass

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from trimtab.cluster.errors import ClusterError, TooManyRequestsError
 from trimtab.cluster.ports import NO_TRACES, Clock, Cluster, Tracer
@@ -26,6 +26,7 @@ from trimtab.updater.carrying import ActResult, carry_out, is_denial, server_wor
 from trimtab.updater.memory import Memory
 from trimtab.updater.news import Acted, Held, Tell, tell_nobody
 from trimtab.updater.owning import owner_key
+from trimtab.updater.reports import Deed
 from trimtab.updater.settings import UpdaterSettings
 from trimtab.updater.telling import tell_of_act
 
@@ -35,13 +36,6 @@ _MOST_WORDS: Final = 512
 """Characters kept of what the API server says."""
 _BUSY_FOR: Final = timedelta(seconds=1)
 """How long a server that does not say how long is left in peace."""
-
-
-class Deed(NamedTuple):
-    """A kind of act, and what came of it."""
-
-    kind: str
-    result: ActResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
+from typing import NamedTuple
 
 from trimtab.core.holds import HoldReason
 from trimtab.core.outcomes import Hold, Outcome
 from trimtab.core.records import dataclass
-from trimtab.updater.acting import Deed
 from trimtab.updater.carrying import ActResult
+
+
+class Deed(NamedTuple):
+    """A kind of act, and what came of it."""
+
+    kind: str
+    result: ActResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from trimtab.api.explained_pods import (
     show_change,
 )
 from trimtab.api.times import format_time
-from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, Wanted, wanted_in_the_end
+from trimtab.core.outcomes import Evict, Hold, Outcome, Resize, Unboost, wanted_in_the_end
+from trimtab.core.pods import Wanted
 from trimtab.updater.decisions import Decisions
 from trimtab.updater.reports import TickReport, count_holds, count_kinds
 

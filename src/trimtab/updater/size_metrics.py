@@ -5,8 +5,8 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from trimtab.core.outcomes import Evict, Outcome, Resize, Wanted, wanted_in_the_end
-from trimtab.core.pods import Container
+from trimtab.core.outcomes import Evict, Outcome, Resize, wanted_in_the_end
+from trimtab.core.pods import Container, Wanted
 from trimtab.core.resources import BOTH, Resource
 
 _UNITS: Final = {Resource.CPU: ("core", 1000), Resource.MEMORY: ("byte", 1)}
